@@ -1,0 +1,1 @@
+"""Replay Kubernetes audit logs against current and candidate admission manifests."""

@@ -1,0 +1,1 @@
+"""The admission chain: what policies decide about the attributes of a request."""

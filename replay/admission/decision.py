@@ -1,0 +1,85 @@
+"""What policies decide: what happens (`Action`) apart from why (`Evaluation`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from replay.kube.attributes import JSON
+
+
+class Verdict(StrEnum):
+    """The answer of a chain for one request."""
+
+    ADMITTED = "admitted"
+    DENIED = "denied"
+    UNDETERMINED = "undetermined"
+    NOT_REACHED = "not_reached"
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """One denying decision; `message` is the policy's alone, without the server's wrapping; `code` is the HTTP status.
+
+    `expression_index` is the index of the validation, None where the policy as a whole decided (a compile error, a
+    match condition, parameters, an audit annotation).
+    """
+
+    policy: str
+    binding: str
+    expression_index: int | None
+    message: str
+    reason: str
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Undetermined:
+    """A policy whose decision depends on what the log does not hold; `reason` names path and cause."""
+
+    policy: str
+    binding: str
+    reason: str
+    path: str = ""
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutated:
+    """What one policy (or webhook) changed: an RFC 6902 patch from the object before it to the object after it."""
+
+    policy: str
+    binding: str
+    patch: tuple[JSON, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookCall:
+    """A webhook that would be called; `answer` is what it said if it was asked, empty where it was not."""
+
+    configuration: str
+    webhook: str
+    phase: str
+    failure_policy: str
+    timeout_seconds: int
+    side_effects: str
+    answer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What one manifest set decides about one request, in the server's order.
+
+    The verdict is `UNDETERMINED` as soon as any part of the answer (denials, warnings, annotations, patch) depends on what
+    is not known; the other fields then hold the part that is certain, so a denial listed there is certain all the same.
+    """
+
+    verdict: Verdict
+    denials: tuple[Denial, ...] = ()
+    warnings: tuple[str, ...] = ()
+    audit_annotations: Mapping[str, str] = field(default_factory=dict)
+    patch: tuple[JSON, ...] = ()
+    undetermined: tuple[Undetermined, ...] = ()
+    mutated: tuple[Mutated, ...] = ()
+    webhooks: tuple[WebhookCall, ...] = ()

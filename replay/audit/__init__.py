@@ -1,0 +1,1 @@
+"""Audit logs: read, deduplicated, stored and queried."""

@@ -1,0 +1,47 @@
+"""One request of an audit log, as the stages after ingest see it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from replay.kube.attributes import UserInfo
+
+
+class RequestRecord(NamedTuple):
+    """A row of the store's `request` table: the last recorded stage of one request, duplicates removed.
+
+    `seq` is the position in the total order over all files and API servers. Times are microseconds since the epoch,
+    UTC. `user` is who admission saw (the impersonated user where there is one), `caller` the authenticated name.
+    Bodies are the JSON text of the log, None where the log has none; `annotations` is the JSON text of the map.
+    `code` is 0 where no status was recorded. `api_group`, `resource`, ... are those of `objectRef`; `name` is empty
+    where the log has none. `status_*` come from `responseStatus`.
+    """
+
+    seq: int
+    audit_id: str
+    level: str
+    stage: str
+    verb: str
+    request_uri: str
+    user_agent: str
+    user: UserInfo
+    caller: str
+    api_group: str
+    api_version: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    object_uid: str
+    object_resource_version: str
+    code: int
+    status: str
+    status_reason: str
+    status_message: str
+    received: int
+    stage_time: int
+    annotations: str | None
+    request_object: str | None
+    response_object: str | None
+    file: str
+    line: int

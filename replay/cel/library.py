@@ -1,0 +1,68 @@
+"""What an environment is made of: function declarations with their implementation and cost, types, variables, macros.
+
+A `Library` is a plain value; the core knows no library by name. Kubernetes' libraries are made in `replay.cellib`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from replay.cel.types import Type
+from replay.cel.values import Value
+
+Implementation = Callable[..., Value]
+"""Takes the receiver (for a member) and the arguments as Python values; raises `EvalError` when it fails."""
+
+CallCost = Callable[[tuple[Value, ...], Value], int]
+"""Run-time cost of a finished call from its arguments (receiver first) and result, in cost units (cel-go `CallCost`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """One signature of a function (cel-go `decls.OverloadDecl`).
+
+    `args` include the receiver of a member. `implementation` may be None for a declaration without a body (the core
+    implements operators and control flow itself). `cost` None means the standard cost of 1. A `non_strict` overload is
+    called with unknowns and errors as arguments too.
+    """
+
+    id: str
+    args: tuple[Type, ...]
+    result: Type
+    member: bool = False
+    implementation: Implementation | None = None
+    cost: CallCost | None = None
+    non_strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function name with its overloads, in the order in which they were declared."""
+
+    name: str
+    overloads: tuple[Overload, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VariableDecl:
+    """A variable and its type."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A named set of declarations (cel-go `cel.Library`).
+
+    `types` are the names usable as type values or in message construction; `struct_fields` declares, by type name, the
+    fields of struct types; `macros` are names of the macros of `replay.cel.macros` that it enables.
+    """
+
+    name: str
+    functions: tuple[Function, ...] = ()
+    types: tuple[Type, ...] = ()
+    variables: tuple[VariableDecl, ...] = ()
+    struct_fields: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
+    macros: tuple[str, ...] = ()

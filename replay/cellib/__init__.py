@@ -1,0 +1,1 @@
+"""The CEL libraries and environments of Kubernetes admission."""

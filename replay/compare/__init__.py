@@ -1,0 +1,1 @@
+"""Current against candidate, and current against what the log says happened."""

@@ -1,0 +1,43 @@
+"""The errors that end a command: the operator's input is unusable.
+
+An expression that is wrong is no exception but a value (`replay.cel.issues`), an evaluation that fails is one inside
+`replay.cel` alone, and a record that lacks something becomes `Missing`. What is raised here is caught once, in
+`replay.cli.app`, and printed as one line: location first, what is wrong, what to do.
+"""
+
+from __future__ import annotations
+
+
+class ReplayError(Exception):
+    """The operator's input is unusable; `str()` is the one line shown to the operator."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, path: str = "", line: int = 0, column: int = 0) -> None:
+        """Keep the location apart from the message, so that formats other than text can use both."""
+        super().__init__(message)
+        self.message = message
+        self.path = path
+        self.line = line
+        self.column = column
+
+    def __str__(self) -> str:
+        """`path:line:column: message`, as far as each is known."""
+        where = [str(part) for part in (self.path, self.line, self.column) if part]
+        return ": ".join([":".join(where), self.message]) if where else self.message
+
+
+class AuditLogError(ReplayError):
+    """An audit log cannot be used at all (a single bad line is a reject, not an error)."""
+
+
+class ManifestError(ReplayError):
+    """A manifest set or an admission configuration is refused, as the API server would refuse it."""
+
+
+class StoreError(ReplayError):
+    """A store is of another version, is damaged, or cannot be written."""
+
+
+class SnapshotError(ReplayError):
+    """A cluster snapshot cannot be read."""

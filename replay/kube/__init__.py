@@ -1,0 +1,1 @@
+"""The vocabulary of Kubernetes: kinds, request attributes, admissionregistration types, labels, schemas."""

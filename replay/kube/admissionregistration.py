@@ -1,0 +1,242 @@
+"""The kinds of `admissionregistration.k8s.io/v1`, after defaulting.
+
+Field names are those of the API in snake_case. Values are frozen: a loaded set never changes. Lists keep the order of
+the manifest. `static` tells a manifest from an object of the API: static hooks run before API-based ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+
+class FailurePolicy(StrEnum):
+    """What an error does."""
+
+    FAIL = "Fail"
+    IGNORE = "Ignore"
+
+
+class MatchPolicy(StrEnum):
+    """Whether a rule matches the same resource through another group or version."""
+
+    EXACT = "Exact"
+    EQUIVALENT = "Equivalent"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelectorRequirement:
+    """One of `matchExpressions`; `operator` is In, NotIn, Exists or DoesNotExist."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """`metav1.LabelSelector`; an empty one matches everything."""
+
+    match_labels: Mapping[str, str] = field(default_factory=dict)
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`RuleWithOperations`, and with `resource_names` a `NamedRuleWithOperations`; `scope` is *, Namespaced or Cluster."""
+
+    operations: tuple[str, ...]
+    api_groups: tuple[str, ...]
+    api_versions: tuple[str, ...]
+    resources: tuple[str, ...]
+    scope: str = "*"
+    resource_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MatchResources:
+    """`matchConstraints` of a policy, `matchResources` of a binding."""
+
+    namespace_selector: LabelSelector = LabelSelector()
+    object_selector: LabelSelector = LabelSelector()
+    resource_rules: tuple[Rule, ...] = ()
+    exclude_resource_rules: tuple[Rule, ...] = ()
+    match_policy: MatchPolicy = MatchPolicy.EQUIVALENT
+
+
+@dataclass(frozen=True, slots=True)
+class MatchCondition:
+    """A named expression that must be true for the policy or webhook to be asked."""
+
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """`spec.variables`: a named expression, evaluated lazily."""
+
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParamKind:
+    """The kind that parameterises a policy."""
+
+    api_version: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParamRef:
+    """Which parameter objects a binding uses: exactly one of `name` and `selector`."""
+
+    name: str = ""
+    namespace: str = ""
+    selector: LabelSelector | None = None
+    parameter_not_found_action: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """One of `spec.validations`; `reason` is None where the manifest has none (the server then answers Invalid)."""
+
+    expression: str
+    message: str = ""
+    message_expression: str = ""
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditAnnotation:
+    """One of `spec.auditAnnotations`."""
+
+    key: str
+    value_expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValidatingAdmissionPolicy:
+    """A validating policy."""
+
+    name: str
+    static: bool
+    failure_policy: FailurePolicy = FailurePolicy.FAIL
+    match_constraints: MatchResources | None = None
+    param_kind: ParamKind | None = None
+    match_conditions: tuple[MatchCondition, ...] = ()
+    variables: tuple[Variable, ...] = ()
+    validations: tuple[Validation, ...] = ()
+    audit_annotations: tuple[AuditAnnotation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ValidatingAdmissionPolicyBinding:
+    """A binding of a validating policy; `validation_actions` are Deny, Warn, Audit in the manifest's order."""
+
+    name: str
+    static: bool
+    policy_name: str
+    validation_actions: tuple[str, ...] = ()
+    match_resources: MatchResources | None = None
+    param_ref: ParamRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One of `spec.mutations`."""
+
+    patch_type: Literal["ApplyConfiguration", "JSONPatch"]
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class MutatingAdmissionPolicy:
+    """A mutating policy; `reinvocation_policy` is Never or IfNeeded."""
+
+    name: str
+    static: bool
+    failure_policy: FailurePolicy = FailurePolicy.FAIL
+    reinvocation_policy: str = "Never"
+    match_constraints: MatchResources | None = None
+    param_kind: ParamKind | None = None
+    match_conditions: tuple[MatchCondition, ...] = ()
+    variables: tuple[Variable, ...] = ()
+    mutations: tuple[Mutation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MutatingAdmissionPolicyBinding:
+    """A binding of a mutating policy."""
+
+    name: str
+    static: bool
+    policy_name: str
+    match_resources: MatchResources | None = None
+    param_ref: ParamRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceReference:
+    """`clientConfig.service`: API-based webhooks only."""
+
+    namespace: str
+    name: str
+    path: str = ""
+    port: int = 443
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookClientConfig:
+    """Where a webhook is called; `ca_bundle` is PEM, empty for the system's trust roots."""
+
+    url: str = ""
+    service: ServiceReference | None = None
+    ca_bundle: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """One webhook of a configuration; `reinvocation_policy` is meaningful for mutating ones."""
+
+    name: str
+    client_config: WebhookClientConfig
+    rules: tuple[Rule, ...] = ()
+    failure_policy: FailurePolicy = FailurePolicy.FAIL
+    match_policy: MatchPolicy = MatchPolicy.EQUIVALENT
+    namespace_selector: LabelSelector = LabelSelector()
+    object_selector: LabelSelector = LabelSelector()
+    side_effects: str = "None"
+    timeout_seconds: int = 10
+    admission_review_versions: tuple[str, ...] = ("v1",)
+    reinvocation_policy: str = "Never"
+    match_conditions: tuple[MatchCondition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookConfiguration:
+    """A ValidatingWebhookConfiguration or a MutatingWebhookConfiguration."""
+
+    name: str
+    static: bool
+    webhooks: tuple[Webhook, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestSet:
+    """Everything that decides about requests, in the order in which the server asks.
+
+    In each tuple the static objects come first, sorted by name, then the API-based ones sorted by name (the server has
+    no defined order for those). `hashes` maps a plugin's name to the hash that the server exports for its directory.
+    """
+
+    validating_policies: tuple[ValidatingAdmissionPolicy, ...] = ()
+    validating_bindings: tuple[ValidatingAdmissionPolicyBinding, ...] = ()
+    mutating_policies: tuple[MutatingAdmissionPolicy, ...] = ()
+    mutating_bindings: tuple[MutatingAdmissionPolicyBinding, ...] = ()
+    validating_webhooks: tuple[WebhookConfiguration, ...] = ()
+    mutating_webhooks: tuple[WebhookConfiguration, ...] = ()
+    hashes: Mapping[str, str] = field(default_factory=dict)

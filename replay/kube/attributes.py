@@ -1,0 +1,81 @@
+"""What admission is told about one request (`k8s.io/apiserver/pkg/admission.Attributes`).
+
+`None` stands only where the API says null (`oldObject` on CREATE, `object` on DELETE, `namespaceObject` of a
+cluster-scoped request). What the audit log does not hold is `Missing`, and becomes an unknown in CEL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+
+JSON = Any
+"""A decoded JSON value: dict, list, str, int, float, bool or None."""
+
+
+class Operation(StrEnum):
+    """The operation of an admission request."""
+
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    CONNECT = "CONNECT"
+
+
+class Basis(StrEnum):
+    """How a part of the attributes was known; the order is that of trust."""
+
+    RECORDED = "recorded"
+    RECONSTRUCTED = "reconstructed"
+    SNAPSHOT = "snapshot"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A part of the attributes that the log does not hold.
+
+    `path` is the CEL path (`object`, `oldObject.spec`, `namespaceObject`, `params`, `authorizer`); `reason` says in one
+    clause why it is not known, in words that can end the sentence "undetermined: ..."; `fix` says what would record it.
+    """
+
+    path: str
+    reason: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UserInfo:
+    """Who admission saw: the impersonated user where there is one."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Attributes:
+    """One admission request.
+
+    `kind` and `resource` are those of the request as it came in (`requestKind`, `requestResource` of an
+    AdmissionRequest); a matcher with `matchPolicy: Equivalent` derives the matched ones. Objects are plain JSON and
+    are never changed in place: whoever mutates, copies.
+    """
+
+    operation: Operation
+    kind: GroupVersionKind
+    resource: GroupVersionResource
+    subresource: str
+    namespace: str
+    name: str
+    user_info: UserInfo
+    dry_run: bool = False
+    options: JSON | Missing | None = None
+    object: JSON | Missing | None = None
+    old_object: JSON | Missing | None = None
+    namespace_object: JSON | Missing | None = None

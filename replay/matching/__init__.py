@@ -1,0 +1,1 @@
+"""Which policies and webhooks a request is sent to."""

@@ -1,0 +1,1 @@
+"""From audit records to the attributes that admission saw."""

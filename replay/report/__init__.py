@@ -1,0 +1,1 @@
+"""Reports for people: terminal, HTML, Markdown, JSON, charts."""
