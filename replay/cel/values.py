@@ -47,3 +47,15 @@ class OpaqueValue:
     def equal(self, other: Value) -> Value:
         """CEL `==` with any other value: True or False, or an `EvalError` raised (`no such overload`)."""
         raise NotImplementedError
+
+
+class EvalError(Exception):
+    """An evaluation failed; `message` is the text that the API server would report.
+
+    Raised by implementations of functions and by the engines; `&&`, `||` and folds absorb it, `Program.eval` catches it.
+    """
+
+    def __init__(self, message: str) -> None:
+        """Keep the text apart from `args`, so that it stays typed."""
+        super().__init__(message)
+        self.message = message
