@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from replay.admission.decision import Decision
+from replay.admission.decision import Decision, Verdict
 from replay.kube.attributes import Basis
 from replay.kube.gvk import GroupVersionResource
 
@@ -25,10 +25,28 @@ class OutcomeKind(StrEnum):
     UNCHANGED = "unchanged"
 
 
+FINDINGS = frozenset(
+    {
+        OutcomeKind.NEWLY_DENIED,
+        OutcomeKind.NEWLY_MUTATED,
+        OutcomeKind.MUTATION_CHANGED,
+        OutcomeKind.NO_LONGER_MUTATED,
+    }
+)
+"""The outcomes that make `replay run` exit with 1: something is newly denied or mutated otherwise than before."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One request that admission saw, decided by both sets; the line format of `--outcomes` is made of it."""
+    """One request that admission saw, decided by both sets; the line format of `--outcomes` is made of it.
 
+    `workload` is the owner that a platform team would talk to (`Deployment/web`), the object itself where nothing owns
+    it. `follows` names the newly denied creation that this request would not have come after, empty for a root finding.
+    `seq` and `item` are the position of the request in the log and of the object in a `deletecollection`.
+    """
+
+    seq: int
+    item: int
     audit_id: str
     stage_time: int
     user: str
@@ -44,3 +62,35 @@ class Outcome:
     candidate: Decision
     workload: str = ""
     follows: str = ""
+
+
+def outcome_kind(current: Decision, candidate: Decision) -> OutcomeKind:
+    """What changes between two decisions about the same request.
+
+    A denial that is certain counts although other policies are undetermined; whether it is *new* is certain only where
+    the current set's admission is, too.
+    """
+    if candidate.denials and not current.denials:
+        return OutcomeKind.UNDETERMINED if current.verdict is Verdict.UNDETERMINED else OutcomeKind.NEWLY_DENIED
+    if current.denials and not candidate.denials:
+        return OutcomeKind.UNDETERMINED if candidate.verdict is Verdict.UNDETERMINED else OutcomeKind.NEWLY_ADMITTED
+    if current.denials and candidate.denials:
+        return OutcomeKind.UNCHANGED
+    if Verdict.UNDETERMINED in (current.verdict, candidate.verdict):
+        # Whatever the missing input is, one decision made once for both sets is the same decision.
+        return OutcomeKind.UNCHANGED if current is candidate else OutcomeKind.UNDETERMINED
+    return _effect_kind(current, candidate)
+
+
+def _effect_kind(current: Decision, candidate: Decision) -> OutcomeKind:
+    """The outcome of two admissions: mutation first, then what only informs."""
+    if candidate.patch != current.patch:
+        if not current.patch:
+            return OutcomeKind.NEWLY_MUTATED
+        return OutcomeKind.MUTATION_CHANGED if candidate.patch else OutcomeKind.NO_LONGER_MUTATED
+    if set(candidate.warnings) - set(current.warnings):
+        return OutcomeKind.NEWLY_WARNED
+    known = current.audit_annotations
+    if any(known.get(key) != value for key, value in candidate.audit_annotations.items()):
+        return OutcomeKind.NEWLY_AUDITED
+    return OutcomeKind.UNCHANGED

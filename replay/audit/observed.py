@@ -1,0 +1,154 @@
+"""What an audit event itself says about admission decisions: response messages and annotations.
+
+Wordings and annotation keys are those of `k8s.io/apiserver` (`plugin/policy/validating/dispatcher.go`,
+`plugin/webhook/errors/statuserror.go`, `plugin/webhook/mutating/dispatcher.go`). Older servers wrote the same denial text
+and, in `validation_failure`, one entry only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from replay.audit.event import RequestRecord
+
+VALIDATION_FAILURE = "validation.policy.admission.k8s.io/validation_failure"
+_MUTATION = "mutation.webhook.admission.k8s.io/"
+_PATCH = "patch.webhook.admission.k8s.io/"
+_FAILED_OPEN = ("failed-open.mutation.webhook.admission.k8s.io/", "failed-open.validating.webhook.admission.k8s.io/")
+_FOREIGN = ("authorization.k8s.io/", "authentication.k8s.io/", "audit.k8s.io/", "apiserver.latency.k8s.io/", "k8s.io/")
+
+_POLICY_DENIAL = re.compile(
+    r"ValidatingAdmissionPolicy '(?P<policy>[^']*)' with binding '(?P<binding>[^']*)' denied request: (?P<message>.*)",
+    re.DOTALL,
+)
+_POLICY_UNBOUND = re.compile(
+    r"ValidatingAdmissionPolicy '(?P<policy>[^']*)' denied request: (?P<message>.*)", re.DOTALL
+)
+_WEBHOOK_DENIAL = re.compile(
+    r'admission webhook "(?P<webhook>[^"]*)" (?:denied the request(?:: (?P<message>.*)| without explanation)|'
+    r"failed: (?P<failure>.*))",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedDenial:
+    """The one denial that the client saw; `policy` is a policy's or a webhook's name, `binding` empty for a webhook."""
+
+    policy: str
+    binding: str
+    message: str
+    webhook: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookMutation:
+    """One `mutation.webhook…` annotation; `patch` is the recorded JSON patch, None below level Request or without one."""
+
+    round: int
+    index: int
+    configuration: str
+    webhook: str
+    mutated: bool
+    patch: tuple[Any, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything about admission that one event holds.
+
+    `failures` are the entries of `validation_failure` as the server wrote them; `policy_annotations` are those of policies
+    and webhooks, by `<name>/<key>`; `failed_open` maps annotation keys to the webhook that failed and was ignored.
+    """
+
+    denial: ObservedDenial | None = None
+    failures: tuple[Mapping[str, Any], ...] = ()
+    policy_annotations: Mapping[str, str] = field(default_factory=dict)
+    mutations: tuple[WebhookMutation, ...] = ()
+    failed_open: Mapping[str, str] = field(default_factory=dict)
+
+
+def observed_denial(status_message: str) -> ObservedDenial | None:
+    """The denial that a response message tells of, None if it tells of none."""
+    if match := _POLICY_DENIAL.search(status_message):
+        return ObservedDenial(match["policy"], match["binding"], match["message"])
+    if match := _POLICY_UNBOUND.search(status_message):
+        return ObservedDenial(match["policy"], "", match["message"])
+    if match := _WEBHOOK_DENIAL.search(status_message):
+        return ObservedDenial(match["webhook"], "", match["message"] or match["failure"] or "", webhook=True)
+    return None
+
+
+def observe(record: RequestRecord) -> Observed:
+    """Read the decisions out of one record; annotations that are no JSON count as absent."""
+    denial = observed_denial(record.status_message) if record.code >= 400 and record.status_message else None
+    text = record.annotations
+    if not text or ("admission.k8s.io/" not in text and _only_foreign(text)):
+        return Observed(denial)
+    annotations: dict[str, str] = orjson.loads(text)
+    own = {
+        key: value
+        for key, value in annotations.items()
+        if not key.startswith(_FOREIGN) and "admission.k8s.io/" not in key
+    }
+    return Observed(
+        denial,
+        _failures(annotations.get(VALIDATION_FAILURE)),
+        own,
+        _mutations(annotations),
+        {key: value for key, value in annotations.items() if key.startswith(_FAILED_OPEN)},
+    )
+
+
+def _only_foreign(text: str) -> bool:
+    """Most events carry nothing but the authorizer's two annotations; they need not be decoded."""
+    return text.count('":"') <= text.count('"authorization.k8s.io/')
+
+
+def _failures(text: str | None) -> tuple[Mapping[str, Any], ...]:
+    """The entries of a `validation_failure` annotation; older servers wrote a bare object."""
+    if not text:
+        return ()
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return ()
+    entries = value if isinstance(value, list) else [value]
+    return tuple(entry for entry in entries if isinstance(entry, dict))
+
+
+def _mutations(annotations: Mapping[str, str]) -> tuple[WebhookMutation, ...]:
+    """The webhooks' annotations in the order in which the webhooks were called."""
+    found = []
+    for key, text in annotations.items():
+        match = (
+            re.fullmatch(r"round_(\d+)_index_(\d+)", key.removeprefix(_MUTATION)) if key.startswith(_MUTATION) else None
+        )
+        if match is None:
+            continue
+        value = _object(text)
+        patch = _object(annotations.get(_PATCH + match[0], ""))
+        found.append(
+            WebhookMutation(
+                int(match[1]),
+                int(match[2]),
+                str(value.get("configuration", "")),
+                str(value.get("webhook", "")),
+                value.get("mutated") is True,
+                tuple(patch["patch"]) if isinstance(patch.get("patch"), list) else None,
+            )
+        )
+    return tuple(sorted(found, key=lambda mutation: (mutation.round, mutation.index)))
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = orjson.loads(text) if text else {}
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,138 @@
+"""The current set against what really happened: how far a prediction can be believed.
+
+A request counts where the log says something (a denial, an annotation) or where the replay does; requests in which both are
+silent agree without saying anything, and are counted apart so that they cannot flatter the share.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from replay.admission.decision import Decision, Verdict
+from replay.audit.observed import VALIDATION_FAILURE, Observed
+
+MAX_EXAMPLES = 20
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Disagreement:
+    """One request in which the replay of the current set and the log differ; `aspect` is denial, failure or annotation."""
+
+    seq: int
+    audit_id: str
+    aspect: str
+    observed: str
+    replayed: str
+    cause: str = ""
+
+
+@dataclass(slots=True)
+class Agreement:
+    """Counts of one aspect: what the log holds, what of it the replay reproduced, and what the replay adds."""
+
+    observed: int = 0
+    reproduced: int = 0
+    undetermined: int = 0
+    differs: int = 0
+    extra: int = 0
+
+    def add(self, other: Agreement) -> None:
+        """Merge the counts of another part of the log."""
+        self.observed += other.observed
+        self.reproduced += other.reproduced
+        self.undetermined += other.undetermined
+        self.differs += other.differs
+        self.extra += other.extra
+
+
+@dataclass(slots=True)
+class Fidelity:
+    """Agreement of the current set with the log, by aspect, with the first disagreements."""
+
+    denials: Agreement = field(default_factory=Agreement)
+    failures: Agreement = field(default_factory=Agreement)
+    annotations: Agreement = field(default_factory=Agreement)
+    disagreements: list[Disagreement] = field(default_factory=list)
+    disagreement_count: int = 0
+
+    def record(self, seq: int, audit_id: str, observed: Observed, decision: Decision, policies: frozenset[str]) -> None:
+        """Compare one request; `policies` are the names in the current set (others cannot be reproduced by it)."""
+        aspects: tuple[tuple[str, Agreement, Any, Any], ...] = (
+            ("denial", self.denials, _observed_denial(observed, policies), _replayed_denial(decision)),
+            ("failure", self.failures, _observed_failures(observed, policies), _replayed_failures(decision)),
+            ("annotation", self.annotations, _own(observed, policies), _replayed_annotations(decision)),
+        )
+        for aspect, agreement, seen, replayed in aspects:
+            if not seen and not replayed:
+                continue
+            agreement.observed += bool(seen)
+            if decision.verdict is Verdict.UNDETERMINED and seen != replayed:
+                agreement.undetermined += 1
+            elif seen == replayed:
+                agreement.reproduced += 1
+            else:
+                agreement.differs += bool(seen)
+                agreement.extra += not seen
+                self._disagree(Disagreement(seq, audit_id, aspect, _text(seen), _text(replayed)))
+
+    def _disagree(self, disagreement: Disagreement) -> None:
+        self.disagreement_count += 1
+        self.disagreements.append(disagreement)
+        if len(self.disagreements) > 2 * MAX_EXAMPLES:
+            self.disagreements = heapq.nsmallest(MAX_EXAMPLES, self.disagreements)
+
+    def add(self, other: Fidelity) -> None:
+        """Merge another part of the log; the first disagreements by `seq` stay, whatever the order of merging."""
+        self.denials.add(other.denials)
+        self.failures.add(other.failures)
+        self.annotations.add(other.annotations)
+        self.disagreement_count += other.disagreement_count
+        self.disagreements = heapq.nsmallest(MAX_EXAMPLES, [*self.disagreements, *other.disagreements])
+
+
+def _observed_denial(observed: Observed, policies: frozenset[str]) -> tuple[str, str, str] | None:
+    denial = observed.denial
+    if denial is None or denial.webhook or denial.policy not in policies:
+        return None
+    return denial.policy, denial.binding, denial.message
+
+
+def _replayed_denial(decision: Decision) -> tuple[str, str, str] | None:
+    if not decision.denials:
+        return None
+    first = decision.denials[0]
+    return first.policy, first.binding, first.message
+
+
+def _observed_failures(observed: Observed, policies: frozenset[str]) -> list[Any]:
+    return [entry for entry in observed.failures if entry.get("policy") in policies]
+
+
+def _replayed_failures(decision: Decision) -> list[Any]:
+    text = decision.audit_annotations.get(VALIDATION_FAILURE)
+    return orjson.loads(text) if text else []
+
+
+def _own(observed: Observed, policies: frozenset[str]) -> dict[str, str]:
+    return {key: value for key, value in observed.policy_annotations.items() if key.rpartition("/")[0] in policies}
+
+
+def _replayed_annotations(decision: Decision) -> dict[str, str]:
+    return {key: value for key, value in decision.audit_annotations.items() if key != VALIDATION_FAILURE}
+
+
+def _text(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode() if value else "nothing"
+
+
+def merged(parts: Iterable[Fidelity]) -> Fidelity:
+    """The fidelity of a whole log from that of its parts."""
+    total = Fidelity()
+    for part in parts:
+        total.add(part)
+    return total

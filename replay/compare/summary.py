@@ -1,0 +1,240 @@
+"""Outcomes counted: small mergeable cells from which every view of a report is derived.
+
+A cell holds the requests that are alike in all that a report groups by. Counting requests by user, namespace or workload then
+adds up cells, and a request denied by two policies is counted once. Merging is commutative, so the number of workers and the
+order of parts do not show.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import orjson
+
+from replay.admission.decision import Decision, Verdict
+from replay.audit.observed import VALIDATION_FAILURE
+from replay.compare.outcome import Outcome, OutcomeKind
+from replay.kube.attributes import JSON
+
+MAX_EXAMPLES = 3
+MAX_MESSAGES = 200
+MICROSECONDS = 1_000_000
+
+
+class CellKey(NamedTuple):
+    """What the requests of a cell share; `policies` are those that make the outcome, in the server's order.
+
+    `shape` is the patch without its values (`add /metadata/labels/team`) for outcomes that mutate, else empty.
+    """
+
+    outcome: OutcomeKind
+    policies: tuple[str, ...]
+    user: str
+    namespace: str
+    resource: str
+    kind: str
+    workload: str
+    follows: bool
+    shape: tuple[str, ...] = ()
+
+
+class Example(NamedTuple):
+    """One request of a cell, ordered by its place in the log."""
+
+    seq: int
+    item: int
+    audit_id: str
+    stage_time: int
+    operation: str
+    name: str
+    messages: tuple[str, ...]
+    patch: tuple[JSON, ...] = ()
+
+
+@dataclass(slots=True)
+class Cell:
+    """How many requests, when first and last (microseconds since the epoch), and the first few of them."""
+
+    count: int = 0
+    first: int = 0
+    last: int = 0
+    examples: list[Example] = field(default_factory=list)
+
+    def add(self, other: Cell) -> None:
+        """Merge the requests of another part of the log."""
+        self.first = min(self.first, other.first) if self.count else other.first
+        self.last = max(self.last, other.last)
+        self.count += other.count
+        merged = [*self.examples, *other.examples]
+        self.examples = heapq.nsmallest(MAX_EXAMPLES, merged, key=_place)
+
+
+class Gap(NamedTuple):
+    """Why verdicts are undetermined; `path` is what was not known, `fix` what would record it."""
+
+    policy: str
+    path: str
+    reason: str
+    fix: str
+
+
+@dataclass(slots=True)
+class Summary:
+    """Everything that reports count about outcomes.
+
+    `verdicts` is keyed by (set, verdict), `basis` by (attribute, basis), `gaps` counts (set, Gap), `timeline` is keyed by
+    (minute since the epoch, outcome, policy), `not_reached` by the reason that the log gives.
+    """
+
+    requests: int = 0
+    outcomes: Counter[OutcomeKind] = field(default_factory=Counter)
+    verdicts: Counter[tuple[str, Verdict]] = field(default_factory=Counter)
+    basis: Counter[tuple[str, str]] = field(default_factory=Counter)
+    gaps: Counter[tuple[str, Gap]] = field(default_factory=Counter)
+    not_reached: Counter[str] = field(default_factory=Counter)
+    cells: dict[CellKey, Cell] = field(default_factory=dict)
+    messages: dict[str, Counter[str]] = field(default_factory=dict)
+    timeline: Counter[tuple[int, OutcomeKind, str]] = field(default_factory=Counter)
+    webhooks: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+
+    def record(self, outcome: Outcome) -> None:
+        """Count one request; requests whose outcome is `unchanged` only as numbers."""
+        self.requests += 1
+        self.outcomes[outcome.outcome] += 1
+        self.verdicts["current", outcome.current.verdict] += 1
+        self.verdicts["candidate", outcome.candidate.verdict] += 1
+        for attribute, basis in outcome.basis.items():
+            self.basis[attribute, basis or "null"] += 1
+        for name, decision in (("current", outcome.current), ("candidate", outcome.candidate)):
+            for gap in {Gap(u.policy, u.path, u.reason, u.fix) for u in decision.undetermined}:
+                self.gaps[name, gap] += 1
+            for call in decision.webhooks:
+                self.webhooks[name, call.phase, call.configuration, call.webhook] += 1
+        if outcome.outcome is not OutcomeKind.UNCHANGED:
+            self._record_cell(outcome)
+
+    def count_unchanged(self, number: int, bases: Iterable[tuple[str, str]] = ()) -> None:
+        """Count requests that no policy of either set can match: admitted by both, without being rebuilt."""
+        self.requests += number
+        self.outcomes[OutcomeKind.UNCHANGED] += number
+        self.verdicts["current", Verdict.ADMITTED] += number
+        self.verdicts["candidate", Verdict.ADMITTED] += number
+        for basis in bases:
+            self.basis[basis] += 1
+
+    def _record_cell(self, outcome: Outcome) -> None:
+        policies, messages, shape, patch = _cause(outcome)
+        key = CellKey(
+            outcome.outcome,
+            policies,
+            outcome.user,
+            outcome.namespace,
+            _resource(outcome),
+            outcome.kind,
+            outcome.workload,
+            bool(outcome.follows),
+            shape,
+        )
+        example = Example(
+            outcome.seq,
+            outcome.item,
+            outcome.audit_id,
+            outcome.stage_time,
+            outcome.operation,
+            outcome.name,
+            messages,
+            patch,
+        )
+        self._merge_cell(key, Cell(1, outcome.stage_time, outcome.stage_time, [example]))
+        minute = outcome.stage_time // (60 * MICROSECONDS)
+        for policy, message in zip(policies, messages, strict=False):
+            self.timeline[minute, outcome.outcome, policy] += 1
+            counted = self.messages.setdefault(policy, Counter())
+            if message in counted or len(counted) < MAX_MESSAGES:
+                counted[message] += 1
+
+    def _merge_cell(self, key: CellKey, cell: Cell) -> None:
+        known = self.cells.get(key)
+        if known is None:
+            self.cells[key] = cell
+        else:
+            known.add(cell)
+
+    def add(self, other: Summary) -> None:
+        """Merge the summary of another part of the log."""
+        self.requests += other.requests
+        self.outcomes.update(other.outcomes)
+        self.verdicts.update(other.verdicts)
+        self.basis.update(other.basis)
+        self.gaps.update(other.gaps)
+        self.not_reached.update(other.not_reached)
+        self.timeline.update(other.timeline)
+        self.webhooks.update(other.webhooks)
+        for key, cell in other.cells.items():
+            self._merge_cell(key, cell)
+        for policy, messages in other.messages.items():
+            self.messages.setdefault(policy, Counter()).update(messages)
+
+
+def _place(example: Example) -> tuple[int, int]:
+    return example.seq, example.item
+
+
+def _resource(outcome: Outcome) -> str:
+    name = str(outcome.resource.group_resource)
+    return f"{name}/{outcome.subresource}" if outcome.subresource else name
+
+
+def _cause(outcome: Outcome) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[JSON, ...]]:
+    """`(policies, messages, patch shape, patch)` of what makes the outcome; policies and messages are parallel."""
+    kind, current, candidate = outcome.outcome, outcome.current, outcome.candidate
+    if kind in (OutcomeKind.NEWLY_DENIED, OutcomeKind.NEWLY_ADMITTED):
+        denials = candidate.denials if kind is OutcomeKind.NEWLY_DENIED else current.denials
+        first = {denial.policy: denial.message for denial in reversed(denials)}
+        return tuple(reversed(first)), tuple(reversed(first.values())), (), ()
+    if kind in (OutcomeKind.NEWLY_MUTATED, OutcomeKind.MUTATION_CHANGED, OutcomeKind.NO_LONGER_MUTATED):
+        decision = current if kind is OutcomeKind.NO_LONGER_MUTATED else candidate
+        policies = tuple(dict.fromkeys(mutated.policy for mutated in decision.mutated))
+        return policies, ("",) * len(policies), patch_shape(decision.patch), decision.patch
+    if kind is OutcomeKind.UNDETERMINED:
+        entries = {u.policy: u.reason for u in (*current.undetermined, *candidate.undetermined)}
+        return tuple(entries), tuple(entries.values()), (), ()
+    return _informing(kind, current, candidate)
+
+
+def _informing(
+    kind: OutcomeKind, current: Decision, candidate: Decision
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[JSON, ...]]:
+    """What warns or audits newly: the warning's text, or the annotation's key, stands for the policy."""
+    if kind is OutcomeKind.NEWLY_WARNED:
+        warnings = tuple(dict.fromkeys(w for w in candidate.warnings if w not in current.warnings))
+        return warnings, warnings, (), ()
+    known = current.audit_annotations
+    new = {key: value for key, value in candidate.audit_annotations.items() if known.get(key) != value}
+    text = new.pop(VALIDATION_FAILURE, "[]")
+    before = orjson.loads(known.get(VALIDATION_FAILURE, "[]"))
+    found = {entry["policy"]: entry["message"] for entry in orjson.loads(text) if entry not in before}
+    found.update({key.rpartition("/")[0]: value for key, value in new.items()})
+    return tuple(found), tuple(found.values()), (), ()
+
+
+def patch_shape(patch: Iterable[JSON]) -> tuple[str, ...]:
+    """A patch without its values, list indices as `*`, each operation once and in order of appearance."""
+    lines = []
+    for operation in patch:
+        path = "/".join(
+            "*" if part.isdigit() or part == "-" else part for part in str(operation.get("path", "")).split("/")
+        )
+        lines.append(f"{operation.get('op')} {path}")
+    return tuple(dict.fromkeys(lines))
+
+
+def decided(summary: Summary, side: str) -> tuple[int, int]:
+    """`(decided, all)` requests of one set; a request that never reached validation is neither."""
+    counts = {verdict: summary.verdicts[side, verdict] for verdict in Verdict}
+    total = sum(counts.values()) - counts[Verdict.NOT_REACHED]
+    return total - counts[Verdict.UNDETERMINED], total
