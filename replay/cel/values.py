@@ -20,6 +20,8 @@ An evaluation that fails raises `EvalError`; errors are values only where `&&`, 
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from replay.cel.types import Type
@@ -59,3 +61,98 @@ class EvalError(Exception):
         """Keep the text apart from `args`, so that it stays typed."""
         super().__init__(message)
         self.message = message
+
+
+class CostLimitExceeded(Exception):  # noqa: N818 - named after the event, as in cel-go
+    """The evaluation was cancelled; nothing absorbs it.
+
+    `str()` is the text that the API server reports for the expression.
+    """
+
+    def __init__(self) -> None:
+        """The text is the same for every expression."""
+        super().__init__("operation cancelled: actual cost limit exceeded")
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """What could not be computed because parts of the input are missing; `missing` names them, without duplicates.
+
+    The elements are opaque here (`replay.kube.attributes.Missing` in admission).
+    """
+
+    missing: tuple[Hashable, ...]
+
+    def merge(self, other: Unknown | None) -> Unknown:
+        """Both sets, in the order in which they were met (cel-go `types.MergeUnknowns`)."""
+        if other is None or other == self:
+            return self
+        return Unknown(tuple(dict.fromkeys((*self.missing, *other.missing))))
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    """A type as a value; only the name counts at run time (`types.Type.Equal`)."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalValue:
+    """`optional.of(value)`, or `optional.none()` if `has_value` is false."""
+
+    value: Value = None
+    has_value: bool = True
+
+    def get(self) -> Value:
+        """The value inside; raises `EvalError` where there is none."""
+        if not self.has_value:
+            raise EvalError("optional.none() dereference")
+        return self.value
+
+
+OPTIONAL_NONE = OptionalValue(None, has_value=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ObjectValue:
+    """A message built by `TypeName{field: value}`; only the fields that were set."""
+
+    type_name: str
+    fields: Mapping[str, Value]
+
+
+class MapKey:
+    """A key of a `dict` that Python would confuse with another: bool, uint, double or bytes beside int and str.
+
+    Strings and ints are keys as they are, so that decoded JSON is a CEL map; all else is wrapped. `plain_key` unwraps.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        """Wrap a key that is neither exactly `str` nor exactly `int`."""
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        """Equal values of the same Python type."""
+        return isinstance(other, MapKey) and type(self.value) is type(other.value) and bool(self.value == other.value)
+
+    def __hash__(self) -> int:
+        """Apart from ints of the same value."""
+        return hash((type(self.value).__name__, self.value))
+
+    def __repr__(self) -> str:
+        """Show the key."""
+        return f"MapKey({self.value!r})"
+
+
+def map_key(value: Value) -> Value:
+    """A CEL value as a key of a `dict`."""
+    kind = type(value)
+    return value if kind is str or kind is int else MapKey(value)
+
+
+def plain_key(key: Value) -> Value:
+    """The CEL value that stands behind a key of a `dict`."""
+    return key.value if type(key) is MapKey else key
