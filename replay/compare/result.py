@@ -1,0 +1,51 @@
+"""Everything that one run found out: the value between the pipeline and the reports."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from replay.compare.fidelity import Fidelity
+from replay.compare.summary import Summary
+
+
+@dataclass(slots=True)
+class LogFacts:
+    """What was read. Times are microseconds since the epoch; `octets` counts files as they lie on disk.
+
+    `requests` are all requests of the log, `admission` those that admission saw. `rejects` counts lines by reason.
+    """
+
+    names: tuple[str, ...] = ()
+    files: int = 0
+    octets: int = 0
+    events: int = 0
+    requests: int = 0
+    admission: int = 0
+    first: int = 0
+    last: int = 0
+    duplicates: int = 0
+    rejects: Counter[str] = field(default_factory=Counter)
+    reject_examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetFacts:
+    """A manifest set as a report names it; `counts` are numbers of objects by kind."""
+
+    name: str
+    counts: tuple[tuple[str, int], ...] = ()
+    hashes: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True)
+class RunResult:
+    """One run of `replay run`; `changes` are lines of the semantic difference of the two sets."""
+
+    log: LogFacts
+    current: SetFacts
+    candidate: SetFacts
+    summary: Summary
+    fidelity: Fidelity
+    changes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()

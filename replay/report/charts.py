@@ -1,0 +1,128 @@
+"""Charts as inline SVG by matplotlib, which is imported only when something is drawn.
+
+Colours are Okabe and Ito's, which colour-blind people can tell apart; text follows the page's colour, so that one drawing serves
+light and dark. The output is a function of the data alone: no dates, no random ids.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from replay.report.document import Chart
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A00", "#999999")
+_INK = "#123456"  # a colour that nothing else has; replaced by `currentColor` in the drawing
+MAX_SERIES = len(COLOURS)
+
+
+def draw(chart: Chart) -> str:
+    """An `<svg>` element with a title and the chart's text alternative."""
+    import matplotlib as mpl  # noqa: PLC0415 - half a second that only drawing should cost
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    style: dict[Any, Any] = {
+        "svg.hashsalt": chart.id,
+        "svg.fonttype": "none",
+        "font.family": "sans-serif",
+        "font.size": 10,
+        "text.color": _INK,
+        "axes.labelcolor": _INK,
+        "axes.edgecolor": _INK,
+        "xtick.color": _INK,
+        "ytick.color": _INK,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+    }
+    with mpl.rc_context(style):
+        figure = Figure(figsize=(8.2, _height(chart)), layout="constrained")
+        axes = figure.add_subplot()
+        {"bars": _bars, "lines": _lines, "heat": _heat}[chart.kind](axes, chart)
+        out = io.StringIO()
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    return _inline(out.getvalue(), chart)
+
+
+def _height(chart: Chart) -> float:
+    """Bars and heat maps grow by the row, lines have one height."""
+    if chart.kind == "bars":
+        return 0.9 + 0.3 * len(chart.labels)
+    if chart.kind == "heat":
+        return 1.7 + 0.3 * len(chart.series)
+    return 3.0
+
+
+def _bars(axes: Axes, chart: Chart) -> None:
+    positions = range(len(chart.labels))
+    left = [0.0] * len(chart.labels)
+    for colour, (name, values) in zip(COLOURS, chart.series.items(), strict=False):
+        axes.barh(positions, values, left=left, color=colour, label=name, height=0.72)
+        left = [start + value for start, value in zip(left, values, strict=True)]
+    axes.set_yticks(positions, [_short(label) for label in chart.labels])
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    for position, total in zip(positions, left, strict=True):
+        axes.annotate(f"{total:,.0f}", (total, position), xytext=(4, 0), textcoords="offset points", va="center")
+    axes.tick_params(length=0)
+    axes.xaxis.set_visible(False)
+    axes.spines[["bottom", "left"]].set_visible(False)
+    if len(chart.series) > 1:
+        axes.legend(frameon=False, ncols=3, loc="lower right")
+
+
+def _lines(axes: Axes, chart: Chart) -> None:
+    positions = list(range(len(chart.labels)))
+    for colour, (name, values) in zip(COLOURS, chart.series.items(), strict=False):
+        axes.plot(positions, values, color=colour, label=_short(name), linewidth=1.8, marker="o", markersize=3)
+    step = max(1, len(positions) // 8)
+    axes.set_xticks(positions[::step], [chart.labels[i] for i in positions[::step]])
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel(chart.unit)
+    axes.yaxis.grid(visible=True, color="#88888844", linewidth=0.7)
+    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def _heat(axes: Axes, chart: Chart) -> None:
+    rows = list(chart.series.values())
+    top = max((value for row in rows for value in row), default=0) or 1
+    axes.imshow([[value / top for value in row] for row in rows], cmap="Blues", vmin=0, vmax=1.15, aspect="auto")
+    axes.set_xticks(range(len(chart.labels)), [_short(label) for label in chart.labels], rotation=35, ha="right")
+    axes.set_yticks(range(len(rows)), [_short(name) for name in chart.series])
+    axes.tick_params(length=0)
+    axes.spines[["bottom", "left"]].set_visible(False)
+    for y, row in enumerate(rows):
+        for x, value in enumerate(row):
+            if value:
+                colour = "white" if value > 0.55 * top else "#08306b"
+                axes.annotate(f"{value:,.0f}", (x, y), ha="center", va="center", color=colour, fontsize=8.5)
+
+
+def _short(text: str) -> str:
+    """Labels stay readable on a phone; a dollar sign would start matplotlib's own mathematics."""
+    plain = text.removesuffix(".static.k8s.io")
+    plain = plain if len(plain) <= 34 else f"{plain[:33]}…"
+    return plain.replace("$", r"\$")
+
+
+def _inline(svg: str, chart: Chart) -> str:
+    """Keep the element alone, let it follow the page's colour and width, and name it for screen readers."""
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = body.replace(_INK, "currentColor").replace("sans-serif", "inherit")
+    view = re.search(r'viewBox="[^"]*"', body)
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" {view[0] if view else ""} '
+    )
+    head += f'role="img" aria-labelledby="{chart.id}-title {chart.id}-text">'
+    head += f'<title id="{chart.id}-title">{escape(chart.title)}</title>'
+    head += f'<desc id="{chart.id}-text">{escape(chart.alternative)}</desc>'
+    body = head + body[body.index(">") + 1 :]
+    # Element ids must not repeat between the charts of one page.
+    body = re.sub(r'id="(?!' + re.escape(chart.id) + r'-)([^"]+)"', rf'id="{chart.id}-\1"', body)
+    body = re.sub(r"url\(#([^)]+)\)", rf"url(#{chart.id}-\1)", body)
+    return re.sub(r'xlink:href="#([^"]+)"', rf'xlink:href="#{chart.id}-\1"', body)

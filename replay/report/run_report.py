@@ -1,0 +1,430 @@
+"""The report of `replay run`: what a candidate would change, and how far to believe it."""
+
+from __future__ import annotations
+
+import orjson
+
+from replay.compare.fidelity import Agreement
+from replay.compare.outcome import OutcomeKind
+from replay.compare.result import RunResult
+from replay.compare.summary import Cell, CellKey, decided
+from replay.report.document import (
+    Align,
+    Block,
+    Column,
+    Document,
+    Fact,
+    Listing,
+    Section,
+    Table,
+    Tone,
+    inert,
+    moment,
+    number,
+    plural,
+    share,
+    size,
+    span,
+)
+from replay.report.run_charts import charts
+from replay.report.views import (
+    Group,
+    by_kind,
+    by_namespace,
+    by_policy,
+    by_user,
+    by_workload,
+    grouped,
+    lockout,
+)
+
+TERMINAL_ROWS = 8
+PAGE_ROWS = 200
+_MUTATIONS = (OutcomeKind.NEWLY_MUTATED, OutcomeKind.MUTATION_CHANGED, OutcomeKind.NO_LONGER_MUTATED)
+_WORDS = {
+    OutcomeKind.NEWLY_DENIED: "newly denied",
+    OutcomeKind.NEWLY_ADMITTED: "newly admitted",
+    OutcomeKind.NEWLY_MUTATED: "newly mutated",
+    OutcomeKind.MUTATION_CHANGED: "mutated otherwise",
+    OutcomeKind.NO_LONGER_MUTATED: "no longer mutated",
+    OutcomeKind.NEWLY_WARNED: "newly warned",
+    OutcomeKind.NEWLY_AUDITED: "newly audited",
+    OutcomeKind.UNDETERMINED: "undetermined",
+}
+CellItems = list[tuple[CellKey, Cell]]
+
+
+def run_document(result: RunResult, *, rows: int = TERMINAL_ROWS, with_charts: bool = False) -> Document:
+    """The document of one run with at most `rows` rows a table; charts only for formats that draw them."""
+    sections = [
+        _lockouts(result, rows),
+        _denied(result, rows, with_charts=with_charts),
+        _examples(result, rows),
+        _mutated(result, rows),
+        _others(result, rows),
+        _undetermined(result, rows),
+        _fidelity(result, rows),
+        _changes(result),
+        _reading(result),
+    ]
+    verdict, tone = _verdict(result)
+    return Document(
+        title="What would this policy change do?",
+        subtitle=f"{result.current.name} → {result.candidate.name} · {', '.join(map(inert, result.log.names))}",
+        verdict=verdict,
+        tone=tone,
+        facts=_facts(result),
+        sections=tuple(section for section in sections if section is not None),
+    )
+
+
+def cells_of(result: RunResult, *outcomes: OutcomeKind) -> CellItems:
+    """The cells of some outcomes in a stable order."""
+    found = [(key, cell) for key, cell in result.summary.cells.items() if key.outcome in outcomes]
+    return sorted(found, key=lambda item: (item[1].examples[0].seq, item[1].examples[0].item, item[0]))
+
+
+def _verdict(result: RunResult) -> tuple[str, Tone]:
+    counts = result.summary.outcomes
+    parts = [
+        f"{number(counts[kind])} {_WORDS[kind]}"
+        for kind in (OutcomeKind.NEWLY_DENIED, *_MUTATIONS, OutcomeKind.NEWLY_ADMITTED)
+        if counts[kind]
+    ]
+    known, total = decided(result.summary, "candidate")
+    unknown = f" {plural(total - known, 'request')} could not be decided." if total > known else ""
+    if not parts:
+        return f"Nothing new is denied or mutated in {plural(known, 'decided request')}.{unknown}", (
+            Tone.WARN if unknown else Tone.GOOD
+        )
+    tone = Tone.BAD if counts[OutcomeKind.NEWLY_DENIED] else Tone.WARN
+    return f"{', '.join(parts)} of {plural(total, 'request')} that reached validation.{unknown}", tone
+
+
+def _facts(result: RunResult) -> tuple[Fact, ...]:
+    log, summary = result.log, result.summary
+    known, total = decided(summary, "candidate")
+    newly_denied = summary.outcomes[OutcomeKind.NEWLY_DENIED]
+    mutated = sum(summary.outcomes[kind] for kind in _MUTATIONS)
+    rejected = sum(log.rejects.values())
+    return (
+        Fact("Read", plural(log.events, "event"), _read_note(result)),
+        Fact("Admission saw", plural(log.admission, "request"), _not_reached_note(result)),
+        Fact(
+            "Decided",
+            share(known, total),
+            f"{number(known)} of {number(total)}",
+            Tone.GOOD if known == total else Tone.WARN,
+        ),
+        _fidelity_fact(result),
+        Fact("Newly denied", number(newly_denied), _spread(result), Tone.BAD if newly_denied else Tone.GOOD),
+        Fact("Newly mutated", number(mutated), "", Tone.WARN if mutated else Tone.GOOD),
+        *([Fact("Not usable", plural(rejected, "line"), "listed by --rejects", Tone.WARN)] if rejected else []),
+    )
+
+
+def _read_note(result: RunResult) -> str:
+    log = result.log
+    files = f"{plural(log.files, 'file')}, {size(log.octets)}" if log.octets else plural(log.files, "file")
+    return f"{files}; {moment(log.first)}, {span(log.last - log.first)}"
+
+
+def _not_reached_note(result: RunResult) -> str:
+    count = result.summary.not_reached.total()
+    return f"{number(count)} failed before validation" if count else ""
+
+
+def _spread(result: RunResult) -> str:
+    cells = cells_of(result, OutcomeKind.NEWLY_DENIED)
+    if not cells:
+        return ""
+    follows = sum(cell.count for key, cell in cells if key.follows)
+    parts = [
+        plural(len(grouped(cells, by_policy)), "policy", "policies"),
+        plural(len(grouped(cells, by_workload)), "workload"),
+        plural(len(grouped(cells, by_user)), "user"),
+    ]
+    return ", ".join(parts) + (f"; {number(follows)} follow another denial" if follows else "")
+
+
+def _fidelity_fact(result: RunResult) -> Fact:
+    """The one line before any prediction: what the current set reproduces of what happened."""
+    fidelity = result.fidelity
+    parts = [
+        f"{_kept(agreement)} {noun}"
+        for agreement, noun in (
+            (fidelity.denials, "denials"),
+            (fidelity.failures, "audited failures"),
+            (fidelity.annotations, "policy annotations"),
+        )
+        if agreement.observed or agreement.extra
+    ]
+    if not parts:
+        return Fact("Fidelity", "not checkable", "the log holds no decision of the current set", Tone.WARN)
+    observed = fidelity.denials.observed + fidelity.failures.observed + fidelity.annotations.observed
+    reproduced = fidelity.denials.reproduced + fidelity.failures.reproduced + fidelity.annotations.reproduced
+    tone = Tone.GOOD if not fidelity.disagreement_count else Tone.WARN
+    return Fact("Fidelity", share(min(reproduced, observed), observed), "reproduced: " + ", ".join(parts), tone)
+
+
+def _kept(agreement: Agreement) -> str:
+    extra = f" (+{number(agreement.extra)} not in the log)" if agreement.extra else ""
+    return f"{number(agreement.reproduced)}/{number(agreement.observed)}{extra}"
+
+
+def _table(name: str, label: str, groups: list[Group], rows: int) -> Table:
+    """Groups counted by requests, workloads, users and namespaces."""
+    columns = (
+        Column(label, Align.CODE),
+        Column("requests", Align.NUMBER),
+        Column("workloads", Align.NUMBER),
+        Column("users", Align.NUMBER),
+        Column("namespaces", Align.NUMBER, optional=True),
+        Column("last seen", optional=True),
+    )
+    shown = tuple(
+        (
+            inert(group.label),
+            number(group.requests),
+            number(len(group.workloads)),
+            number(len(group.users)),
+            number(len(group.namespaces)),
+            moment(group.last),
+        )
+        for group in groups[:rows]
+    )
+    return Table(name, f"By {label}", columns, shown, len(groups))
+
+
+def _lockouts(result: RunResult, rows: int) -> Section | None:
+    cells = [item for item in cells_of(result, OutcomeKind.NEWLY_DENIED) if lockout(item[0])]
+    if not cells:
+        return None
+    groups = grouped(cells, lambda key: (f"{lockout(key)}\0{key.user}\0{key.resource}",))
+    order = ("control plane", "node", "kube-system service account", "kube-system namespace", "service account")
+    groups.sort(key=lambda group: (order.index(group.label.partition("\0")[0]), -group.requests, group.label))
+    table = Table(
+        "lockouts",
+        "",
+        (
+            Column("who"),
+            Column("user", Align.CODE),
+            Column("resource", Align.CODE),
+            Column("requests", Align.NUMBER),
+            Column("policies", Align.CODE, optional=True),
+        ),
+        tuple(
+            (*map(inert, group.label.split("\0")), number(group.requests), inert(", ".join(sorted(group.policies))))
+            for group in groups[:rows]
+        ),
+        len(groups),
+    )
+    lead = "Requests of the control plane, of nodes, of service accounts and in kube-system that would be denied."
+    return Section("lockouts", "Lockouts first", lead, (table,), Tone.BAD)
+
+
+def _denied(result: RunResult, rows: int, *, with_charts: bool) -> Section | None:
+    cells = cells_of(result, OutcomeKind.NEWLY_DENIED)
+    if not cells:
+        return None
+    roots = [item for item in cells if not item[0].follows]
+    drawn: tuple[Block, ...] = charts(result, cells) if with_charts else ()
+    blocks: list[Block] = [
+        _policies(result, cells, rows),
+        *drawn,
+        _table("workloads", "owning workload", grouped(cells, by_workload), rows),
+        _table("users", "user", grouped(cells, by_user), rows),
+        _table("namespaces", "namespace", grouped(cells, by_namespace), rows),
+        _table("kinds", "resource", grouped(cells, by_kind), rows),
+    ]
+    count = sum(cell.count for _, cell in cells)
+    lead = f"{plural(count, 'request')} that the current set admits."
+    follows = count - sum(cell.count for _, cell in roots)
+    if follows:
+        lead += f" {number(follows)} of them only follow a denial: their object or namespace would not exist."
+    return Section("newly-denied", "Newly denied", lead, tuple(blocks), Tone.BAD)
+
+
+def _policies(result: RunResult, cells: CellItems, rows: int) -> Table:
+    groups = grouped(cells, by_policy)
+    columns = (
+        Column("policy", Align.CODE),
+        Column("requests", Align.NUMBER),
+        Column("workloads", Align.NUMBER),
+        Column("users", Align.NUMBER),
+        Column("most frequent message"),
+    )
+    shown = []
+    for group in groups[:rows]:
+        messages = result.summary.messages.get(group.label)
+        common = max(messages.items(), key=lambda item: (item[1], item[0]))[0] if messages else ""
+        shown.append(
+            (
+                inert(group.label),
+                number(group.requests),
+                number(len(group.workloads)),
+                number(len(group.users)),
+                inert(common),
+            )
+        )
+    return Table("policies", "By policy", columns, tuple(shown), len(groups))
+
+
+def _examples(result: RunResult, rows: int) -> Section | None:
+    groups = grouped(cells_of(result, OutcomeKind.NEWLY_DENIED), by_policy)
+    if not groups:
+        return None
+    columns = (
+        Column("policy", Align.CODE),
+        Column("request"),
+        Column("user", Align.CODE),
+        Column("message"),
+        Column("audit id", Align.CODE, optional=True),
+    )
+    shown = []
+    for group in groups[:rows]:
+        for example, key in group.examples[:1]:
+            message = dict(zip(key.policies, example.messages, strict=False)).get(group.label, "")
+            where = f"{key.namespace}/{example.name}" if key.namespace else example.name
+            shown.append(
+                (
+                    inert(group.label),
+                    inert(f"{example.operation} {key.resource} {where}"),
+                    inert(key.user),
+                    inert(message),
+                    inert(example.audit_id),
+                )
+            )
+    lead = "The first request of each policy; `replay explain` with an audit id shows every step."
+    return Section(
+        "examples", "Examples", lead, (Table("examples", "", columns, tuple(shown), len(groups)),), quiet=True
+    )
+
+
+def _mutated(result: RunResult, rows: int) -> Section | None:
+    cells = cells_of(result, *_MUTATIONS)
+    if not cells:
+        return None
+    groups = grouped(cells, lambda key: (f"{_WORDS[key.outcome]}\0{', '.join(key.policies)}\0{', '.join(key.shape)}",))
+    columns = (
+        Column("what"),
+        Column("policies", Align.CODE),
+        Column("change", Align.CODE),
+        Column("requests", Align.NUMBER),
+        Column("workloads", Align.NUMBER, optional=True),
+    )
+    table = Table(
+        "mutations",
+        "",
+        columns,
+        tuple(
+            (*map(inert, group.label.split("\0")), number(group.requests), number(len(group.workloads)))
+            for group in groups[:rows]
+        ),
+        len(groups),
+    )
+    listings = tuple(_patch_listing(group) for group in groups[:3])
+    lead = "Grouped by policies and by the shape of the patch: its paths without values."
+    return Section("newly-mutated", "Newly mutated", lead, (table, *listings), Tone.WARN)
+
+
+def _patch_listing(group: Group) -> Listing:
+    example, key = group.examples[0]
+    lines = "\n".join(inert(orjson.dumps(operation).decode()) for operation in example.patch)
+    name = f"{key.namespace}/{example.name}" if key.namespace else example.name
+    return Listing(inert(f"For example {example.operation} {key.resource} {name} by {key.user}"), lines)
+
+
+def _others(result: RunResult, rows: int) -> Section | None:
+    kinds = (OutcomeKind.NEWLY_ADMITTED, OutcomeKind.NEWLY_WARNED, OutcomeKind.NEWLY_AUDITED)
+    cells = cells_of(result, *kinds)
+    if not cells:
+        return None
+    groups = grouped(cells, lambda key: tuple(f"{_WORDS[key.outcome]}\0{policy}" for policy in key.policies))
+    table = Table(
+        "others",
+        "",
+        (
+            Column("what"),
+            Column("policy or message", Align.CODE),
+            Column("requests", Align.NUMBER),
+            Column("users", Align.NUMBER),
+        ),
+        tuple(
+            (*map(inert, group.label.split("\0", 1)), number(group.requests), number(len(group.users)))
+            for group in groups[:rows]
+        ),
+        len(groups),
+    )
+    return Section("others", "Also different", "Changes that deny and mutate nothing.", (table,), quiet=True)
+
+
+def _undetermined(result: RunResult, rows: int) -> Section | None:
+    gaps = [(gap, count) for (side, gap), count in result.summary.gaps.items() if side == "candidate"]
+    if not gaps:
+        return None
+    gaps.sort(key=lambda item: (-item[1], item[0]))
+    columns = (
+        Column("policy", Align.CODE),
+        Column("requests", Align.NUMBER),
+        Column("not known", Align.CODE),
+        Column("why"),
+        Column("what would record it", optional=True),
+    )
+    table = Table(
+        "gaps",
+        "",
+        columns,
+        tuple(
+            (inert(gap.policy), number(count), inert(gap.path), inert(gap.reason), inert(gap.fix))
+            for gap, count in gaps[:rows]
+        ),
+        len(gaps),
+    )
+    lead = "The log does not hold what these verdicts depend on. They are no prediction in either direction."
+    return Section("undetermined", "Not decided", lead, (table,), Tone.WARN)
+
+
+def _fidelity(result: RunResult, rows: int) -> Section | None:
+    fidelity = result.fidelity
+    if not fidelity.disagreement_count:
+        return None
+    columns = (
+        Column("audit id", Align.CODE),
+        Column("what"),
+        Column("the log says"),
+        Column("the current set says"),
+        Column("likely cause", optional=True),
+    )
+    shown = tuple(
+        (inert(d.audit_id), d.aspect, inert(d.observed), inert(d.replayed), inert(d.cause))
+        for d in sorted(fidelity.disagreements)[:rows]
+    )
+    table = Table("disagreements", "", columns, shown, fidelity.disagreement_count)
+    lead = "Where the replay of the current set and the log differ. `replay verify` looks for the cause."
+    return Section("fidelity", "Disagreements with what happened", lead, (table,), Tone.WARN)
+
+
+def _changes(result: RunResult) -> Section | None:
+    if not result.changes:
+        return None
+    text = "\n".join(inert(line) for line in result.changes)
+    return Section(
+        "changes", "What changes in the set", "", (Listing("Semantic difference of the two sets", text),), quiet=True
+    )
+
+
+def _reading(result: RunResult) -> Section | None:
+    log = result.log
+    lines = [(inert(reason), number(count)) for reason, count in sorted(log.rejects.items())]
+    lines += [
+        (f"not reached: {inert(reason)}", number(count)) for reason, count in sorted(result.summary.not_reached.items())
+    ]
+    if log.duplicates:
+        lines.append(("duplicate events", number(log.duplicates)))
+    lines += [(f"at {inert(example)}", "") for example in log.reject_examples]
+    lines += [(inert(note), "") for note in result.notes]
+    if not lines:
+        return None
+    table = Table("reading", "", (Column("what"), Column("number", Align.NUMBER)), tuple(lines), len(lines))
+    return Section("reading", "What was left out", "", (table,), quiet=True)

@@ -1,0 +1,96 @@
+"""Cells of a summary regrouped: by policy, user, namespace, kind, workload."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from replay.compare.summary import Cell, CellKey, Example
+
+Cells = Iterable[tuple[CellKey, Cell]]
+
+
+@dataclass(slots=True)
+class Group:
+    """The requests that share a label; sets hold what differs inside."""
+
+    label: str
+    requests: int = 0
+    first: int = 0
+    last: int = 0
+    policies: set[str] = field(default_factory=set)
+    users: set[str] = field(default_factory=set)
+    namespaces: set[str] = field(default_factory=set)
+    workloads: set[str] = field(default_factory=set)
+    kinds: set[str] = field(default_factory=set)
+    examples: list[tuple[Example, CellKey]] = field(default_factory=list)
+
+    def add(self, key: CellKey, cell: Cell) -> None:
+        """Count a cell in."""
+        self.first = min(self.first, cell.first) if self.requests else cell.first
+        self.last = max(self.last, cell.last)
+        self.requests += cell.count
+        self.policies.update(key.policies)
+        self.users.add(key.user)
+        self.namespaces.add(key.namespace)
+        self.workloads.add(workload_label(key))
+        self.kinds.add(key.kind or key.resource)
+        candidates = [*self.examples, *((example, key) for example in cell.examples)]
+        self.examples = heapq.nsmallest(3, candidates, key=lambda pair: (pair[0].seq, pair[0].item))
+
+
+def workload_label(key: CellKey) -> str:
+    """`namespace Kind/name` of the owning workload, the namespace left out for cluster-scoped ones."""
+    return f"{key.namespace} {key.workload}" if key.namespace else key.workload
+
+
+def grouped(cells: Cells, labels: Callable[[CellKey], Iterable[str]]) -> list[Group]:
+    """Groups by each label of a cell, largest first, ties by label; a cell with two labels counts in both."""
+    groups: dict[str, Group] = {}
+    for key, cell in cells:
+        for label in labels(key):
+            groups.setdefault(label, Group(label)).add(key, cell)
+    return sorted(groups.values(), key=lambda group: (-group.requests, group.label))
+
+
+def by_policy(key: CellKey) -> Iterable[str]:
+    """Each policy that makes the outcome."""
+    return key.policies
+
+
+def by_user(key: CellKey) -> Iterable[str]:
+    """Who admission saw."""
+    return (key.user,)
+
+
+def by_namespace(key: CellKey) -> Iterable[str]:
+    """The namespace, `(cluster)` for cluster-scoped requests."""
+    return (key.namespace or "(cluster)",)
+
+
+def by_kind(key: CellKey) -> Iterable[str]:
+    """The resource with its subresource."""
+    return (key.resource,)
+
+
+def by_workload(key: CellKey) -> Iterable[str]:
+    """The owning workload."""
+    return (workload_label(key),)
+
+
+def lockout(key: CellKey) -> str:
+    """Which part of the control plane a request belongs to, empty for everybody else's.
+
+    A cluster whose own components are denied may not be able to undo the change that denies them, so these come first.
+    """
+    user = key.user
+    if user.startswith("system:node:"):
+        return "node"
+    if user.startswith("system:serviceaccount:kube-system:"):
+        return "kube-system service account"
+    if user.startswith("system:serviceaccount:"):
+        return "service account" if key.namespace != "kube-system" else "kube-system namespace"
+    if user.startswith("system:"):
+        return "control plane"
+    return "kube-system namespace" if key.namespace == "kube-system" else ""
