@@ -1,0 +1,108 @@
+"""Which resources exist, of which kind and scope (`apidiscovery.k8s.io/v2` aggregated discovery, and CRDs).
+
+The package carries the built-in resources of Kubernetes 1.37 (`data/discovery.json`, made by
+`replay.kube.distill_discovery`); custom resources are added from the CustomResourceDefinitions of a snapshot or log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+
+
+@dataclass(frozen=True, slots=True)
+class APIResource:
+    """A resource in one version; `subresources` maps a subresource to the kind that requests to it carry."""
+
+    resource: GroupVersionResource
+    kind: GroupVersionKind
+    namespaced: bool
+    subresources: Mapping[str, GroupVersionKind] = field(default_factory=dict)
+    custom: bool = False
+
+
+class Discovery:
+    """Lookup between resources and kinds; immutable, `with_crds` makes a larger one."""
+
+    def __init__(self, api_resources: Iterable[APIResource]) -> None:
+        """Index the resources; of two with the same name the later one counts."""
+        self._by_resource: dict[GroupVersionResource, APIResource] = {}
+        self._by_kind: dict[GroupVersionKind, APIResource] = {}
+        for api_resource in api_resources:
+            self._by_resource[api_resource.resource] = api_resource
+            self._by_kind[api_resource.kind] = api_resource
+
+    def __iter__(self) -> Iterator[APIResource]:
+        """All resources, in no particular order."""
+        return iter(self._by_resource.values())
+
+    def resource(self, resource: GroupVersionResource) -> APIResource | None:
+        """The resource of a group, version and plural name, None if it is not known."""
+        return self._by_resource.get(resource)
+
+    def of_kind(self, kind: GroupVersionKind) -> APIResource | None:
+        """The resource whose objects are of a kind, None if it is not known."""
+        return self._by_kind.get(kind)
+
+    def kind(self, resource: GroupVersionResource, subresource: str = "") -> GroupVersionKind | None:
+        """The kind that a request to a resource or subresource carries, None if it is not known."""
+        api_resource = self._by_resource.get(resource)
+        if api_resource is None:
+            return None
+        return api_resource.subresources.get(subresource) if subresource else api_resource.kind
+
+    def versions(self, group: str, resource: str) -> tuple[str, ...]:
+        """The versions in which a resource is served."""
+        return tuple(
+            known.version for known in self._by_resource if known.group == group and known.resource == resource
+        )
+
+    def with_crds(self, crds: Iterable[Mapping[str, Any]]) -> Discovery:
+        """This discovery and the resources of `apiextensions.k8s.io/v1` CustomResourceDefinitions (plain JSON)."""
+        custom = [api_resource for crd in crds for api_resource in _resources_of_crd(crd)]
+        return Discovery([*self._by_resource.values(), *custom]) if custom else self
+
+
+@cache
+def builtin_discovery() -> Discovery:
+    """The built-in resources of Kubernetes 1.37."""
+    text = resources.files("replay.kube").joinpath("data/discovery.json").read_text("utf-8")
+    return Discovery(_decode(row) for row in json.loads(text))
+
+
+def _decode(row: list[Any]) -> APIResource:
+    """One row of the package data: `[group, version, resource, kind, namespaced, {subresource: [group, version, kind]}]`."""
+    group, version, resource, kind, namespaced, subresources = row
+    return APIResource(
+        GroupVersionResource(group, version, resource),
+        GroupVersionKind(group, version, kind),
+        namespaced,
+        {name: GroupVersionKind(*of) for name, of in subresources.items()},
+    )
+
+
+def _resources_of_crd(crd: Mapping[str, Any]) -> Iterable[APIResource]:
+    """The served versions of a CRD (`apiextensions-apiserver/pkg/apiserver/customresource_discovery_controller.go`)."""
+    spec = crd.get("spec") or {}
+    names = spec.get("names") or {}
+    group, plural, kind = spec.get("group"), names.get("plural"), names.get("kind")
+    if not (group and plural and kind):
+        return
+    for version in spec.get("versions") or ():
+        if not version.get("served"):
+            continue
+        gvk = GroupVersionKind(group, version["name"], kind)
+        declared = version.get("subresources") or {}
+        subresources = {}
+        if "status" in declared:
+            subresources["status"] = gvk
+        if "scale" in declared:
+            subresources["scale"] = GroupVersionKind("autoscaling", "v1", "Scale")
+        resource = GroupVersionResource(group, version["name"], plural)
+        yield APIResource(resource, gvk, spec.get("scope") == "Namespaced", subresources, custom=True)
