@@ -38,10 +38,18 @@ class Overload:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function name with its overloads, in the order in which they were declared."""
+    """A function name with its overloads, in the order in which they were declared.
+
+    A `singleton` implements all overloads at once and is called without the check of argument types that guards each
+    overload's own implementation; if it names an `operand_trait` (`replay.cel.traits`) and the first argument lacks it, the
+    call fails with `no such overload: name`. `type_guards` False drops that check for the overloads' implementations too.
+    """
 
     name: str
     overloads: tuple[Overload, ...]
+    singleton: Implementation | None = None
+    operand_trait: str = ""
+    type_guards: bool = True
 
 
 @dataclass(frozen=True, slots=True)
