@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sized
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -90,16 +91,24 @@ def _lines(axes: Axes, chart: Chart) -> None:
 def _heat(axes: Axes, chart: Chart) -> None:
     rows = list(chart.series.values())
     top = max((value for row in rows for value in row), default=0) or 1
-    axes.imshow([[value / top for value in row] for row in rows], cmap="Blues", vmin=0, vmax=1.15, aspect="auto")
-    axes.set_xticks(range(len(chart.labels)), [_short(label) for label in chart.labels], rotation=35, ha="right")
-    axes.set_yticks(range(len(rows)), [_short(name) for name in chart.series])
+    # A mesh of vector cells: an image would be embedded as a picture that neither scales nor prints well.
+    axes.pcolormesh(
+        [[value / top for value in row] for row in rows], cmap="Blues", vmin=0, vmax=1.15, edgecolors="#ffffff"
+    )
+    axes.invert_yaxis()
+    axes.set_xticks(_middles(chart.labels), [_short(label) for label in chart.labels], rotation=35, ha="right")
+    axes.set_yticks(_middles(rows), [_short(name) for name in chart.series])
     axes.tick_params(length=0)
     axes.spines[["bottom", "left"]].set_visible(False)
     for y, row in enumerate(rows):
         for x, value in enumerate(row):
             if value:
                 colour = "white" if value > 0.55 * top else "#08306b"
-                axes.annotate(f"{value:,.0f}", (x, y), ha="center", va="center", color=colour, fontsize=8.5)
+                axes.annotate(f"{value:,.0f}", (x + 0.5, y + 0.5), ha="center", va="center", color=colour, fontsize=8.5)
+
+
+def _middles(items: Sized) -> list[float]:
+    return [i + 0.5 for i in range(len(items))]
 
 
 def _short(text: str) -> str:

@@ -64,7 +64,7 @@ def _table(table: Table, width: int) -> RenderableType:
         title_style="dim italic",
     )
     for i in shown:
-        _add_column(drawn, table.columns[i])
+        _add_column(drawn, table.columns[i], width)
     for row in table.rows:
         drawn.add_row(*(Text(row[i]) for i in shown))
     parts: list[RenderableType] = [drawn]
@@ -73,7 +73,8 @@ def _table(table: Table, width: int) -> RenderableType:
     return Padding(Group(*parts), (0, 0, 0, 2))
 
 
-def _add_column(drawn: RichTable, column: Column) -> None:
+def _add_column(drawn: RichTable, column: Column, width: int) -> None:
+    """No text column may take so much that others vanish."""
     is_number = column.align is Align.NUMBER
     drawn.add_column(
         column.title,
@@ -81,5 +82,6 @@ def _add_column(drawn: RichTable, column: Column) -> None:
         no_wrap=True,
         overflow="ellipsis",
         header_style="bold",
-        min_width=len(column.title) if is_number else 8,
+        min_width=len(column.title) if is_number else min(8, width // 8),
+        max_width=None if is_number else max(width // 3, 8),
     )
