@@ -1,0 +1,261 @@
+"""Whether a policy, a binding or a webhook matches a request, three-valued.
+
+The rules are those of `k8s.io/apiserver/pkg/admission/plugin/policy/matching` and, for webhooks,
+`pkg/admission/plugin/webhook/generic.ShouldCallHook`: namespaceSelector, objectSelector, excludeResourceRules,
+resourceRules; a selector that cannot be evaluated is an error only if the rest matches. Labels that are not known make
+the answer unknown, but only where all that is known matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replay.kube.admissionregistration import LabelSelector, MatchPolicy, MatchResources, Rule
+from replay.kube.attributes import JSON, Attributes, Missing, Operation
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.lister import Lister
+from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.rules import RuleKey, matches_rule
+from replay.matching.selectors import Labels, Selector, SelectorError, selector_from_label_selector
+
+NAMESPACE_KIND = GroupVersionKind("", "v1", "Namespace")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The request matches, as `kind` and `resource`; `unknown` says what that depends on, if it is not certain."""
+
+    resource: GroupVersionResource
+    kind: GroupVersionKind
+    unknown: Missing | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MatchError:
+    """The criteria cannot be evaluated for the request; `message` is the server's text."""
+
+    message: str
+
+
+MatchResult = Match | MatchError | None
+"""None: the request does not match."""
+
+
+class Criteria:
+    """A compiled `MatchResources`; build it with `Matcher.criteria` so that equal ones are one object."""
+
+    __slots__ = ("_rule_cache", "exclude_rules", "has_names", "match_all", "namespace", "object", "policy", "rules")
+
+    def __init__(self, match_resources: MatchResources, *, match_all: bool) -> None:
+        """Compile the selectors; `match_all`: whether an empty list of rules matches everything."""
+        self.namespace = _compile(match_resources.namespace_selector)
+        self.object = _compile(match_resources.object_selector)
+        self.rules = match_resources.resource_rules
+        self.exclude_rules = match_resources.exclude_resource_rules
+        self.policy = match_resources.match_policy
+        self.match_all = match_all and not self.rules
+        self.has_names = any(rule.resource_names for rule in (*self.rules, *self.exclude_rules))
+        self._rule_cache: dict[tuple[RuleKey, GroupVersionKind], MatchResult] = {}
+
+    def match_rules(
+        self, key: RuleKey, kind: GroupVersionKind, name: str, mapper: EquivalentResourceMapper
+    ) -> MatchResult:
+        """The answer of the rules alone; without `resource_names` it is computed once for each kind of request."""
+        if self.has_names:
+            return self._match_rules(key, kind, name, mapper)
+        cached = (key, kind)
+        if cached not in self._rule_cache:
+            self._rule_cache[cached] = self._match_rules(key, kind, name, mapper)
+        return self._rule_cache[cached]
+
+    def _match_rules(
+        self, key: RuleKey, kind: GroupVersionKind, name: str, mapper: EquivalentResourceMapper
+    ) -> MatchResult:
+        """`matching.Matcher.Matches` without the selectors."""
+        excluded = self._match_list(self.exclude_rules, key, kind, name, mapper)
+        if excluded is not None:
+            return excluded if isinstance(excluded, MatchError) else None
+        if self.match_all:
+            return Match(key.resource, kind)
+        return self._match_list(self.rules, key, kind, name, mapper)
+
+    def _match_list(
+        self, rules: Sequence[Rule], key: RuleKey, kind: GroupVersionKind, name: str, mapper: EquivalentResourceMapper
+    ) -> MatchResult:
+        """The first rule that matches: by the resource of the request first, then by its equivalents."""
+        for rule in rules:
+            if matches_rule(rule, key) and _matches_name(rule, name):
+                return Match(key.resource, kind)
+        if self.policy is not MatchPolicy.EQUIVALENT:
+            return None
+        equivalents = mapper.equivalents(key.resource, key.subresource)
+        for rule in rules:
+            for equivalent in equivalents:
+                if matches_rule(rule, key._replace(resource=equivalent)) and _matches_name(rule, name):
+                    return _match_as(equivalent, mapper.kind(equivalent, key.subresource))
+        return None
+
+
+class RequestMatcher:
+    """One request on its way through many criteria: labels are looked up once, equal criteria are asked once."""
+
+    __slots__ = ("_attributes", "_key", "_lister", "_mapper", "_memo", "_namespace_labels")
+
+    def __init__(self, attributes: Attributes, lister: Lister, mapper: EquivalentResourceMapper) -> None:
+        """Nothing is looked up yet."""
+        self._attributes = attributes
+        self._lister = lister
+        self._mapper = mapper
+        self._key = rule_key(attributes)
+        self._memo: dict[int, MatchResult] = {}
+        self._namespace_labels: Labels | Missing | MatchError | None = None
+
+    def match(self, criteria: Criteria) -> MatchResult:
+        """Whether the request matches; equal criteria give the same object."""
+        identity = id(criteria)
+        if identity not in self._memo:
+            self._memo[identity] = self._match(criteria)
+        return self._memo[identity]
+
+    def _match(self, criteria: Criteria) -> MatchResult:
+        """Rules before selectors: the answer is the same, and the rules are remembered.
+
+        INVARIANT: a selector that says no wins over an error of the rules, and those over an error of a selector.
+        """
+        attributes = self._attributes
+        by_rules = criteria.match_rules(self._key, attributes.kind, attributes.name, self._mapper)
+        if by_rules is None:
+            return None
+        by_namespace = self._match_namespace(criteria.namespace)
+        by_object = self._match_object(criteria.object) if by_namespace is not False else False
+        if by_namespace is False or by_object is False:
+            return None
+        if isinstance(by_rules, MatchError):
+            return by_rules
+        for answer in (by_namespace, by_object):
+            if isinstance(answer, MatchError):
+                return answer
+        for answer in (by_namespace, by_object):
+            if isinstance(answer, Missing):
+                return Match(by_rules.resource, by_rules.kind, answer)
+        return by_rules
+
+    def _match_namespace(self, selector: Selector | SelectorError) -> bool | Missing | MatchError:
+        """`predicates/namespace.Matcher.MatchNamespaceSelector`."""
+        attributes = self._attributes
+        if not attributes.namespace and attributes.resource.resource != "namespaces":
+            return True
+        if isinstance(selector, SelectorError):
+            return MatchError(f"Internal error occurred: {selector}")
+        if selector.is_empty:
+            return True
+        if self._namespace_labels is None:
+            self._namespace_labels = namespace_labels(attributes, self._lister)
+        labels = self._namespace_labels
+        return labels if isinstance(labels, (Missing, MatchError)) else selector.matches(labels)
+
+    def _match_object(self, selector: Selector | SelectorError) -> bool | Missing | MatchError:
+        """`predicates/object.Matcher.MatchObjectSelector`: either object matches."""
+        if isinstance(selector, SelectorError):
+            return MatchError(f"Internal error occurred: {selector}")
+        if selector.is_empty:
+            return True
+        if self._attributes.operation is Operation.CONNECT:
+            return False  # the object of a CONNECT request is its options, which have no labels
+        answers = [_matches_object(selector, side) for side in (self._attributes.object, self._attributes.old_object)]
+        if True in answers:
+            return True
+        return next((answer for answer in answers if isinstance(answer, Missing)), False)
+
+
+class Matcher:
+    """Compiles criteria, equal ones once, and matches requests with them."""
+
+    def __init__(self, mapper: EquivalentResourceMapper) -> None:
+        """`mapper` knows which resources are equivalent."""
+        self.mapper = mapper
+        self._criteria: dict[Any, Criteria] = {}
+
+    def criteria(self, match_resources: MatchResources, *, match_all: bool = True) -> Criteria:
+        """The compiled form; `match_all` is False for webhooks, where an empty list of rules matches nothing."""
+        key = (_canonical(match_resources), match_all)
+        if key not in self._criteria:
+            self._criteria[key] = Criteria(match_resources, match_all=match_all)
+        return self._criteria[key]
+
+    def request(self, attributes: Attributes, lister: Lister) -> RequestMatcher:
+        """The matcher of one request."""
+        return RequestMatcher(attributes, lister, self.mapper)
+
+
+def rule_key(attributes: Attributes) -> RuleKey:
+    """What rules read of a request."""
+    return RuleKey(attributes.resource, attributes.subresource, attributes.operation, bool(attributes.namespace))
+
+
+def namespace_labels(attributes: Attributes, lister: Lister) -> Labels | Missing | MatchError:
+    """The labels of the namespace of a request (`predicates/namespace.Matcher.GetNamespaceLabels`).
+
+    A Namespace that is created or updated is looked at itself. For its subresources and its deletion the server asks
+    its cache, which holds the object before the request.
+    """
+    if attributes.resource.resource != "namespaces":
+        namespace = attributes.namespace_object
+    elif not attributes.subresource and attributes.operation in (Operation.CREATE, Operation.UPDATE):
+        namespace = attributes.object
+    else:
+        namespace = attributes.old_object
+        if namespace is None or isinstance(namespace, Missing):
+            namespace = lister.get(NAMESPACE_KIND, "", attributes.namespace)
+    if isinstance(namespace, Missing):
+        return namespace
+    if namespace is None:
+        return MatchError(f'namespaces "{attributes.namespace}" not found')
+    return labels_of(namespace)
+
+
+def labels_of(obj: JSON) -> Labels:
+    """`metadata.labels` of an object, empty if there are none."""
+    labels: Labels = (obj.get("metadata") or {}).get("labels") or {}
+    return labels
+
+
+def _matches_object(selector: Selector, obj: JSON | Missing | None) -> bool | Missing:
+    """Whether one side matches; no object never does."""
+    if obj is None or isinstance(obj, Missing):
+        return obj or False
+    return selector.matches(labels_of(obj))
+
+
+def _compile(label_selector: LabelSelector) -> Selector | SelectorError:
+    """A selector, or its error as a value: it counts only where the rest matches."""
+    try:
+        return selector_from_label_selector(label_selector)
+    except SelectorError as error:
+        return error
+
+
+def _matches_name(rule: Rule, name: str) -> bool:
+    """No list of names matches every name; the name is empty where the server will generate it."""
+    return not rule.resource_names or name in rule.resource_names
+
+
+def _match_as(resource: GroupVersionResource, kind: GroupVersionKind | None) -> Match | MatchError:
+    """A match through an equivalent resource."""
+    if kind is None:
+        group, version, name = resource
+        return MatchError(f"unable to convert to {group}/{version}, Resource={name}: unknown kind")
+    return Match(resource, kind)
+
+
+def _canonical(value: Any) -> Any:
+    """A hashable form of frozen values with mappings inside, equal for equal ones."""
+    if isinstance(value, Mapping):
+        return tuple(sorted(value.items()))
+    if isinstance(value, tuple):
+        return tuple(_canonical(item) for item in value)
+    if hasattr(value, "__dataclass_fields__"):
+        return (type(value).__name__, *(_canonical(getattr(value, name)) for name in value.__dataclass_fields__))
+    return value

@@ -1,0 +1,135 @@
+"""Label selectors (`k8s.io/apimachinery/pkg/labels` and `metav1.LabelSelectorAsSelector`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from replay.kube.admissionregistration import LabelSelector, LabelSelectorRequirement
+
+Labels = Mapping[str, str]
+
+_QUALIFIED_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAME_TEXT = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
+    "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+_SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+
+
+class SelectorError(Exception):
+    """A selector cannot be used; `str()` is the server's text for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A usable selector: it matches labels that meet every requirement, and everything if it has none."""
+
+    requirements: tuple[Callable[[Labels], bool], ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the selector matches everything by having no requirement."""
+        return not self.requirements
+
+    def matches(self, labels: Labels) -> bool:
+        """Whether all requirements are met."""
+        return all(requirement(labels) for requirement in self.requirements)
+
+
+EVERYTHING = Selector()
+
+
+def selector_from_label_selector(label_selector: LabelSelector) -> Selector:
+    """The selector of a `metav1.LabelSelector`; raises `SelectorError`.
+
+    Of several errors the server reports the first that it meets; it walks `matchLabels` in no defined order, here they
+    are sorted.
+    """
+    requirements = [_requirement(key, "=", (value,)) for key, value in sorted(label_selector.match_labels.items())]
+    requirements += [_requirement_from_expression(expression) for expression in label_selector.match_expressions]
+    return Selector(tuple(requirements))
+
+
+def _requirement_from_expression(expression: LabelSelectorRequirement) -> Callable[[Labels], bool]:
+    """One of `matchExpressions`."""
+    operator = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}.get(expression.operator)
+    if operator is None:
+        raise SelectorError(f'"{expression.operator}" is not a valid label selector operator')
+    return _requirement(expression.key, operator, expression.values)
+
+
+def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Callable[[Labels], bool]:
+    """A requirement as `labels.NewRequirement` checks it, planned once."""
+    errors = _key_errors(key) + _operator_errors(operator, values) + _value_errors(key, values)
+    if errors:
+        raise SelectorError(errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]")
+    wanted = frozenset(values)
+    if operator in ("=", "in"):
+        return lambda labels: labels.get(key) in wanted
+    if operator == "notin":
+        return lambda labels: labels.get(key) not in wanted
+    if operator == "exists":
+        return lambda labels: key in labels
+    return lambda labels: key not in labels
+
+
+def _operator_errors(operator: str, values: tuple[str, ...]) -> list[str]:
+    """How many values an operator takes."""
+    if operator in ("in", "notin") and not values:
+        return ["values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"]
+    if operator in ("exists", "!") and values:
+        shown = ",".join(f'"{value}"' for value in values)
+        return [f"values: Invalid value: [{shown}]: values set must be empty for exists and does not exist"]
+    return []
+
+
+def _key_errors(key: str) -> list[str]:
+    """What is wrong with a label key (`k8s.io/apimachinery/pkg/util/validation.IsQualifiedName`)."""
+    prefix, slash, name = key.partition("/")
+    problems = []
+    if slash and "/" in name:
+        problems.append(
+            f"a qualified name {_NAME_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        )
+    else:
+        name = name if slash else prefix
+        if slash and not prefix:
+            problems.append("prefix part must be non-empty")
+        elif slash and len(prefix) > 253:
+            problems.append("prefix part must be no more than 253 bytes")
+        elif slash and not _SUBDOMAIN.fullmatch(prefix):
+            problems.append(f"prefix part {_SUBDOMAIN_TEXT}")
+        if not name:
+            problems.append("name part must be non-empty")
+        elif len(name) > 63:
+            problems.append("name part must be no more than 63 bytes")
+        if not _QUALIFIED_NAME.fullmatch(name):
+            problems.append(f"name part {_NAME_TEXT}")
+    return [f'key: Invalid value: "{key}": {"; ".join(problems)}'] if problems else []
+
+
+def _value_errors(key: str, values: tuple[str, ...]) -> list[str]:
+    """What is wrong with label values (`validation.IsValidLabelValue`)."""
+    errors = []
+    for index, value in enumerate(values):
+        problems = []
+        if len(value) > 63:
+            problems.append("must be no more than 63 bytes")
+        if value and not _QUALIFIED_NAME.fullmatch(value):
+            problems.append(_VALUE_TEXT)
+        if problems:
+            errors.append(f'values[{index}][{key}]: Invalid value: "{value}": {"; ".join(problems)}')
+    return errors
