@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 
@@ -35,6 +37,16 @@ class EquivalentResourceMapper:
             for other in self._by_identity[identity]
             if other != resource and (not subresource or self.kind(other, subresource) is not None)
         )
+
+    def equivalent_groups(self, group: str, resource: str) -> frozenset[str]:
+        """The groups under which a resource of a group, in any version, is served too, its own included."""
+        identity = self._identities.get((group, resource))
+        return frozenset({group, *(other.group for other in self._by_identity.get(identity or ("", ""), ()))})
+
+    def crosses_groups(self, groups: Iterable[str]) -> bool:
+        """Whether any resource of the groups is served under another group too."""
+        wanted = set(groups)
+        return any(group in wanted and len(self.equivalent_groups(group, name)) > 1 for group, name in self._identities)
 
     def kind(self, resource: GroupVersionResource, subresource: str) -> GroupVersionKind | None:
         """The kind of a resource or of its subresource, None if it is not known."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replay.kube.admissionregistration import LabelSelector, MatchPolicy, MatchResources, Rule
-from replay.kube.attributes import JSON, Attributes, Missing, Operation
+from replay.kube.attributes import JSON, Attributes, Missing, Operation, PartialObject
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import Lister
 from replay.matching.equivalence import EquivalentResourceMapper
@@ -216,17 +216,27 @@ def namespace_labels(attributes: Attributes, lister: Lister) -> Labels | Missing
     return labels_of(namespace)
 
 
-def labels_of(obj: JSON) -> Labels:
-    """`metadata.labels` of an object, empty if there are none."""
-    labels: Labels = (obj.get("metadata") or {}).get("labels") or {}
+def labels_of(obj: JSON | PartialObject) -> Labels | Missing:
+    """`metadata.labels` of an object, empty if there are none, or why they are not known."""
+    value: Any = obj.value if isinstance(obj, PartialObject) else obj
+    for name in ("metadata", "labels"):
+        value = value.get(name) or {}
+        if isinstance(value, Missing):
+            return value
+    if isinstance(obj, PartialObject):
+        unknown = next((label for label in value.values() if isinstance(label, Missing)), None)
+        if unknown is not None:
+            return unknown
+    labels: Labels = value
     return labels
 
 
-def _matches_object(selector: Selector, obj: JSON | Missing | None) -> bool | Missing:
+def _matches_object(selector: Selector, obj: JSON | PartialObject | Missing | None) -> bool | Missing:
     """Whether one side matches; no object never does."""
     if obj is None or isinstance(obj, Missing):
         return obj or False
-    return selector.matches(labels_of(obj))
+    labels = labels_of(obj)
+    return labels if isinstance(labels, Missing) else selector.matches(labels)
 
 
 def _compile(label_selector: LabelSelector) -> Selector | SelectorError:

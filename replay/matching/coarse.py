@@ -1,0 +1,147 @@
+"""A manifest set as an SQL predicate over the `request` table: which requests some policy may match.
+
+It reads verb, group, resource, subresource and name as the log has them. It keeps too much, never too little: what only
+the objects, the namespace or the version tell is left to the matcher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from replay.kube.admissionregistration import ManifestSet, MatchPolicy, MatchResources, Rule
+from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.exclusion import EXCLUDED_FROM_ALL
+from replay.matching.rules import ANY
+
+CONNECT_SUBRESOURCES = ("attach", "exec", "portforward", "proxy")
+"""Subresources whose requests are CONNECT, whatever their verb."""
+
+_VERBS = {
+    "CREATE": ("create", "update", "patch"),  # an update or an apply of an object that is not there creates it
+    "UPDATE": ("update", "patch"),
+    "DELETE": ("delete", "deletecollection"),
+}
+_EVERY_VERB = tuple(dict.fromkeys(verb for verbs in _VERBS.values() for verb in verbs))
+
+
+class Predicate(NamedTuple):
+    """An SQL expression over the columns of `request`, and the values of its `?` in order."""
+
+    sql: str
+    parameters: tuple[str, ...]
+
+
+class _Pattern(NamedTuple):
+    """What of a rule the log can answer; an empty tuple stands for anything."""
+
+    verbs: tuple[str, ...]
+    connect: bool
+    groups: tuple[str, ...]
+    resource: str
+    subresource: str
+    names: tuple[str, ...]
+
+
+def coarse_predicate(
+    sets: Sequence[ManifestSet], mapper: EquivalentResourceMapper, *, webhooks: bool = True
+) -> Predicate:
+    """The requests that a policy, or with `webhooks` a webhook, of any of the sets may match.
+
+    `mapper` serves `matchPolicy: Equivalent`: a rule matches the groups of equivalent resources too.
+    """
+    patterns: dict[_Pattern, None] = {}
+    for match_resources in _all_criteria(sets, webhooks=webhooks):
+        if not match_resources.resource_rules:
+            return _without_excluded(Predicate("true", ()))
+        for rule in match_resources.resource_rules:
+            patterns.update(dict.fromkeys(_patterns(rule, match_resources.match_policy, mapper)))
+    if not patterns:
+        return Predicate("false", ())
+    predicates = [_predicate(pattern) for pattern in patterns]
+    return _without_excluded(_joined(" or ", predicates))
+
+
+def _all_criteria(sets: Iterable[ManifestSet], *, webhooks: bool) -> Iterable[MatchResources]:
+    """The match criteria of every policy and, if wanted, of every webhook."""
+    for manifests in sets:
+        constraints = [policy.match_constraints for policy in manifests.validating_policies]
+        constraints += [policy.match_constraints for policy in manifests.mutating_policies]
+        yield from (match_resources for match_resources in constraints if match_resources is not None)
+        if webhooks:
+            for configuration in (*manifests.validating_webhooks, *manifests.mutating_webhooks):
+                for webhook in configuration.webhooks:
+                    if webhook.rules:
+                        yield MatchResources(resource_rules=webhook.rules, match_policy=webhook.match_policy)
+
+
+def _patterns(rule: Rule, match_policy: MatchPolicy, mapper: EquivalentResourceMapper) -> Iterable[_Pattern]:
+    """One pattern for each resource of a rule."""
+    operations = (*_VERBS, "CONNECT") if ANY in rule.operations else rule.operations
+    verbs = {verb for operation in operations for verb in _VERBS.get(operation, ())}
+    for resource in rule.resources:
+        name, _, subresource = resource.partition("/")
+        yield _Pattern(
+            verbs=tuple(verb for verb in _EVERY_VERB if verb in verbs),
+            connect="CONNECT" in operations,
+            groups=_groups(rule, name, match_policy, mapper),
+            resource=name,
+            subresource=subresource,
+            names=rule.resource_names,
+        )
+
+
+def _groups(rule: Rule, resource: str, match_policy: MatchPolicy, mapper: EquivalentResourceMapper) -> tuple[str, ...]:
+    """The groups that a rule can match, those of equivalent resources included; empty for any."""
+    if ANY in rule.api_groups:
+        return ()
+    if match_policy is not MatchPolicy.EQUIVALENT:
+        return rule.api_groups
+    if resource == ANY:
+        return () if mapper.crosses_groups(rule.api_groups) else rule.api_groups
+    groups = dict.fromkeys(rule.api_groups)
+    for group in rule.api_groups:
+        groups.update(dict.fromkeys(mapper.equivalent_groups(group, resource)))
+    return tuple(groups)
+
+
+def _predicate(pattern: _Pattern) -> Predicate:
+    """One pattern as SQL."""
+    parts = [_verb_predicate(pattern)]
+    if pattern.groups:
+        parts.append(_any_of("api_group", pattern.groups))
+    if pattern.resource != ANY:
+        parts.append(Predicate("resource = ?", (pattern.resource,)))
+    if pattern.subresource != ANY:
+        parts.append(Predicate("subresource = ?", (pattern.subresource,)))
+    if pattern.names:
+        # deletecollection is asked once for each object, and a name that the server made is in the response alone
+        parts.append(_any_of("name", ("", *pattern.names)))
+    return _joined(" and ", parts)
+
+
+def _verb_predicate(pattern: _Pattern) -> Predicate:
+    """The verbs of the operations; a CONNECT is known by its subresource."""
+    parts = [_any_of("verb", pattern.verbs)] if pattern.verbs else []
+    if pattern.connect:
+        parts.append(_any_of("subresource", CONNECT_SUBRESOURCES))
+    return _joined(" or ", parts) if parts else Predicate("false", ())
+
+
+def _without_excluded(predicate: Predicate) -> Predicate:
+    """Leave out what no policy and no webhook is ever asked about."""
+    excluded = [Predicate("(api_group = ? and resource = ?)", tuple(pair)) for pair in sorted(EXCLUDED_FROM_ALL)]
+    never = _joined(" or ", excluded)
+    return Predicate(f"{predicate.sql} and not {never.sql}", predicate.parameters + never.parameters)
+
+
+def _any_of(column: str, values: Sequence[str]) -> Predicate:
+    """Whether a column, one of this module's own names, holds one of the values."""
+    marks = ", ".join("?" * len(values))
+    return Predicate(f"{column} in ({marks})", tuple(values))
+
+
+def _joined(operator: str, predicates: Sequence[Predicate]) -> Predicate:
+    """Predicates joined by `and` or `or`, in parentheses."""
+    parameters = tuple(value for predicate in predicates for value in predicate.parameters)
+    return Predicate(f"({operator.join(predicate.sql for predicate in predicates)})", parameters)

@@ -1,0 +1,55 @@
+"""Resources that admission hooks are not asked about (`k8s.io/kubernetes/pkg/kubeapiserver/admission/exclusion`)."""
+
+from __future__ import annotations
+
+from replay.kube.gvk import GroupResource, GroupVersionKind, GroupVersionResource
+
+_ADMISSION = "admissionregistration.k8s.io"
+
+EXCLUDED_FROM_ALL = frozenset(
+    {
+        GroupResource("authentication.k8s.io", "selfsubjectreviews"),
+        GroupResource("authentication.k8s.io", "tokenreviews"),
+        GroupResource("authorization.k8s.io", "localsubjectaccessreviews"),
+        GroupResource("authorization.k8s.io", "selfsubjectaccessreviews"),
+        GroupResource("authorization.k8s.io", "selfsubjectrulesreviews"),
+        GroupResource("authorization.k8s.io", "subjectaccessreviews"),
+    }
+)
+"""Not persisted, and a policy that refused them would lock everybody out: no policy and, since 1.37, no webhook."""
+
+_EXCLUDED_FROM_API_POLICIES = frozenset(
+    GroupResource(_ADMISSION, name)
+    for name in (
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+    )
+)
+
+_EXEMPT_KINDS = frozenset(
+    {
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+    }
+)
+
+
+def is_excluded_from_all_hooks(resource: GroupVersionResource) -> bool:
+    """Whether neither static nor API-based hooks are asked."""
+    return resource.group_resource in EXCLUDED_FROM_ALL
+
+
+def is_excluded_from_api_policies(resource: GroupVersionResource) -> bool:
+    """Whether static policies alone are asked (`policy/generic.Plugin`): webhook configurations are not among these."""
+    return resource.group_resource in _EXCLUDED_FROM_API_POLICIES
+
+
+def is_excluded_from_api_webhooks(kind: GroupVersionKind) -> bool:
+    """Whether static webhooks alone are asked (`predicates/rules.IsExemptAdmissionConfigurationResource`)."""
+    return kind.group == _ADMISSION and kind.kind in _EXEMPT_KINDS
