@@ -1,0 +1,45 @@
+"""The `replay` command: every error of the operator's input ends here as one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from replay.cli.run import run
+from replay.errors import ReplayError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="replay",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    help="Replay Kubernetes audit logs against admission manifests, before you roll them out.\n\n"
+    "Start with [bold]replay run sample_audit/shop[/bold].",
+)
+app.command("run")(run)
+
+
+@app.callback()
+def root() -> None:
+    """Keep `replay` a group of commands, whatever their number."""
+
+
+def main() -> None:
+    """Run the command line; the exit code is 0, 1 where something is new, above 1 for an error."""
+    try:
+        app()
+    except ReplayError as error:
+        sys.stderr.write(f"replay: {error}\n")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.stderr.write("replay: interrupted; nothing was written but what is complete\n")
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader went away (`replay ... | head`): nobody is left to tell. Python would complain at its own exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

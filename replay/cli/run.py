@@ -1,0 +1,65 @@
+"""`replay run`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EPILOG = (
+    "Example: replay run audit.jsonl.zst --current manifests/current --candidate manifests/next --cluster cluster.jsonl\n\n"
+    "Exit code: 0 nothing newly denied or mutated, 1 something is, 2 or more an error."
+)
+
+Logs = Annotated[
+    list[str],
+    typer.Argument(help="Audit logs: files, directories, globs, - for standard input; or one scenario directory."),
+]
+Current = Annotated[
+    Path | None, typer.Option(help="The manifests in force: a directory or an AdmissionConfiguration file.")
+]
+Candidate = Annotated[Path | None, typer.Option(help="The manifests that are planned.")]
+Cluster = Annotated[Path | None, typer.Option(help="A snapshot of cluster objects (`replay snapshot`).")]
+Version = Annotated[str, typer.Option("--kubernetes-version", help="The API server's minor version, 1.30 to 1.37.")]
+Workers = Annotated[int, typer.Option(min=0, help="Processes; 0 means one for each core.")]
+
+
+def run(
+    logs: Logs,
+    current: Current = None,
+    candidate: Candidate = None,
+    cluster: Cluster = None,
+    store: Annotated[Path | None, typer.Option(help="Keep the ingested log here for the next run.")] = None,
+    outcomes: Annotated[Path | None, typer.Option(help="Write one JSON line per request that admission saw.")] = None,
+    rejects: Annotated[
+        Path | None, typer.Option(help="Write every line that could not be used, with the reason.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write report.html and report.md into this directory.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    redact: Annotated[bool, typer.Option(help="Hide Secret data and tokens in what is printed and written.")] = True,
+    workers: Workers = 0,
+    kubernetes_version: Version = "1.37",
+) -> None:
+    """Which real requests would a change of admission policy newly deny or mutate?
+
+    Reads audit logs, rebuilds what admission saw, decides every request with the current and the candidate manifests, and
+    reports the differences. A directory that holds audit.*, current/, candidate/ and cluster.* needs no options.
+    """
+    from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
+
+    from replay import pipeline  # noqa: PLC0415
+    from replay.cli.progress import progress_on  # noqa: PLC0415
+
+    scenario = pipeline.scenario(logs, current, candidate, cluster)
+    options = pipeline.Options(store, outcomes, rejects, redact=redact, workers=workers, version=kubernetes_version)
+    with progress_on(Console(stderr=True)) as progress:
+        result = pipeline.run(scenario, options, progress)
+        if report is not None:
+            pipeline.write_report(result, report)
+    if as_json:
+        sys.stdout.write(pipeline.summary_json(result))
+    else:
+        pipeline.print_result(result, Console(highlight=False))
+    raise typer.Exit(pipeline.exit_code(result))

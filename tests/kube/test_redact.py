@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from replay.kube.attributes import JSON
+from replay.kube.redact import REDACTED, redacted_object, redacted_patch, redacted_text
+
+TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl"
+
+OBJECTS: list[tuple[str, str, JSON, JSON]] = [
+    (
+        "secret data keeps its keys",
+        "secrets",
+        {"kind": "Secret", "data": {"password": "aHVudGVyMg=="}, "stringData": {"a": "b"}, "type": "Opaque"},
+        {"kind": "Secret", "data": {"password": REDACTED}, "stringData": {"a": REDACTED}, "type": "Opaque"},
+    ),
+    (
+        "what kubectl applied repeats the data",
+        "secrets",
+        {"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}", "a": "b"}}},
+        {"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": REDACTED, "a": "b"}}},
+    ),
+    ("a config map is shown", "configmaps", {"data": {"a": "b"}}, {"data": {"a": "b"}}),
+    ("a token request", "serviceaccounts", {"status": {"token": "opaque"}}, {"status": {"token": REDACTED}}),
+    ("a token in any text", "configmaps", {"data": {"a": [f"x {TOKEN} y"]}}, {"data": {"a": [f"x {REDACTED} y"]}}),
+    ("an empty token says that there is none", "pods", {"token": ""}, {"token": ""}),
+]
+
+
+@pytest.mark.parametrize(
+    ("resource", "body", "expected"), [row[1:] for row in OBJECTS], ids=[row[0] for row in OBJECTS]
+)
+def test_redacted_object(resource: str, body: JSON, expected: JSON) -> None:
+    assert redacted_object(resource, body) == expected
+
+
+PATCHES: list[tuple[str, str, JSON, JSON]] = [
+    (
+        "one key",
+        "secrets",
+        {"op": "add", "path": "/data/a", "value": "x"},
+        {"op": "add", "path": "/data/a", "value": REDACTED},
+    ),
+    (
+        "all keys",
+        "secrets",
+        {"op": "add", "path": "/data", "value": {"a": "x"}},
+        {"op": "add", "path": "/data", "value": {"a": REDACTED}},
+    ),
+    ("no value", "secrets", {"op": "remove", "path": "/data/a"}, {"op": "remove", "path": "/data/a"}),
+    ("labels", "secrets", {"op": "add", "path": "/metadata/labels/a", "value": "b"}, None),
+    ("another kind", "configmaps", {"op": "add", "path": "/data/a", "value": "x"}, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("resource", "operation", "expected"), [row[1:] for row in PATCHES], ids=[row[0] for row in PATCHES]
+)
+def test_redacted_patch(resource: str, operation: JSON, expected: JSON) -> None:
+    assert redacted_patch(resource, [operation]) == (expected or operation,)
+
+
+def test_redacted_text() -> None:
+    assert redacted_text(f"token {TOKEN} is not allowed") == f"token {REDACTED} is not allowed"
+    assert redacted_text("eyJ is no token") == "eyJ is no token"
