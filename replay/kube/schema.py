@@ -1,0 +1,208 @@
+"""What the API says about the fields of each kind: types, merge behaviour, defaults, and how empty values are written.
+
+Built-in kinds come from `data/schema.json`, made by `replay.kube.distill_schema` from the OpenAPI v3 documents of a
+Kubernetes 1.37 API server; custom kinds from the `openAPIV3Schema` of their CustomResourceDefinition. Both are OpenAPI
+nodes, so one class reads both. A kind without either has no schema, and `Schemas.for_kind` says so with None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any
+
+import orjson
+
+from replay.kube.attributes import JSON
+from replay.kube.gvk import GroupVersionKind
+
+Node = Mapping[str, Any]
+
+OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_NO_NODE: Node = {}
+
+
+class Encoding(StrEnum):
+    """What the Go type behind a field writes for an empty value (`encoding/json` and the field's tag)."""
+
+    OMIT_EMPTY = ""
+    """Left out if null, false, zero, or an empty string, list or map."""
+    POINTER = "pointer"
+    """Left out if null alone: an explicit zero or `{}` stays."""
+    ALWAYS = "always"
+    """Written even where nothing was given: as zero, `{}`, or null for lists, maps and pointers."""
+
+
+class Schema:
+    """One place in an object: a field, a list item or the object itself, with the type it refers to resolved."""
+
+    def __init__(self, node: Node, types: Mapping[str, Node]) -> None:
+        """`node` is an OpenAPI schema; references in it are names in `types`."""
+        self._node = node
+        self._types = types
+        self.name: str = node.get("$ref", "")
+        """The name of the type, `io.k8s.api.core.v1.Container`; empty for one that is written inline."""
+        self._target: Node = types.get(self.name, _NO_NODE) if self.name else node
+
+    def _own_or_target(self, key: str) -> Any:
+        found = self._node.get(key)
+        return self._target.get(key) if found is None else found
+
+    @cached_property
+    def type(self) -> str:
+        """`object`, `array`, `string`, `integer`, `number`, `boolean`, or empty where any type is allowed."""
+        return str(self._target.get("type", ""))
+
+    @cached_property
+    def format(self) -> str:
+        """The OpenAPI `format`, empty if there is none."""
+        return str(self._target.get("format", ""))
+
+    @cached_property
+    def fields(self) -> Mapping[str, Schema]:
+        """The declared properties."""
+        return {name: Schema(node, self._types) for name, node in self._target.get("properties", _NO_NODE).items()}
+
+    def field(self, name: str) -> Schema | None:
+        """The schema of a property, else that of any value of a map, else None."""
+        return self.fields.get(name) or self.values
+
+    @cached_property
+    def values(self) -> Schema | None:
+        """The schema of the values of a map (`additionalProperties`), None if there is none or it is a boolean."""
+        node = self._target.get("additionalProperties")
+        return Schema(node, self._types) if isinstance(node, dict) else None
+
+    @cached_property
+    def allows_any_field(self) -> bool:
+        """Whether `additionalProperties` is true, or an object that declares nothing at all."""
+        additional = self._target.get("additionalProperties")
+        return additional is True or (additional is None and not self._target.get("properties"))
+
+    @cached_property
+    def items(self) -> Schema | None:
+        """The schema of the items of a list."""
+        node = self._target.get("items")
+        return None if node is None else Schema(node, self._types)
+
+    @cached_property
+    def list_type(self) -> str:
+        """`x-kubernetes-list-type`: atomic, set or map; empty if not stated (atomic then)."""
+        return self._own_or_target("x-kubernetes-list-type") or ""
+
+    @cached_property
+    def map_keys(self) -> tuple[str, ...]:
+        """`x-kubernetes-list-map-keys`."""
+        return tuple(self._own_or_target("x-kubernetes-list-map-keys") or ())
+
+    @cached_property
+    def map_type(self) -> str:
+        """`x-kubernetes-map-type`: atomic or granular; empty if not stated (granular then)."""
+        return self._own_or_target("x-kubernetes-map-type") or ""
+
+    @cached_property
+    def patch_strategy(self) -> str:
+        """`x-kubernetes-patch-strategy` of a strategic merge patch: `merge`, `replace`, `retainKeys`, comma-separated."""
+        return self._own_or_target("x-kubernetes-patch-strategy") or ""
+
+    @cached_property
+    def patch_merge_key(self) -> str:
+        """`x-kubernetes-patch-merge-key` of a strategic merge patch."""
+        return self._own_or_target("x-kubernetes-patch-merge-key") or ""
+
+    @cached_property
+    def default(self) -> JSON:
+        """The default that the schema states, None if it states none."""
+        return self._own_or_target("default")
+
+    @cached_property
+    def required(self) -> frozenset[str]:
+        """The names of the properties that must be there."""
+        return frozenset(self._target.get("required", ()))
+
+    @cached_property
+    def nullable(self) -> bool:
+        """Whether null is a value of its own (custom kinds)."""
+        return bool(self._own_or_target("nullable"))
+
+    @cached_property
+    def preserve_unknown_fields(self) -> bool:
+        """`x-kubernetes-preserve-unknown-fields`."""
+        return bool(self._own_or_target("x-kubernetes-preserve-unknown-fields"))
+
+    @cached_property
+    def int_or_string(self) -> bool:
+        """Whether the value is an integer or a string."""
+        return self.format == "int-or-string" or bool(self._own_or_target("x-kubernetes-int-or-string"))
+
+    @cached_property
+    def embedded_resource(self) -> bool:
+        """`x-kubernetes-embedded-resource`: the value is a Kubernetes object."""
+        return bool(self._own_or_target("x-kubernetes-embedded-resource"))
+
+    @cached_property
+    def encoding(self) -> Encoding:
+        """What an empty value of this field is written as; meaningful for built-in kinds only."""
+        return Encoding(self._node.get("x-go-encoding", ""))
+
+
+class Schemas:
+    """The schemas of built-in kinds, and of the custom kinds that CustomResourceDefinitions describe."""
+
+    def __init__(self, crds: Iterable[JSON] = ()) -> None:
+        """`crds` are CustomResourceDefinitions (`apiextensions.k8s.io/v1`) as plain JSON."""
+        types, self._names = _builtin()
+        self._types = types
+        self._custom: dict[GroupVersionKind, Schema] = {}
+        self._builtin: dict[GroupVersionKind, Schema] = {}
+        for crd in crds:
+            self._custom.update(_custom_schemas(crd, types))
+
+    def for_kind(self, kind: GroupVersionKind) -> Schema | None:
+        """The schema of a kind, None if there is none."""
+        found = self._custom.get(kind) or self._builtin.get(kind)
+        if found is None and kind in self._names:
+            found = self._builtin[kind] = Schema({"$ref": self._names[kind]}, self._types)
+        return found
+
+    def is_custom(self, kind: GroupVersionKind) -> bool:
+        """Whether the kind is that of a CustomResourceDefinition, whose objects have no Go type."""
+        return kind in self._custom
+
+
+@cache
+def _builtin() -> tuple[Mapping[str, Node], Mapping[GroupVersionKind, str]]:
+    data = orjson.loads((files("replay.kube") / "data" / "schema.json").read_bytes())
+    return data["types"], {GroupVersionKind(*row[:3]): row[3] for row in data["kinds"]}
+
+
+def _custom_schemas(crd: JSON, types: Mapping[str, Node]) -> Iterable[tuple[GroupVersionKind, Schema]]:
+    """The schema of each served version (apiextensions-apiserver, pkg/controller/openapi/builder)."""
+    spec = crd.get("spec") or {}
+    for version in spec.get("versions") or ():
+        declared = (version.get("schema") or {}).get("openAPIV3Schema") or {
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": True,
+        }
+        kind = GroupVersionKind(spec.get("group", ""), version.get("name", ""), spec.get("names", {}).get("kind", ""))
+        if version.get("served"):
+            yield kind, Schema(_as_resource(_with_embedded(declared)), types)
+
+
+def _as_resource(node: Node) -> Node:
+    """The node with the three fields that every object has."""
+    common = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"$ref": OBJECT_META}}
+    return {**node, "properties": {**node.get("properties", {}), **common}}
+
+
+def _with_embedded(node: Node) -> Node:
+    """The node with the fields of embedded resources declared, however deep."""
+    changed = dict(node)
+    if isinstance(node.get("properties"), dict):
+        changed["properties"] = {name: _with_embedded(field) for name, field in node["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if isinstance(node.get(key), dict):
+            changed[key] = _with_embedded(node[key])
+    return _as_resource(changed) if node.get("x-kubernetes-embedded-resource") else changed
