@@ -74,6 +74,10 @@ class CostLimitExceeded(Exception):  # noqa: N818 - named after the event, as in
         super().__init__("operation cancelled: actual cost limit exceeded")
 
 
+class PanicError(Exception):
+    """A crash of the server's code that it turns into the error `internal error: ...`; nothing absorbs it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """What could not be computed because parts of the input are missing; `missing` names them, without duplicates.
