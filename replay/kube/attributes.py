@@ -49,6 +49,20 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
+class PartialObject:
+    """An object that is known but for some paths.
+
+    `value` is plain JSON with a `Missing` as leaf wherever a part is not known; in truth there may be any value or none
+    at all (`has()` of it is unknown too). `missing` lists these leaves; their paths are `object.metadata.uid`,
+    `object.spec.volumes[1].name` and the like. A consumer that cannot look at single paths treats the whole as missing,
+    unless what it reads lies apart from all of them.
+    """
+
+    value: JSON
+    missing: tuple[Missing, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class UserInfo:
     """Who admission saw: the impersonated user where there is one."""
 
@@ -76,6 +90,6 @@ class Attributes:
     user_info: UserInfo
     dry_run: bool = False
     options: JSON | Missing | None = None
-    object: JSON | Missing | None = None
-    old_object: JSON | Missing | None = None
-    namespace_object: JSON | Missing | None = None
+    object: JSON | PartialObject | Missing | None = None
+    old_object: JSON | PartialObject | Missing | None = None
+    namespace_object: JSON | PartialObject | Missing | None = None

@@ -1,0 +1,256 @@
+"""The states of one object, in the order in which they were stored.
+
+A successful write leaves an *effect*. Its order is that of `resourceVersion` where the response has one (etcd's
+revision, the same for all API servers), else of time: the write was stored between `requestReceivedTimestamp` and
+`stageTimestamp`. Where two effects overlap and nothing orders them, what may have been the state in between is said to
+be unknown in the fields that differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from replay.kube.attributes import JSON, Basis, Missing
+from replay.reconstruct.body import Shape, revision
+from replay.reconstruct.derived import after_binding, after_partial_metadata, after_scale
+from replay.reconstruct.exchange import Exchange
+from replay.reconstruct.known import Known, merged
+
+NO_WRITE = frozenset({"token", "log", "exec", "attach", "portforward", "proxy"})
+
+
+class EffectKind(Enum):
+    """What a write left behind."""
+
+    STATE = "state"
+    GONE = "gone"
+    BINDING = "binding"
+    SCALE = "scale"
+    PARTIAL = "partial"
+    UNKNOWN = "unknown"
+
+
+@dataclass(slots=True)
+class Effect:
+    """One write; `revision` and `uid` are None and empty where the log does not tell them.
+
+    `start` and `end` (microseconds) enclose the instant of the write. `state` is the object after it where the response
+    holds it.
+    """
+
+    kind: EffectKind
+    start: int
+    end: int
+    exchange: Exchange | None
+    revision: int | None = None
+    uid: str = ""
+    state: JSON = None
+    after: Known | Missing | None = field(default=None, repr=False)
+
+
+def effect_of(exchange: Exchange) -> Effect | None:
+    """What a record did to its object; None for reads, failures, dry runs and requests that write nothing."""
+    record = exchange.record
+    if not exchange.succeeded or exchange.dry_run or record.subresource in NO_WRITE:
+        return None
+    effect = Effect(EffectKind.UNKNOWN, record.received, record.stage_time, exchange)
+    metadata = exchange.response.metadata
+    effect.uid = str(metadata.get("uid") or record.object_uid)
+    if record.verb == "delete":
+        return _deletion(exchange, effect)
+    if record.subresource == "binding":
+        effect.kind = EffectKind.BINDING
+    elif record.subresource == "scale":
+        effect.kind = EffectKind.SCALE if exchange.shape is Shape.OBJECT else EffectKind.UNKNOWN
+        effect.revision = revision(metadata)
+    elif record.subresource != "eviction":
+        _stored(exchange, effect)
+    return effect
+
+
+def _stored(exchange: Exchange, effect: Effect) -> None:
+    """An update or creation; an object without finalizers that was being deleted goes away with the write
+    (`Store.deleteWithoutFinalizers`)."""
+    metadata = exchange.response.metadata
+    effect.revision = revision(metadata)
+    if exchange.shape is Shape.PARTIAL_METADATA:
+        effect.kind = EffectKind.PARTIAL
+    elif exchange.shape is Shape.OBJECT:
+        effect.kind = EffectKind.STATE
+        effect.state = exchange.response.json
+    if effect.kind is not EffectKind.UNKNOWN and is_gone(effect.exchange, metadata, exchange.response.json):
+        effect.kind = EffectKind.GONE
+
+
+def _deletion(exchange: Exchange, effect: Effect) -> Effect:
+    """A deletion answers with the object where it stays for a while, and with the object or a Status where it is gone."""
+    metadata = exchange.response.metadata
+    if exchange.shape in (Shape.OBJECT, Shape.OTHER_VERSION, Shape.PARTIAL_METADATA):
+        if is_gone(exchange, metadata, exchange.response.json):
+            effect.kind, effect.revision = EffectKind.GONE, revision(metadata)
+        elif exchange.shape is Shape.OBJECT:
+            effect.kind, effect.state, effect.revision = EffectKind.STATE, exchange.response.json, revision(metadata)
+        else:
+            effect.revision = revision(metadata)
+    elif exchange.shape is Shape.OTHER and isinstance(exchange.response.json, dict):
+        effect.kind = EffectKind.GONE
+        details = exchange.response.json.get("details")
+        effect.uid = str((details or {}).get("uid") or effect.uid)
+    return effect
+
+
+def is_gone(exchange: Exchange | None, metadata: dict[str, JSON], body: JSON) -> bool:
+    """Whether an answered object no longer exists: deleted, with neither finalizers nor grace period left."""
+    if metadata.get("finalizers") or (metadata.get("deletionGracePeriodSeconds") or 0) > 0:
+        return False
+    if exchange is not None and exchange.record.resource == "namespaces":
+        spec = body.get("spec") if isinstance(body, dict) else None
+        return bool(metadata.get("deletionTimestamp")) and not (spec or {}).get("finalizers")
+    if metadata.get("deletionTimestamp"):
+        return True
+    return exchange is not None and exchange.record.verb == "delete"
+
+
+class History:
+    """The effects on one object, ordered, and the states between them."""
+
+    def __init__(self, exchanges: Iterable[Exchange], snapshot: JSON = None) -> None:
+        """Order the effects; `snapshot` is the object as a cluster snapshot holds it, None where it does not."""
+        effects = [effect for effect in map(effect_of, exchanges) if effect is not None]
+        if snapshot is not None:
+            effects.append(_from_snapshot(snapshot))
+        self.effects = _ordered(effects)
+        self._index = {id(effect.exchange): index for index, effect in enumerate(self.effects) if effect.exchange}
+        self._by_revision: dict[int, int] = {}
+        for index, effect in enumerate(self.effects):
+            if effect.revision is not None:
+                self._by_revision.setdefault(effect.revision, index)
+
+    def index_of(self, exchange: Exchange) -> int | None:
+        """The place of a record's own effect, None if it has none."""
+        return self._index.get(id(exchange))
+
+    def place_before(self, exchange: Exchange) -> int | None:
+        """The place of the state that a record's own effect changed (-1: before all), None if it has no effect.
+
+        Of several deletions that remove an object at the same time none follows another.
+        """
+        place = self._index.get(id(exchange))
+        if place is None:
+            return None
+        own, place = self.effects[place], place - 1
+        if own.kind is EffectKind.GONE:
+            while place >= 0 and self.effects[place].kind is EffectKind.GONE and self.effects[place].uid == own.uid:
+                place -= 1
+        return place
+
+    def index_at_revision(self, at: int) -> int | None:
+        """The place of the write that stored a revision, None if the log does not hold it."""
+        return self._by_revision.get(at)
+
+    def after(self, index: int) -> Known | Missing:
+        """The state after an effect; null after a deletion."""
+        effect = self.effects[index]
+        if effect.after is None:
+            effect.after = self._after(index)
+        return effect.after
+
+    def _after(self, index: int) -> Known | Missing:
+        effect = self.effects[index]
+        if effect.kind is EffectKind.GONE:
+            return Known(None, Basis.RECORDED)
+        if effect.kind is EffectKind.STATE:
+            return Known(effect.state, Basis.RECORDED if effect.exchange else Basis.SNAPSHOT)
+        if effect.kind is EffectKind.UNKNOWN or effect.exchange is None or index == 0:
+            return Missing("", "a write before it is logged without the object", "record its response")
+        before = self.after(index - 1)
+        if isinstance(before, Missing) or before.value is None:
+            return Missing("", "the state before a write that is logged without the whole object is not known")
+        if effect.kind is EffectKind.BINDING:
+            following = next((later.state for later in self.effects[index + 1 :] if later.state is not None), None)
+            return after_binding(before, effect.exchange, following)
+        if effect.kind is EffectKind.SCALE:
+            return after_scale(before, effect.exchange)
+        return after_partial_metadata(before, effect.exchange)
+
+    def window(self, start: int, end: int) -> range:
+        """The places of the effects whose state may have been the current one at some instant from `start` to `end`.
+
+        The first is the last effect that was certainly complete at `start` (-1: before all), the last one that had
+        begun at `end`.
+        """
+        first = last = -1
+        for index, effect in enumerate(self.effects):
+            if effect.end <= start:
+                first = index
+            if effect.start <= end:
+                last = index
+        return range(first, max(first, last) + 1)
+
+    def at(self, start: int, end: int) -> Known | Missing | None:
+        """What is known of the state from `start` to `end`: None before the first effect, null where it was deleted."""
+        places = self.window(start, end)
+        if places[0] < 0:
+            if len(places) == 1:
+                return None
+            return Missing("", "it was being written for the first time that the log shows")
+        return merged([self.after(index) for index in places], "it was being changed at the same time")
+
+
+def _from_snapshot(snapshot: JSON) -> Effect:
+    """A snapshot's object: a state with a revision and without a time of its own."""
+    metadata = snapshot.get("metadata") or {}
+    return Effect(EffectKind.STATE, -1, -1, None, revision(metadata), str(metadata.get("uid") or ""), snapshot)
+
+
+def _ordered(effects: list[Effect]) -> list[Effect]:
+    """Effects with a revision by revision; the others where time and content allow them."""
+    numbered = sorted((effect for effect in effects if effect.revision is not None), key=_revision_then_time)
+    ordered = _without_repetitions(numbered)
+    for effect in sorted((effect for effect in effects if effect.revision is None), key=lambda e: (e.end, e.start)):
+        ordered.insert(_place(ordered, effect), effect)
+    return ordered
+
+
+def _revision_then_time(effect: Effect) -> tuple[int, int, int]:
+    return (effect.revision or 0, effect.end, effect.start)
+
+
+def _without_repetitions(numbered: list[Effect]) -> list[Effect]:
+    """A write that changes nothing stores nothing and answers with the revision that is there: the first one wrote."""
+    kept: list[Effect] = []
+    for effect in numbered:
+        if kept and kept[-1].revision == effect.revision and effect.kind is not EffectKind.GONE:
+            continue
+        kept.append(effect)
+    return kept
+
+
+def _place(ordered: list[Effect], effect: Effect) -> int:
+    """Where an effect without revision belongs: after all that were complete before it began, before all that began
+    after its end; in between, what it did shows in the states that follow it."""
+    low, high = 0, len(ordered)
+    for index, other in enumerate(ordered):
+        if other.end <= effect.start:
+            low = index + 1
+    for index in range(len(ordered) - 1, low - 1, -1):
+        if ordered[index].start >= effect.end:
+            high = index
+    for index in range(low, high):
+        if _shows(ordered[index], effect):
+            return index
+    return high
+
+
+def _shows(other: Effect, effect: Effect) -> bool:
+    """Whether a state shows that a write happened before it."""
+    if effect.kind is EffectKind.GONE:
+        return bool(effect.uid) and bool(other.uid) and other.uid != effect.uid
+    if not isinstance(other.state, dict):
+        return False
+    if effect.kind is EffectKind.BINDING:
+        return bool((other.state.get("spec") or {}).get("nodeName"))
+    metadata = other.state.get("metadata") or {}
+    return bool(metadata.get("deletionTimestamp"))

@@ -1,0 +1,200 @@
+"""The four forms of a PATCH body, and what each of them can have changed.
+
+An audit event has the patch but not its content type. A list is a JSON patch (RFC 6902); a whole object with
+`fieldManager` in the query is an apply configuration (server-side apply requires both); any other map is a merge patch
+(RFC 7386) or a strategic merge patch, which for most patches mean the same. Where they do not, the patch cannot be
+applied and the caller is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+from replay.kube.attributes import JSON
+from replay.reconstruct.exchange import Exchange
+from replay.reconstruct.known import Path, get
+
+
+class PatchForm(Enum):
+    """The form of a patch, as far as its body tells."""
+
+    JSON = "JSON patch"
+    APPLY = "apply configuration"
+    MERGE = "merge patch"
+
+
+class UnappliedPatchError(Exception):
+    """The patch cannot be applied to what is known; `str()` is the reason."""
+
+
+def form_of(exchange: Exchange) -> PatchForm:
+    """The form of a record's patch."""
+    patch = exchange.request.json
+    if isinstance(patch, list):
+        return PatchForm.JSON
+    if isinstance(patch, dict) and patch.get("apiVersion") and patch.get("kind") and "fieldManager" in exchange.query:
+        return PatchForm.APPLY
+    return PatchForm.MERGE
+
+
+def touched(patch: JSON) -> list[Path]:
+    """The paths that a JSON, merge or strategic merge patch can have changed; a list counts as one path."""
+    if isinstance(patch, list):
+        found = [_pointer(operation[name]) for operation in patch for name in ("path", "from") if name in operation]
+        return [_above_list(path) for path in found]
+    return list(_merged_paths(patch, ()))
+
+
+def _merged_paths(patch: JSON, at: Path) -> Iterator[Path]:
+    """Leaves of a merge patch; a strategic directive touches what it stands in or names."""
+    if not isinstance(patch, dict):
+        yield at
+        return
+    if not patch and at:
+        yield at
+    for key, value in patch.items():
+        if key.startswith(("$setElementOrder/", "$deleteFromPrimitiveList/")):
+            yield (*at, key.partition("/")[2])
+        elif key.startswith("$"):
+            yield at
+        else:
+            yield from _merged_paths(value, (*at, key))
+
+
+def _pointer(text: str) -> Path:
+    """A JSON pointer (RFC 6901) as a path; numbers stay text, since a map may have such keys."""
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:])
+
+
+def _above_list(path: Path) -> Path:
+    """A path cut before its first list index."""
+    for index, part in enumerate(path):
+        if part == "-" or str(part).isdecimal():
+            return path[:index]
+    return path
+
+
+def applied(patch: JSON, form: PatchForm, before: JSON) -> JSON:
+    """The object after a JSON or merge patch; raises UnappliedPatchError where the log does not tell enough.
+
+    `before` is not changed. A map patch with strategic directives, or with a list of objects that a strategic merge
+    would join by key, cannot be applied without the kind's schema and content type.
+    """
+    if form is PatchForm.JSON:
+        return _json_patched(patch, before)
+    if form is PatchForm.APPLY:
+        raise UnappliedPatchError("an apply configuration is merged by field ownership, which the log does not state")
+    if not isinstance(patch, dict):
+        raise UnappliedPatchError("the patch is not recorded")
+    if _is_ambiguous(patch):
+        raise UnappliedPatchError("the content type of the patch is not recorded, and its forms differ for lists")
+    return _merge_patched(patch, before)
+
+
+def _is_ambiguous(patch: JSON) -> bool:
+    """Whether strategic and plain merge differ: directives, and lists."""
+    if isinstance(patch, list):
+        return True
+    if not isinstance(patch, dict):
+        return False
+    return any(key.startswith("$") or _is_ambiguous(value) for key, value in patch.items())
+
+
+def _merge_patched(patch: JSON, before: JSON) -> JSON:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    after = dict(before) if isinstance(before, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            after.pop(key, None)
+        else:
+            after[key] = _merge_patched(value, after.get(key))
+    return after
+
+
+def _json_patched(patch: list[dict[str, Any]], before: JSON) -> JSON:
+    """RFC 6902; any failure makes the request fail on the server too."""
+    after = before
+    try:
+        for operation in patch:
+            after = _operation(operation, after)
+    except (KeyError, IndexError, ValueError, TypeError) as error:
+        raise UnappliedPatchError("the JSON patch does not fit the object") from error
+    return after
+
+
+def _operation(operation: dict[str, Any], before: JSON) -> JSON:
+    """One operation of a JSON patch."""
+    name, path = operation["op"], _pointer(operation["path"])
+    if name == "test":
+        if _at(before, path) != operation["value"]:
+            raise ValueError(name)
+        return before
+    if name == "remove":
+        return _changed(before, path, remove=True)
+    if name == "replace":
+        _at(before, path)
+        return _changed(before, path, operation["value"], replace=True)
+    if name == "add":
+        return _changed(before, path, operation["value"])
+    source = _pointer(operation["from"])
+    value = _at(before, source)
+    if name == "move":
+        before = _changed(before, source, remove=True)
+    return _changed(before, path, value)
+
+
+def _at(value: JSON, path: Path) -> JSON:
+    for part in path:
+        value = value[int(part)] if isinstance(value, list) else value[part]
+    return value
+
+
+def _changed(value: JSON, path: Path, leaf: JSON = None, *, remove: bool = False, replace: bool = False) -> JSON:
+    """A copy along a path with one entry added, replaced or removed."""
+    if not path:
+        return leaf
+    head, rest = path[0], path[1:]
+    if isinstance(value, list):
+        items = list(value)
+        index = len(items) if head == "-" else int(head)
+        if rest:
+            items[index] = _changed(items[index], rest, leaf, remove=remove, replace=replace)
+        elif remove:
+            del items[index]
+        elif replace:
+            items[index] = leaf
+        elif index > len(items):
+            raise IndexError(index)
+        else:
+            items.insert(index, leaf)
+        return items
+    fields = dict(value)
+    if rest:
+        fields[head] = _changed(fields[head], rest, leaf, remove=remove, replace=replace)
+    elif remove:
+        del fields[head]
+    else:
+        fields[head] = leaf
+    return fields
+
+
+def agrees(before: JSON, after: JSON, paths: list[Path], ignored: tuple[Path, ...]) -> bool:
+    """Whether two states are equal but for what a patch touched and for what every write changes."""
+    return all(get(before, path) == get(after, path) for path in _untouched(before, after, [*paths, *ignored]))
+
+
+def _untouched(one: JSON, other: JSON, paths: list[Path], at: Path = ()) -> Iterator[Path]:
+    """The largest parts of two values that lie apart from all the paths."""
+    if at in paths:
+        return
+    if not any(path[: len(at)] == at for path in paths):
+        yield at
+        return
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return
+    for key in one.keys() | other.keys():
+        yield from _untouched(one.get(key), other.get(key), paths, (*at, key))
