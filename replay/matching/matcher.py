@@ -70,6 +70,15 @@ class Criteria:
             self._rule_cache[cached] = self._match_rules(key, kind, name, mapper)
         return self._rule_cache[cached]
 
+    def may_match(self, key: RuleKey, kind: GroupVersionKind, mapper: EquivalentResourceMapper) -> bool:
+        """Whether the rules match for some name; never False where `match_rules` matches or errs."""
+        if not self.has_names:
+            return self.match_rules(key, kind, "", mapper) is not None
+        equivalents = mapper.equivalents(key.resource, key.subresource)
+        keys = [key, *(key._replace(resource=equivalent) for equivalent in equivalents)]
+        rules = (*self.rules, *self.exclude_rules)
+        return self.match_all or any(matches_rule(rule, each) for rule in rules for each in keys)
+
     def _match_rules(
         self, key: RuleKey, kind: GroupVersionKind, name: str, mapper: EquivalentResourceMapper
     ) -> MatchResult:

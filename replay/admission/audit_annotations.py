@@ -1,0 +1,68 @@
+"""The audit annotations of validating policies (`policy/validating/dispatcher.go`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+VALIDATION_FAILURE_KEY = "validation.policy.admission.k8s.io/validation_failure"
+
+MAX_VALIDATION_FAILURES = 50
+MAX_VALUE_BYTES = 10 * 1024
+
+# encoding/json keeps its output safe to embed in HTML and JavaScript
+_GO_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+class ValidationFailure(NamedTuple):
+    """One denial by a binding with the action Audit."""
+
+    message: str
+    policy: str
+    binding: str
+    expression_index: int
+    validation_actions: tuple[str, ...]
+
+
+def validation_failure_value(failures: Sequence[ValidationFailure]) -> str:
+    """The JSON text of the annotation, byte for byte as Go writes it: the first 50 failures."""
+    rows = [
+        {
+            "message": failure.message,
+            "policy": failure.policy,
+            "binding": failure.binding,
+            "expressionIndex": failure.expression_index,
+            "validationActions": failure.validation_actions,
+        }
+        for failure in failures[:MAX_VALIDATION_FAILURES]
+    ]
+    return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).translate(_GO_ESCAPES)
+
+
+class AuditAnnotationCollector:
+    """The published annotations of one policy over its bindings and parameters."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        """No annotation yet."""
+        self._values: dict[str, dict[str, None]] = {}
+
+    def add(self, key: str, value: str) -> None:
+        """Remember a value, cut to 10 KiB, unless it is there already."""
+        self._values.setdefault(key, {})[_truncated(value)] = None
+
+    def published(self, policy: str) -> dict[str, str]:
+        """The annotations by full key, several values joined."""
+        return {f"{policy}/{key}": ", ".join(values) for key, values in self._values.items()}
+
+
+def _truncated(value: str) -> str:
+    """The first 10 KiB; a character cut in the middle ends up as one U+FFFD a byte in the log."""
+    data = value.encode("utf-8", "surrogatepass")
+    if len(data) <= MAX_VALUE_BYTES:
+        return value
+    data = data[:MAX_VALUE_BYTES]
+    whole = data.decode("utf-8", "ignore")
+    return whole + "\ufffd" * (len(data) - len(whole.encode("utf-8")))

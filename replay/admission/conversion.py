@@ -1,0 +1,87 @@
+"""The objects of a request in the version that a policy matched (`admission.NewVersionedAttributes`)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from replay.kube.attributes import JSON, Attributes, Missing, PartialObject
+from replay.kube.discovery import Discovery
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.lister import Lister
+
+Object = JSON | PartialObject | Missing | None
+
+_CORE_EVENT = GroupVersionKind("", "v1", "Event")
+_EVENTS_EVENT = GroupVersionKind("events.k8s.io", "v1", "Event")
+_CRD = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+
+_EVENT_FIELDS = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+"""Fields of a core Event and their names in `events.k8s.io` (`k8s.io/kubernetes/pkg/apis/events/v1/conversion.go`)."""
+
+_ALWAYS_IN_CORE_EVENT = ("reportingComponent", "reportingInstance")
+"""Written even where they are empty; in `events.k8s.io` they are left out then."""
+
+
+class VersionedObjects(NamedTuple):
+    """`object` and `oldObject` as a kind; `kind` is the one they have now."""
+
+    kind: GroupVersionKind
+    object: Object
+    old_object: Object
+
+
+class ObjectConverter:
+    """Converts the objects of requests to the kind that a policy matched."""
+
+    def __init__(self, discovery: Discovery) -> None:
+        """`discovery` knows which kinds are custom."""
+        self._discovery = discovery
+
+    def versioned(self, attributes: Attributes, kind: GroupVersionKind, lister: Lister) -> VersionedObjects:
+        """Both objects as `kind`; what only the server's own code can convert becomes `Missing`."""
+        if kind == attributes.kind:
+            return VersionedObjects(kind, attributes.object, attributes.old_object)
+        by_name = self._is_converted_by_name(attributes.kind, kind, lister)
+        is_event = {attributes.kind, kind} == {_CORE_EVENT, _EVENTS_EVENT}
+
+        def convert(obj: Object, path: str) -> Object:
+            if obj is None or isinstance(obj, Missing):
+                return obj
+            if by_name and not isinstance(obj, PartialObject):
+                return {**obj, "apiVersion": kind.api_version}
+            if is_event and not isinstance(obj, PartialObject):
+                return _convert_event(obj, kind)
+            versions = f"{attributes.kind.api_version} to {kind.api_version}"
+            return Missing(path, f"only the API server can convert it from {versions}, as which the policy reads it")
+
+        return VersionedObjects(kind, convert(attributes.object, "object"), convert(attributes.old_object, "oldObject"))
+
+    def _is_converted_by_name(self, source: GroupVersionKind, target: GroupVersionKind, lister: Lister) -> bool:
+        """Whether both are versions of a custom resource with conversion strategy `None`: only `apiVersion` changes."""
+        api_resource = self._discovery.of_kind(source)
+        if api_resource is None or not api_resource.custom or source._replace(version=target.version) != target:
+            return False
+        crd = lister.get(_CRD, "", f"{api_resource.resource.resource}.{source.group}")
+        if crd is None or isinstance(crd, Missing):
+            return False
+        conversion = crd["spec"].get("conversion") or {}
+        return bool(conversion.get("strategy", "None") == "None")
+
+
+def _convert_event(event: dict[str, Any], target: GroupVersionKind) -> dict[str, Any]:
+    """An Event of either group as the other."""
+    to_core = target == _CORE_EVENT
+    names = {new: old for old, new in _EVENT_FIELDS.items()} if to_core else _EVENT_FIELDS
+    converted = {names.get(name, name): value for name, value in event.items()}
+    converted["apiVersion"] = target.api_version
+    if to_core:
+        return {**dict.fromkeys(_ALWAYS_IN_CORE_EVENT, ""), **converted}
+    return {name: value for name, value in converted.items() if value != "" or name == "metadata"}

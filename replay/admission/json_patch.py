@@ -1,0 +1,326 @@
+"""RFC 6902 patches as the API server applies them, and the patch between two objects.
+
+The server applies patches of mutating policies and webhooks with evanphx/json-patch v4, whose rules differ from the RFC
+and from the Python package `jsonpatch`: `replace` of an absent object key adds it, negative array indices count from the
+end, `add` without a value adds null, a copy of an absent key adds null, and copies are limited to 3 MiB in all. Error
+texts reach users, so they are its own. Objects are never changed in place: the containers on a path are copied.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from replay.kube.attributes import JSON
+
+COPY_LIMIT = 3 * 1024 * 1024
+"""Bytes that the `copy` operations of one patch may add (`JSONPatchMaxCopyBytes` of the generic API server)."""
+
+_INDEX = re.compile(r"[+-]?[0-9]+")
+_MISSING = "missing value"
+_INVALID_INDEX = "invalid index referenced"
+
+
+class JSONPatchError(Exception):
+    """A patch cannot be applied; `str()` is the server's text."""
+
+
+class TestFailed(JSONPatchError):  # noqa: N818 - named after the operation that did it
+    """A `test` operation found another value; a mutating policy then changes nothing, a webhook fails."""
+
+    __test__ = False
+
+
+def apply(document: JSON, operations: Sequence[Mapping[str, Any]]) -> JSON:
+    """The document after all operations (evanphx/json-patch v4 `Patch.Apply`); the argument stays as it is.
+
+    Operations are decoded JSON objects with `op`, `path`, `from` and `value`. Raises `JSONPatchError`, and `TestFailed`
+    for a failing `test`.
+    """
+    copied = 0
+    for operation in operations:
+        op = operation.get("op")
+        if op == "copy":
+            document, size = _copy(document, operation, copied)
+            copied += size
+        elif isinstance(op, str) and op in _OPERATIONS:
+            document = _OPERATIONS[op](document, operation)
+        else:
+            raise JSONPatchError(f"Unexpected kind: {op if isinstance(op, str) else 'unknown'}")
+    return document
+
+
+def _add(document: JSON, operation: Mapping[str, Any]) -> JSON:
+    path = _text(operation, "path", "add operation failed to decode path: missing value")
+    if _parent(document, path) is None:
+        raise JSONPatchError(f'add operation does not apply: doc is missing path: "{path}": {_MISSING}')
+    try:
+        return _inserted(document, path, operation.get("value"))
+    except JSONPatchError as error:
+        raise JSONPatchError(f"error in add for path: '{path}': {error}") from None
+
+
+def _remove(document: JSON, operation: Mapping[str, Any]) -> JSON:
+    path = _text(operation, "path", "remove operation failed to decode path: missing value")
+    if _parent(document, path) is None:
+        raise JSONPatchError(f'remove operation does not apply: doc is missing path: "{path}": {_MISSING}')
+    try:
+        return _removed(document, path)
+    except JSONPatchError as error:
+        raise JSONPatchError(f"error in remove for path: '{path}': {error}") from None
+
+
+def _replace(document: JSON, operation: Mapping[str, Any]) -> JSON:
+    path = _text(operation, "path", f"replace operation failed to decode path: {_no_path}")
+    value = operation.get("value")
+    if path == "":
+        if not isinstance(value, dict | list):
+            raise JSONPatchError("replace operation value must be object or array: %!w(<nil>)")
+        return value
+    parent = _parent(document, path)
+    if parent is None:
+        raise JSONPatchError(f"replace operation does not apply: doc is missing path: {path}: {_MISSING}")
+    key = _keys(path)[-1]
+    if isinstance(parent, list):
+        try:
+            _index_of(parent, key)
+        except JSONPatchError:
+            raise JSONPatchError(f"replace operation does not apply: doc is missing key: {path}: {_MISSING}") from None
+    return _with_parent(document, path, lambda container: _set(container, key, value))
+
+
+def _move(document: JSON, operation: Mapping[str, Any]) -> JSON:
+    source = _text(operation, "from", f"move operation failed to decode from: {_no_from}")
+    parent = _parent(document, source)
+    if parent is None:
+        raise JSONPatchError(f"move operation does not apply: doc is missing from path: {source}: {_MISSING}")
+    key = _keys(source)[-1]
+    try:
+        value = _get(parent, key)
+        document = _removed(document, source)
+    except JSONPatchError as error:
+        raise JSONPatchError(f"error in move for path: '{key}': {error}") from None
+    path = _text(operation, "path", f"move operation failed to decode path: {_no_path}")
+    if _parent(document, path) is None:
+        raise JSONPatchError(f"move operation does not apply: doc is missing destination path: {path}: {_MISSING}")
+    try:
+        return _inserted(document, path, value)
+    except JSONPatchError as error:
+        raise JSONPatchError(f"error in move for path: '{path}': {error}") from None
+
+
+def _copy(document: JSON, operation: Mapping[str, Any], copied: int) -> tuple[JSON, int]:
+    """The document after a `copy`, and the bytes that it copied."""
+    source = _text(operation, "from", f"copy operation failed to decode from: {_no_from}")
+    parent = _parent(document, source)
+    if parent is None:
+        raise JSONPatchError(f"copy operation does not apply: doc is missing from path: {source}: {_MISSING}")
+    try:
+        value = _get(parent, _keys(source)[-1])
+    except JSONPatchError as error:
+        raise JSONPatchError(f"error in copy for from: '{source}': {error}") from None
+    path = _text(operation, "path", "copy operation failed to decode path: missing value")
+    if _parent(document, path) is None:
+        raise JSONPatchError(f"copy operation does not apply: doc is missing destination path: {path}: {_MISSING}")
+    size = 0 if value is None else len(orjson.dumps(value))
+    if copied + size > COPY_LIMIT:
+        raise JSONPatchError(
+            "Unable to complete the copy, the accumulated size increase of copy is "
+            f"{copied + size}, exceeding the limit {COPY_LIMIT}"
+        )
+    try:
+        return _inserted(document, path, value), size
+    except JSONPatchError as error:
+        raise JSONPatchError(f"error while adding value during copy: {error}") from None
+
+
+def _test(document: JSON, operation: Mapping[str, Any]) -> JSON:
+    path = _text(operation, "path", f"test operation failed to decode path: {_no_path}")
+    found = document
+    if path != "":
+        parent = _parent(document, path)
+        if parent is None:
+            raise JSONPatchError(f"test operation does not apply: is missing path: {path}: {_MISSING}")
+        try:
+            found = _get(parent, _keys(path)[-1])
+        except JSONPatchError as error:
+            raise JSONPatchError(f"error in test for path: '{path}': {error}") from None
+    if not equal(found, operation.get("value")):
+        raise TestFailed(f"testing value {path} failed: test failed")
+    return document
+
+
+_OPERATIONS = {"add": _add, "remove": _remove, "replace": _replace, "move": _move, "test": _test}
+_no_path = f"operation missing path field: {_MISSING}"
+_no_from = f"operation, missing from field: {_MISSING}"
+
+
+def _text(operation: Mapping[str, Any], field: str, error: str) -> str:
+    value = operation.get(field)
+    if not isinstance(value, str):
+        raise JSONPatchError(error)
+    return value
+
+
+def _keys(path: str) -> list[str]:
+    """The decoded tokens of a JSON pointer (RFC 6901): one pass over `~1` and `~0`, all else as it is."""
+    if "~" not in path:
+        return path.split("/")[1:]
+    return [_unescaped(part) for part in path.split("/")[1:]]
+
+
+def _unescaped(token: str) -> str:
+    return re.sub("~[01]", lambda match: "/" if match[0] == "~1" else "~", token)
+
+
+def _parent(document: JSON, path: str) -> JSON | None:
+    """The container that holds the last token, None where the path does not lead to one."""
+    keys = _keys(path)
+    if not keys:
+        return None
+    for key in keys[:-1]:
+        try:
+            document = _get(document, key)
+        except JSONPatchError:
+            return None
+        if not isinstance(document, dict | list):
+            return None
+    return document
+
+
+def _get(container: JSON, key: str) -> JSON:
+    return container[_index_of(container, key)] if isinstance(container, list) else container.get(key)
+
+
+def _number(key: str) -> int:
+    if not _INDEX.fullmatch(key):
+        raise JSONPatchError(f"strconv.Atoi: parsing {_quoted(key)}: invalid syntax")
+    number = int(key)
+    if not -(2**63) <= number < 2**63:
+        raise JSONPatchError(f"strconv.Atoi: parsing {_quoted(key)}: value out of range")
+    return number
+
+
+def _quoted(text: str) -> str:
+    return orjson.dumps(text).decode()
+
+
+def _index_of(items: list[JSON], key: str) -> int:
+    """The position of an existing item; a negative one counts from the end."""
+    number = _number(key)
+    if not -len(items) <= number < len(items):
+        raise JSONPatchError(f"Unable to access invalid index: {number}: {_INVALID_INDEX}")
+    return number % len(items)
+
+
+def _position(items: list[JSON], key: str) -> int:
+    """Where `add` inserts; a negative position counts from the end of the list as it will be."""
+    if key == "-":
+        return len(items)
+    try:
+        number = _number(key)
+    except JSONPatchError as error:
+        raise JSONPatchError(f"value was not a proper array index: '{key}': {error}") from None
+    if not -len(items) - 1 <= number <= len(items):
+        raise JSONPatchError(f"Unable to access invalid index: {number}: {_INVALID_INDEX}")
+    return number % (len(items) + 1)
+
+
+def _set(container: JSON, key: str, value: JSON) -> None:
+    container[_index_of(container, key) if isinstance(container, list) else key] = value
+
+
+def _inserted(document: JSON, path: str, value: JSON) -> JSON:
+    key = _keys(path)[-1]
+
+    def insert(container: JSON) -> None:
+        if isinstance(container, list):
+            container.insert(_position(container, key), value)
+        else:
+            container[key] = value
+
+    return _with_parent(document, path, insert)
+
+
+def _removed(document: JSON, path: str) -> JSON:
+    key = _keys(path)[-1]
+
+    def remove(container: JSON) -> None:
+        if isinstance(container, list):
+            del container[_index_of(container, key)]
+        elif key in container:
+            del container[key]
+        else:
+            raise JSONPatchError(f"Unable to remove nonexistent key: {key}: {_MISSING}")
+
+    return _with_parent(document, path, remove)
+
+
+def _with_parent(document: JSON, path: str, change: Any) -> JSON:
+    """A document in which `change` was applied to the container of the last token; what it shares is unchanged."""
+    root = container = document.copy()
+    for key in _keys(path)[:-1]:
+        at = _index_of(container, key) if isinstance(container, list) else key
+        container[at] = container[at].copy()
+        container = container[at]
+    change(container)
+    return root
+
+
+def equal(one: JSON, other: JSON) -> bool:
+    """Whether two JSON values are the same: `true` is not 1, and 1 is not 1.0."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(equal(value, other[key]) for key, value in one.items())
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(equal, one, other))
+    return bool(one == other)
+
+
+def diff(before: JSON, after: JSON) -> tuple[dict[str, JSON], ...]:
+    """A patch that turns `before` into `after`, both objects.
+
+    Objects are compared key by key, in the order of names. Of two lists the equal items at both ends are kept, what
+    stands between them is compared item by item, and what one has more is added or removed there.
+    """
+    return tuple(_differences("", before, after))
+
+
+def _differences(path: str, before: JSON, after: JSON) -> Iterator[dict[str, JSON]]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in sorted(before.keys() | after.keys()):
+            at = f"{path}/{escaped(key)}"
+            if key not in after:
+                yield {"op": "remove", "path": at}
+            elif key not in before:
+                yield {"op": "add", "path": at, "value": after[key]}
+            else:
+                yield from _differences(at, before[key], after[key])
+    elif isinstance(before, list) and isinstance(after, list):
+        yield from _list_differences(path, before, after)
+    elif not equal(before, after):
+        yield {"op": "replace", "path": path, "value": after}
+
+
+def _list_differences(path: str, before: list[JSON], after: list[JSON]) -> Iterator[dict[str, JSON]]:
+    start, shorter = 0, min(len(before), len(after))
+    while start < shorter and equal(before[start], after[start]):
+        start += 1
+    end = 0
+    while end < shorter - start and equal(before[-1 - end], after[-1 - end]):
+        end += 1
+    for index in range(start, shorter - end):
+        yield from _differences(f"{path}/{index}", before[index], after[index])
+    for index in range(shorter - end, len(after) - end):
+        yield {"op": "add", "path": f"{path}/{index}", "value": after[index]}
+    for index in reversed(range(shorter - end, len(before) - end)):
+        yield {"op": "remove", "path": f"{path}/{index}"}
+
+
+def escaped(key: str) -> str:
+    """A key as a token of a JSON pointer."""
+    return key.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,53 @@
+"""`namespaceObject` of CEL (`k8s.io/apiserver/pkg/admission/plugin/cel.CreateNamespaceObject`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replay.kube.attributes import JSON, Attributes, Missing, PartialObject
+from replay.kube.gvk import GroupVersionKind
+
+NAMESPACE_KIND = GroupVersionKind("", "v1", "Namespace")
+
+_METADATA = frozenset(
+    {
+        "name",
+        "generateName",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "labels",
+        "annotations",
+        "finalizers",
+    }
+)
+
+
+def namespace_object(attributes: Attributes) -> JSON | PartialObject | Missing | None:
+    """The namespace as expressions see it: some metadata, `spec` and `status`.
+
+    It is null for cluster-scoped requests and, by a rule of the dispatchers, for requests whose kind is Namespace. A
+    namespace that does not exist makes the server refuse the request with a 404 from elsewhere: here it is not known.
+    """
+    if not attributes.namespace or attributes.kind == NAMESPACE_KIND:
+        return None
+    namespace = attributes.namespace_object
+    if namespace is None:
+        return Missing("namespaceObject", f"no namespace `{attributes.namespace}` is known at the time of the request")
+    if isinstance(namespace, Missing):
+        return namespace
+    if isinstance(namespace, PartialObject):
+        return PartialObject(_exposed(namespace.value), namespace.missing)
+    return _exposed(namespace)
+
+
+def _exposed(namespace: dict[str, Any]) -> dict[str, Any]:
+    """The exposed parts; `spec` and `status` are there even if they are empty."""
+    metadata = namespace.get("metadata") or {}
+    if not isinstance(metadata, Missing):
+        metadata = {name: value for name, value in metadata.items() if name in _METADATA}
+    return {"metadata": metadata, "spec": namespace.get("spec") or {}, "status": namespace.get("status") or {}}

@@ -1,0 +1,54 @@
+"""`request` of CEL: the AdmissionRequest as `k8s.io/apiserver/pkg/admission/plugin/cel.CreateAdmissionRequest` builds it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replay.kube.attributes import JSON, Attributes, Missing, PartialObject, UserInfo
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+
+
+def admission_request(
+    attributes: Attributes, resource: GroupVersionResource, kind: GroupVersionKind
+) -> JSON | PartialObject:
+    """The request as matched: `resource` and `kind` are those of the matcher, `requestResource` and `requestKind` as sent.
+
+    As in the Go struct, empty strings, lists and maps are absent; `uid`, `object` and `oldObject` exist, empty, although
+    the declared type has no such fields. `options` is null where the operation has none.
+    """
+    request: dict[str, Any] = {
+        "uid": "",
+        "kind": kind._asdict(),
+        "resource": resource._asdict(),
+        "requestKind": attributes.kind._asdict(),
+        "requestResource": attributes.resource._asdict(),
+        "operation": str(attributes.operation),
+        "userInfo": user_info(attributes.user_info),
+        "object": None,
+        "oldObject": None,
+        "dryRun": attributes.dry_run,
+        "options": attributes.options,
+    }
+    if attributes.subresource:
+        request["subResource"] = request["requestSubResource"] = attributes.subresource
+    if attributes.name:
+        request["name"] = attributes.name
+    if attributes.namespace:
+        request["namespace"] = attributes.namespace
+    if isinstance(attributes.options, Missing):
+        return PartialObject(request, (attributes.options,))
+    return request
+
+
+def user_info(user: UserInfo) -> dict[str, Any]:
+    """`authentication/v1.UserInfo`, without what is empty."""
+    info: dict[str, Any] = {}
+    if user.username:
+        info["username"] = user.username
+    if user.uid:
+        info["uid"] = user.uid
+    if user.groups:
+        info["groups"] = list(user.groups)
+    if user.extra:
+        info["extra"] = {key: list(values) for key, values in user.extra.items()}
+    return info

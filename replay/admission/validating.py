@@ -1,0 +1,216 @@
+"""The ValidatingAdmissionPolicy plugin (`k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go`).
+
+All policies are evaluated, with no stop at the first denial. Several manifest sets are decided at once: what they have in
+common is compiled once and, for one request, matched and evaluated once, whatever the names of the policies are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from replay.admission.conversion import ObjectConverter
+from replay.admission.decision import Decision, Verdict
+from replay.admission.hooks import BoundBinding, HookIndex, PolicyHook, policy_hooks
+from replay.admission.namespace import namespace_object
+from replay.admission.outcome import OutcomeCollector
+from replay.admission.params import ConfigurationError, Params, collect_params, param_kind
+from replay.admission.policy_decision import ValidateResult
+from replay.admission.request import admission_request
+from replay.admission.validator import Inputs, Validator
+from replay.cellib.version import KubernetesVersion
+from replay.kube.admissionregistration import (
+    ManifestSet,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
+from replay.kube.attributes import JSON, Attributes, Missing, PartialObject
+from replay.kube.discovery import APIResource, Discovery
+from replay.kube.lister import Lister
+from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.matcher import Match, Matcher, MatchError, RequestMatcher
+
+Hook = PolicyHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
+Bound = BoundBinding[ValidatingAdmissionPolicyBinding]
+Authorizer = Callable[[Attributes, Lister], Any]
+"""Makes the value of `authorizer` for a request, a `Missing` where what users may do is not known."""
+
+ADMITTED = Decision(Verdict.ADMITTED)
+
+
+class ValidatingAdmission:
+    """The validating policies of several manifest sets."""
+
+    def __init__(
+        self, sets: Sequence[ManifestSet], version: KubernetesVersion, discovery: Discovery, authorizer: Authorizer
+    ) -> None:
+        """Expressions are compiled when a request first needs them."""
+        self._count = len(sets)
+        self._version = version
+        self._discovery = discovery
+        self._authorizer = authorizer
+        self._converter = ObjectConverter(discovery)
+        self._matcher = Matcher(EquivalentResourceMapper(discovery))
+        self._validators: dict[Any, Validator] = {}
+        self._index = HookIndex([self._hooks(manifests) for manifests in sets], self._matcher)
+
+    def _hooks(self, manifests: ManifestSet) -> tuple[Hook, ...]:
+        """The hooks of one set."""
+        policies = manifests.validating_policies
+        validators = [self._validator(policy) for policy in policies]
+        return policy_hooks(policies, manifests.validating_bindings, validators, self._matcher)
+
+    def _validator(self, policy: ValidatingAdmissionPolicy) -> Validator:
+        """The validator of a policy, shared with every policy that evaluates the same."""
+        key = (
+            policy.failure_policy,
+            policy.param_kind is not None,
+            policy.match_conditions,
+            policy.variables,
+            policy.validations,
+            policy.audit_annotations,
+        )
+        if key not in self._validators:
+            self._validators[key] = Validator(policy, self._version)
+        return self._validators[key]
+
+    def decide(self, attributes: Attributes, lister: Lister) -> list[Decision]:
+        """What each set decides about a request, in the order of the sets."""
+        candidates = self._index.candidates(attributes)
+        if candidates is None:
+            return [ADMITTED] * self._count
+        request = _Request(self, attributes, lister)
+        return [request.dispatch(hooks) if hooks else ADMITTED for hooks in candidates]
+
+    def request_matcher(self, attributes: Attributes, lister: Lister) -> RequestMatcher:
+        """The matcher of one request."""
+        return self._matcher.request(attributes, lister)
+
+    def param_kind(
+        self, policy: ValidatingAdmissionPolicy, lister: Lister
+    ) -> APIResource | ConfigurationError | Missing | None:
+        """The resource of the policy's parameters, None if it takes none."""
+        return None if policy.param_kind is None else param_kind(policy.param_kind, self._discovery, lister)
+
+    def inputs(
+        self, match: Match, attributes: Attributes, lister: Lister, param: JSON | PartialObject | None
+    ) -> Inputs:
+        """What the expressions read, with the objects in the version that was matched."""
+        objects = self._converter.versioned(attributes, match.kind, lister)
+        request = admission_request(attributes, match.resource, match.kind)
+        is_as_sent = match.resource == attributes.resource
+        return Inputs(
+            {
+                "object": objects.object,
+                "oldObject": objects.old_object,
+                "request": request,
+                "namespaceObject": namespace_object(attributes),
+                "params": param,
+                "authorizer": self._authorizer(attributes, lister),
+            },
+            request if is_as_sent else admission_request(attributes, attributes.resource, match.kind),
+        )
+
+
+class _Request:
+    """One request: what several hooks, of one set or of several, have in common is computed once."""
+
+    def __init__(self, admission: ValidatingAdmission, attributes: Attributes, lister: Lister) -> None:
+        self._admission = admission
+        self._attributes = attributes
+        self._lister = lister
+        self._matcher = admission.request_matcher(attributes, lister)
+        self._inputs: dict[Any, Inputs] = {}
+        self._results: dict[Any, ValidateResult] = {}
+        self._params: list[JSON | PartialObject | None] = []
+
+    def dispatch(self, hooks: Sequence[Hook]) -> Decision:
+        """Ask every hook."""
+        outcome = OutcomeCollector()
+        for hook in hooks:
+            self._dispatch_hook(hook, outcome)
+        return ADMITTED if outcome.is_empty else outcome.decision()
+
+    def _dispatch_hook(self, hook: Hook, outcome: OutcomeCollector) -> None:
+        """One policy with all its bindings.
+
+        Where it is not known whether the policy matches, that matters only if it would decide anything.
+        """
+        policy = hook.policy
+        if hook.criteria is None:
+            outcome.configuration_error(policy, None, "policy contained no match constraints, a required field")
+            return
+        match = self._matcher.match(hook.criteria)
+        if match is None:
+            return
+        if isinstance(match, MatchError):
+            outcome.configuration_error(policy, None, match.message)
+        elif match.unknown is None:
+            self._dispatch_bindings(hook, match, outcome)
+        else:
+            possible = OutcomeCollector()
+            self._dispatch_bindings(hook, match, possible)
+            if not possible.is_empty:
+                outcome.undetermined(policy, None, (match.unknown,))
+
+    def _dispatch_bindings(self, hook: Hook, match: Match, outcome: OutcomeCollector) -> None:
+        """All bindings of a policy that matches."""
+        params = self._admission.param_kind(hook.policy, self._lister)
+        if isinstance(params, ConfigurationError):
+            outcome.configuration_error(hook.policy, None, params.message)
+            return
+        if isinstance(params, Missing):
+            outcome.undetermined(hook.policy, None, (params,))
+            return
+        with outcome.audit_annotations(hook.policy):
+            for bound in hook.bindings:
+                self._dispatch_binding(hook, bound, match, params, outcome)
+
+    def _dispatch_binding(
+        self, hook: Hook, bound: Bound, match: Match, params: APIResource | None, outcome: OutcomeCollector
+    ) -> None:
+        """One binding; what its own criteria leave unknown matters only if it would decide anything."""
+        by_binding = None if bound.criteria is None else self._matcher.match(bound.criteria)
+        if bound.criteria is not None and by_binding is None:
+            return
+        if isinstance(by_binding, MatchError):
+            outcome.configuration_error(hook.policy, bound.binding, by_binding.message)
+        elif by_binding is None or by_binding.unknown is None:
+            self._evaluate(hook, bound, match, params, outcome)
+        else:
+            possible = OutcomeCollector()
+            with possible.audit_annotations(hook.policy):
+                self._evaluate(hook, bound, match, params, possible)
+            if not possible.is_empty:
+                outcome.undetermined(hook.policy, bound.binding, (by_binding.unknown,))
+
+    def _evaluate(
+        self, hook: Hook, bound: Bound, match: Match, params: APIResource | None, outcome: OutcomeCollector
+    ) -> None:
+        """One evaluation for each parameter."""
+        policy, binding = hook.policy, bound.binding
+        found = collect_params(params, binding.param_ref, self._attributes.namespace, self._lister)
+        if isinstance(found, ConfigurationError):
+            outcome.configuration_error(policy, binding, found.message)
+        elif isinstance(found, Missing):
+            outcome.undetermined(policy, binding, (found,))
+        else:
+            for result in self._validate(hook.evaluator, match, found):
+                outcome.add(policy, binding, result)
+
+    def _validate(self, validator: Validator, match: Match, params: Params) -> list[ValidateResult]:
+        """The results for all parameters, each evaluation done once in a request.
+
+        INVARIANT: `_params` keeps the parameters alive, so that no other object of the request can have their ids.
+        """
+        self._params.extend(params)
+        results = []
+        for param in params:
+            read = (match.resource, match.kind, id(param))
+            key = (id(validator), *read)
+            if key not in self._results:
+                if read not in self._inputs:
+                    self._inputs[read] = self._admission.inputs(match, self._attributes, self._lister, param)
+                self._results[key] = validator.validate(self._inputs[read])
+            results.append(self._results[key])
+        return results
