@@ -20,6 +20,9 @@ from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.rules import RuleKey, matches_rule
 from replay.matching.selectors import Labels, Selector, SelectorError, selector_from_label_selector
 
+INTERNAL_ERROR = "Internal error occurred: "
+"""What `apierrors.NewInternalError` puts before a text."""
+
 NAMESPACE_KIND = GroupVersionKind("", "v1", "Namespace")
 
 
@@ -37,6 +40,7 @@ class MatchError:
     """The criteria cannot be evaluated for the request; `message` is the server's text."""
 
     message: str
+    is_not_found: bool = False
 
 
 MatchResult = Match | MatchError | None
@@ -157,7 +161,7 @@ class RequestMatcher:
         if not attributes.namespace and attributes.resource.resource != "namespaces":
             return True
         if isinstance(selector, SelectorError):
-            return MatchError(f"Internal error occurred: {selector}")
+            return MatchError(f"{INTERNAL_ERROR}{selector}")
         if selector.is_empty:
             return True
         if self._namespace_labels is None:
@@ -168,7 +172,7 @@ class RequestMatcher:
     def _match_object(self, selector: Selector | SelectorError) -> bool | Missing | MatchError:
         """`predicates/object.Matcher.MatchObjectSelector`: either object matches."""
         if isinstance(selector, SelectorError):
-            return MatchError(f"Internal error occurred: {selector}")
+            return MatchError(f"{INTERNAL_ERROR}{selector}")
         if selector.is_empty:
             return True
         if self._attributes.operation is Operation.CONNECT:
@@ -221,7 +225,7 @@ def namespace_labels(attributes: Attributes, lister: Lister) -> Labels | Missing
     if isinstance(namespace, Missing):
         return namespace
     if namespace is None:
-        return MatchError(f'namespaces "{attributes.namespace}" not found')
+        return MatchError(f'namespaces "{attributes.namespace}" not found', is_not_found=True)
     return labels_of(namespace)
 
 
