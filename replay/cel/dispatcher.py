@@ -104,7 +104,7 @@ class Dispatcher:
 
     def __init__(self, libraries: Sequence[Library]) -> None:
         """Later libraries add overloads to the functions of earlier ones, or replace their implementation."""
-        self._bindings: dict[str, Binding] = {}
+        self._bindings = {name: Binding(one.implementation, one.trait) for name, one in SINGLETONS.items()}
         costs = {}
         for function in merged_functions(libraries):
             self._bind(function)

@@ -65,7 +65,8 @@ class Library:
     """A named set of declarations (cel-go `cel.Library`).
 
     `types` are the names usable as type values or in message construction; `struct_fields` declares, by type name, the
-    fields of struct types; `macros` are names of the macros of `replay.cel.macros` that it enables.
+    fields of struct types; `macros` are names of the macros of `replay.cel.macros` that it enables. `new_object` builds the
+    library's own messages: from type name and fields to the value, an `EvalError`, or None where the type is not its own.
     """
 
     name: str
@@ -74,3 +75,4 @@ class Library:
     variables: tuple[VariableDecl, ...] = ()
     struct_fields: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
     macros: tuple[str, ...] = ()
+    new_object: Callable[[str, Mapping[str, Value]], Value] | None = None

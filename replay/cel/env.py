@@ -1,0 +1,91 @@
+"""An environment: what is declared, and the way from a text to a program (cel-go `cel.Env`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from replay.cel import checker, parser
+from replay.cel.ast import Ast
+from replay.cel.declarations import STANDARD_LIBRARY
+from replay.cel.dispatcher import Dispatcher
+from replay.cel.issues import Issues
+from replay.cel.library import Library
+from replay.cel.macros import macro_table
+from replay.cel.planner import Planner
+from replay.cel.program import PER_CALL_LIMIT, Program
+from replay.cel.scope import Declarations
+from replay.cel.source import Source
+from replay.cel.types import Type
+from replay.cel.values import EvalError, Value
+from replay.cel.wellknown import WELL_KNOWN_LIBRARY
+from replay.cel.wellknown_value import new_well_known
+
+
+class Env:
+    """Libraries on top of standard CEL; built once, used for many expressions.
+
+    `container` is the namespace that names are resolved in. `limit` is the cost at which an evaluation is cancelled,
+    None for none.
+    """
+
+    def __init__(self, libraries: Sequence[Library], container: str = "", *, limit: int | None = PER_CALL_LIMIT) -> None:
+        """Index the libraries; standard CEL and the well-known messages are always part of them."""
+        self.libraries = (STANDARD_LIBRARY, WELL_KNOWN_LIBRARY, *libraries)
+        self.declarations = Declarations(self.libraries, container=container)
+        self._limit = limit
+        names = [name for library in self.libraries for name in library.macros]
+        self._macros = macro_table(names)
+        self._optional_syntax = any("optMap" in library.macros for library in libraries)
+        self.dispatcher = Dispatcher(self.libraries)
+
+    def parse(self, text: str) -> Ast | Issues:
+        """The tree of a text."""
+        return parser.parse(Source(text), self._macros, optional_syntax=self._optional_syntax)
+
+    def check(self, ast: Ast) -> Ast | Issues:
+        """The tree with types and references."""
+        return checker.check(ast, self.declarations)
+
+    def compile(self, text: str) -> Ast | Issues:
+        """Parse and check."""
+        ast = self.parse(text)
+        return ast if isinstance(ast, Issues) else self.check(ast)
+
+    def program(self, ast: Ast) -> Program:
+        """Plan a tree; raises `PlanError` where a constant part of it fails."""
+        step = Planner(ast, self.dispatcher, self).plan(ast.expr)
+        return Program(step, self.dispatcher.costs, self._limit)
+
+    def has_type(self, name: str) -> bool:
+        """Whether a name stands for a type as a value."""
+        found = self.declarations.type_name(name)
+        return found is not None and found.name == name
+
+    def has_field_access(self, type_name: str) -> bool:
+        """Whether fields of this type are read from a message that the expression built."""
+        return type_name == "Object" or type_name.startswith("Object.")
+
+    def new_object(self, type_name: str, fields: Mapping[str, Value]) -> Value:
+        """`TypeName{...}`: built by the library that declares the type, or a well-known message."""
+        for library in self.libraries:
+            if library.new_object is not None:
+                value = library.new_object(type_name, fields)
+                if value is not None:
+                    return value
+        if type_name.startswith("google.protobuf."):
+            return new_well_known(type_name, fields)
+        return EvalError(f"unknown type '{type_name}'")
+
+    def candidate_names(self, name: str) -> tuple[str, ...]:
+        """The names that a name may mean in the container."""
+        return tuple(self.declarations.candidate_names(name))
+
+    def struct_name(self, name: str) -> str | None:
+        """The full name of a message type."""
+        found = self.declarations.type_name(name)
+        return None if found is None else found.name
+
+    def variable_type(self, name: str) -> Type | None:
+        """The declared type of a variable."""
+        found = self.declarations.name(name)
+        return None if found is None else found.type

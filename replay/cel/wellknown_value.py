@@ -1,0 +1,55 @@
+"""Well-known protobuf messages as the values they stand for (language definition, "JSON Data Conversion" and wrappers)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from replay.cel.number import INT_OVERFLOW, UINT_OVERFLOW
+from replay.cel.timestamp import NANOS, checked_duration, timestamp_from_unix
+from replay.cel.values import EvalError, Uint, Value
+
+_DEFAULTS: dict[str, Value] = {
+    "BoolValue": False,
+    "BytesValue": b"",
+    "DoubleValue": 0.0,
+    "FloatValue": 0.0,
+    "Int64Value": 0,
+    "Int32Value": 0,
+    "UInt64Value": Uint(0),
+    "UInt32Value": Uint(0),
+    "StringValue": "",
+}
+
+
+def new_well_known(type_name: str, fields: Mapping[str, Value]) -> Value:
+    """`google.protobuf.X{...}`; an `EvalError` for what no value stands for."""
+    name = type_name.removeprefix("google.protobuf.")
+    if name in _DEFAULTS:
+        return _narrowed(name, fields.get("value", _DEFAULTS[name]))
+    if name == "ListValue":
+        return fields.get("values", [])
+    if name == "Struct":
+        return fields.get("fields", {})
+    if name == "Value":
+        return next(iter(fields.values()), None)
+    seconds, nanos = fields.get("seconds", 0), fields.get("nanos", 0)
+    try:
+        if name == "Timestamp":
+            carry, rest = divmod(nanos, NANOS)
+            return timestamp_from_unix(seconds + carry, rest)
+        if name == "Duration":
+            return checked_duration(seconds * NANOS + nanos)
+    except EvalError as error:
+        return error
+    return EvalError("unsupported conversion to ref.Val: (*dynamicpb.Message)")
+
+
+def _narrowed(name: str, value: Value) -> Value:
+    """The 32-bit wrappers hold less than CEL's numbers; setting null leaves the wrapper unset."""
+    if value is None:
+        return None
+    if name == "Int32Value" and not -(2**31) <= value < 2**31:
+        return EvalError(INT_OVERFLOW)
+    if name == "UInt32Value" and value >= 2**32:
+        return EvalError(UINT_OVERFLOW)
+    return value
