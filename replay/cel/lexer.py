@@ -137,12 +137,12 @@ _ERROR_GROUP: Final = _GROUPS["error"]
 
 
 class Token(NamedTuple):
-    """A token and its place; `index` counts hidden tokens too, and is -1 for a token that recovery made up."""
+    """A token and its place; `ordinal` counts hidden tokens too, and is -1 for a token that recovery made up."""
 
     kind: int
     text: str
     start: int
-    index: int
+    ordinal: int
 
 
 class LexicalError(NamedTuple):
@@ -184,7 +184,7 @@ def scan(text: str) -> tuple[list[int], list[str], list[int]] | None:
 
 def tokens(text: str) -> Iterator[Token | LexicalError]:
     """All tokens with the hidden ones and with the errors between them, ended by `EOF`."""
-    position = index = 0
+    position = ordinal = 0
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None or match.lastindex == _ERROR_GROUP:
@@ -192,10 +192,10 @@ def tokens(text: str) -> Iterator[Token | LexicalError]:
             yield LexicalError(position, text[position:end])
         else:
             end = match.end()
-            yield Token(_kind(match), match[0], position, index)
-            index += 1
+            yield Token(_kind(match), match[0], position, ordinal)
+            ordinal += 1
         position = end
-    yield Token(EOF, "<EOF>", len(text), index)
+    yield Token(EOF, "<EOF>", len(text), ordinal)
 
 
 def _kind(match: re.Match[str]) -> int:

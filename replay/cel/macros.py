@@ -257,7 +257,7 @@ MACROS: Final = {
 }
 """Every macro by the name under which a library enables it."""
 
-STANDARD_MACROS: Final = ("has", "all", "exists", "exists_one", "existsOne", "map", "filter")
+STANDARD_MACROS: Final = ("has", "all", "exists", "exists_one", "map", "filter")
 TWO_VARIABLE_MACROS: Final = (
     "all2",
     "exists2",

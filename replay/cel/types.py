@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -33,11 +33,56 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type; `parameters` are element, key and value, or those of an opaque type such as `optional_type(int)`."""
+    """A type; `parameters` are element, key and value, or those of an opaque type such as `optional_type(int)`.
+
+    `parametric` says whether a type parameter occurs anywhere in it.
+    """
 
     kind: Kind
     name: str
     parameters: tuple[Type, ...] = ()
+    parametric: bool = field(init=False, repr=False, compare=False)
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Compute once what the checker asks for all the time."""
+        parametric = self.kind is Kind.TYPE_PARAM or any(parameter.parametric for parameter in self.parameters)
+        object.__setattr__(self, "parametric", parametric)
+        object.__setattr__(self, "_hash", hash((self.kind.value, self.name, self.parameters)))
+
+    def __hash__(self) -> int:
+        """The hash of kind, name and parameters."""
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Type], tuple[Kind, str, tuple[Type, ...]]]:
+        """Hashes of text differ between processes, so they are computed again when a type is unpickled."""
+        return Type, (self.kind, self.name, self.parameters)
+
+    def __str__(self) -> str:
+        """As the server names the type of a finished expression (`common/types`, `Type.String`)."""
+        if self.kind is Kind.TYPE_PARAM:
+            return f"<{self.name}>"
+        if not self.parameters:
+            return self.name
+        return f"{self.name}({', '.join(map(str, self.parameters))})"
+
+    @property
+    def display(self) -> str:
+        """As the checker names the type in its messages (`checker.FormatCELType`)."""
+        if self.kind in _DISPLAY:
+            return _DISPLAY[self.kind]
+        if not self.parameters:
+            return self.name
+        return f"{self.name}({', '.join([parameter.display for parameter in self.parameters])})"
+
+
+_DISPLAY = {
+    Kind.ANY: "any",
+    Kind.DURATION: "duration",
+    Kind.ERROR: "!error!",
+    Kind.NULL: "null",
+    Kind.TIMESTAMP: "timestamp",
+}
 
 
 ANY = Type(Kind.ANY, "google.protobuf.Any")
@@ -88,3 +133,8 @@ def opaque_type(name: str, *parameters: Type) -> Type:
 def struct_type(name: str) -> Type:
     """A message type with declared fields, such as `kubernetes.AdmissionRequest`."""
     return Type(Kind.STRUCT, name)
+
+
+def wrapper_type(wrapped: Type) -> Type:
+    """`wrapper(wrapped)`: a primitive or null, such as the type of a field of `google.protobuf.Int64Value`."""
+    return Type(Kind.WRAPPER, "wrapper", (wrapped,))
