@@ -1,0 +1,40 @@
+"""The Kubernetes versions whose CEL environment can be asked for."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from replay.errors import ReplayError
+
+OLDEST_MINOR = 30
+NEWEST_MINOR = 37
+
+
+class KubernetesVersion(NamedTuple):
+    """A Kubernetes minor version, `1.30` to `1.37`."""
+
+    major: int
+    minor: int
+
+    @classmethod
+    def parse(cls, text: str) -> KubernetesVersion:
+        """Read `1.37`, `v1.37` or `1.37.1`; raises `ReplayError` where the version is none of those known."""
+        match = re.fullmatch(r"v?1\.(\d{1,4})(?:[.+-].*)?", text)
+        if match is None or not OLDEST_MINOR <= int(match[1]) <= NEWEST_MINOR:
+            known = f"1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"
+            raise ReplayError(f"unknown Kubernetes version `{text}`: known are {known}")
+        return cls(1, int(match[1]))
+
+    @property
+    def previous(self) -> KubernetesVersion:
+        """The minor before: what a server lets new expressions use, so that it can be rolled back."""
+        return self._replace(minor=self.minor - 1)
+
+    def __str__(self) -> str:
+        """`1.37`."""
+        return f"{self.major}.{self.minor}"
+
+
+NEWEST = KubernetesVersion(1, NEWEST_MINOR)
+"""The version that decides where none is named."""
