@@ -89,7 +89,7 @@ def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Callable[[
 def _operator_errors(operator: str, values: tuple[str, ...]) -> list[str]:
     """How many values an operator takes."""
     if operator in ("in", "notin") and not values:
-        return ["values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"]
+        return ["values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"]
     if operator in ("exists", "!") and values:
         shown = ",".join(f'"{value}"' for value in values)
         return [f"values: Invalid value: [{shown}]: values set must be empty for exists and does not exist"]
@@ -102,19 +102,19 @@ def _key_errors(key: str) -> list[str]:
     problems = []
     if slash and "/" in name:
         problems.append(
-            f"a qualified name {_NAME_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            f"a valid label key {_NAME_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         )
     else:
         name = name if slash else prefix
         if slash and not prefix:
             problems.append("prefix part must be non-empty")
-        elif slash and len(prefix) > 253:
+        elif slash and len(prefix.encode()) > 253:
             problems.append("prefix part must be no more than 253 bytes")
         elif slash and not _SUBDOMAIN.fullmatch(prefix):
             problems.append(f"prefix part {_SUBDOMAIN_TEXT}")
         if not name:
             problems.append("name part must be non-empty")
-        elif len(name) > 63:
+        elif len(name.encode()) > 63:
             problems.append("name part must be no more than 63 bytes")
         if not _QUALIFIED_NAME.fullmatch(name):
             problems.append(f"name part {_NAME_TEXT}")
@@ -126,7 +126,7 @@ def _value_errors(key: str, values: tuple[str, ...]) -> list[str]:
     errors = []
     for index, value in enumerate(values):
         problems = []
-        if len(value) > 63:
+        if len(value.encode()) > 63:
             problems.append("must be no more than 63 bytes")
         if value and not _QUALIFIED_NAME.fullmatch(value):
             problems.append(_VALUE_TEXT)
