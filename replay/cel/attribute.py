@@ -12,6 +12,7 @@ from typing import Protocol
 from replay.cel.equality import find, is_list, is_map
 from replay.cel.frame import Frame
 from replay.cel.number import lossless_int
+from replay.cel.partial import PartialValue
 from replay.cel.text import display, general_double, go_type_name, type_name
 from replay.cel.typed import TypedList, typed
 from replay.cel.values import (
@@ -80,7 +81,7 @@ def select(value: Value, key: Value) -> Value:
 
 def missing(value: Value, key: Value) -> EvalError:
     """The error of a key or index that is not there."""
-    if is_list(value):
+    if is_list(value.value if isinstance(value, PartialValue) else value):
         return EvalError(f"index out of bounds: {display(key)}")
     return EvalError(f"no such key: {display(key)}")
 
@@ -88,6 +89,9 @@ def missing(value: Value, key: Value) -> EvalError:
 def _lookup(value: Value, key: Value, *, testing: bool) -> Present:
     """`(part, present)`; an `EvalError` as the part if the key does not fit (cel-go `refQualify`)."""
     kind = type(value)
+    if kind is PartialValue:
+        part = value.parts.get(key) if isinstance(key, str | int) else None
+        return (part, True) if isinstance(part, PartialValue | Unknown) else _lookup(value.value, key, testing=testing)
     if kind is dict or is_map(value):
         found, part = find(value, key)
         if isinstance(part, EvalError):
@@ -256,6 +260,8 @@ def apply_qualifiers(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]
             return value
         if not present:
             return OPTIONAL_NONE
+    if isinstance(value, PartialValue):
+        return value.unknown
     return OptionalValue(value) if optional and not isinstance(value, Unknown) else value
 
 

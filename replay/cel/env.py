@@ -16,6 +16,7 @@ from replay.cel.program import PER_CALL_LIMIT, Program
 from replay.cel.scope import Declarations
 from replay.cel.source import Source
 from replay.cel.types import Type
+from replay.cel.validators import Validator, validate
 from replay.cel.values import EvalError, Value
 from replay.cel.wellknown import WELL_KNOWN_LIBRARY
 from replay.cel.wellknown_value import new_well_known
@@ -24,12 +25,20 @@ from replay.cel.wellknown_value import new_well_known
 class Env:
     """Libraries on top of standard CEL; built once, used for many expressions.
 
-    `container` is the namespace that names are resolved in. `limit` is the cost at which an evaluation is cancelled,
-    None for none.
+    `container` is the namespace that names are resolved in; `validators` refuse checked expressions for more than their
+    types. `limit` is the cost at which an evaluation is cancelled, None for none.
     """
 
-    def __init__(self, libraries: Sequence[Library], container: str = "", *, limit: int | None = PER_CALL_LIMIT) -> None:
+    def __init__(
+        self,
+        libraries: Sequence[Library],
+        container: str = "",
+        *,
+        validators: Sequence[Validator] = (),
+        limit: int | None = PER_CALL_LIMIT,
+    ) -> None:
         """Index the libraries; standard CEL and the well-known messages are always part of them."""
+        self._validators = tuple(validators)
         self.libraries = (STANDARD_LIBRARY, WELL_KNOWN_LIBRARY, *libraries)
         self.declarations = Declarations(self.libraries, container=container)
         self._limit = limit
@@ -43,8 +52,11 @@ class Env:
         return parser.parse(Source(text), self._macros, optional_syntax=self._optional_syntax)
 
     def check(self, ast: Ast) -> Ast | Issues:
-        """The tree with types and references."""
-        return checker.check(ast, self.declarations)
+        """The tree with types and references, if the validators find nothing wrong with it."""
+        checked = checker.check(ast, self.declarations)
+        if isinstance(checked, Issues):
+            return checked
+        return validate(checked, self._validators) or checked
 
     def compile(self, text: str) -> Ast | Issues:
         """Parse and check."""
@@ -54,7 +66,7 @@ class Env:
     def program(self, ast: Ast) -> Program:
         """Plan a tree; raises `PlanError` where a constant part of it fails."""
         step = Planner(ast, self.dispatcher, self).plan(ast.expr)
-        return Program(step, self.dispatcher.costs, self._limit)
+        return Program(ast, step, self.dispatcher.costs, self._limit)
 
     def has_type(self, name: str) -> bool:
         """Whether a name stands for a type as a value."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from replay.cel.ast import Ast
 from replay.cel.cost import CallCosts, CostTracker
 from replay.cel.frame import Frame
 from replay.cel.step import Step
@@ -35,8 +36,9 @@ class Result:
 class Program:
     """The steps of an expression with its cost limit."""
 
-    def __init__(self, step: Step, costs: CallCosts, limit: int | None = PER_CALL_LIMIT) -> None:
+    def __init__(self, ast: Ast, step: Step, costs: CallCosts, limit: int | None = PER_CALL_LIMIT) -> None:
         """`limit` None evaluates without bound."""
+        self.ast = ast
         self._step = step
         self._costs = costs
         self._limit = limit

@@ -1,0 +1,111 @@
+"""`variables` of a policy: a map whose values are computed when they are first read (apiserver `pkg/cel/lazy`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from replay.cel.parser import RESERVED
+from replay.cel.program import Program
+from replay.cel.types import struct_type
+from replay.cel.values import EvalError, OpaqueValue, Value
+from replay.cellib.quoting import quote
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A compiled variable, or the text of why it does not compile."""
+
+    program: Program | None
+    error: str
+
+
+class Bindings(Protocol):
+    """Where the expressions of variables read their input."""
+
+    def with_variables(self, variables: VariableValues) -> Mapping[str, Value]:
+        """The names that an expression can read, `variables` included."""
+
+
+class VariableValues(OpaqueValue):
+    """The values of one evaluation: computed once, by name, and charged to whoever reads them first."""
+
+    __slots__ = ("_bindings", "_cost", "_running", "_values", "_variables", "size")
+
+    cel_type = struct_type("kubernetes.variables")
+    go_type = "*lazy.MapValue"
+
+    def __init__(self, variables: Mapping[str, Variable], bindings: Bindings) -> None:
+        """Nothing is computed yet."""
+        self._variables = variables
+        self._bindings = bindings
+        self._values: dict[str, Value] = {}
+        self._running: set[str] = set()
+        self._cost = 0
+        self.size = len(variables)
+
+    def take_cost(self) -> int:
+        """What variables cost since the last time this was asked."""
+        cost, self._cost = self._cost, 0
+        return cost
+
+    def equal(self, other: Value) -> Value:
+        """The same map, and nothing else."""
+        if not isinstance(other, VariableValues):
+            raise EvalError("no such overload")
+        return self is other
+
+    def __len__(self) -> int:
+        """The number of variables."""
+        return len(self._variables)
+
+    def __iter__(self) -> Iterator[str]:
+        """Their names."""
+        return iter(self._variables)
+
+    def find_key(self, key: Value) -> tuple[bool, Value]:
+        """`(found, value)`; the value may be an `EvalError` or an unknown."""
+        if not isinstance(key, str):
+            return True, EvalError("no such overload")
+        name = unescaped(key)
+        if name is None or name not in self._variables:
+            return False, None
+        if name not in self._values:
+            self._values[name] = self._compute(name, self._variables[name])
+        return True, self._values[name]
+
+    def _compute(self, name: str, variable: Variable) -> Value:
+        if variable.program is None:
+            return EvalError(f"composited variable {quote(name)} fails to compile: {variable.error}")
+        if name in self._running:
+            # The server overflows its stack: a variable of a replaced name reads itself.
+            return EvalError(f"composited variable {quote(name)} fails to evaluate: it reads itself")
+        self._running.add(name)
+        result = variable.program.eval(self._bindings.with_variables(self))
+        self._running.discard(name)
+        self._cost += result.cost
+        if result.error is not None:
+            return EvalError(f"composited variable {quote(name)} fails to evaluate: {result.error}")
+        return result.value
+
+
+_ESCAPE = re.compile(r"__([^_]+)__")
+_SYMBOLS = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
+
+
+def unescaped(name: str) -> str | None:
+    """A field name behind its CEL spelling (apiserver `pkg/cel/escaping.go`), None where an escape means nothing."""
+    if "__" not in name:
+        return name
+    parts: list[str] = []
+    position = 0
+    for found in _ESCAPE.finditer(name):
+        word = found[1]
+        whole = len(found[0]) == len(name)
+        if word not in _SYMBOLS and not (word in RESERVED and whole):
+            return None
+        parts += [name[position : found.start()], _SYMBOLS.get(word, word)]
+        position = found.end()
+    return "".join([*parts, name[position:]])
