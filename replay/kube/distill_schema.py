@@ -103,7 +103,7 @@ def _guess_encoding(node: Node) -> None:
 def _encoding(go_type: str, options: list[str], field: Node) -> str:
     """One of `replay.kube.schema.Encoding`; empty for the commonest, a value left out when it is empty."""
     if go_type.startswith("*") or (go_type.endswith("RawExtension") and "omitempty" in options):
-        return "pointer" if "omitempty" in options else "always"
+        return "pointer" if "omitempty" in options else "null"
     if "omitzero" in options:
         return ""
     if "$ref" in field and field.get("$ref", "").rpartition(".")[2] == go_type.rpartition(".")[2]:

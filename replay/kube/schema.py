@@ -32,7 +32,9 @@ class Encoding(StrEnum):
     POINTER = "pointer"
     """Left out if null alone: an explicit zero or `{}` stays."""
     ALWAYS = "always"
-    """Written even where nothing was given: as zero, `{}`, or null for lists, maps and pointers."""
+    """Written even where nothing was given: as zero, `{}`, or null for lists and maps."""
+    NULL = "null"
+    """A pointer that is written as null where nothing was given."""
 
 
 class Schema:
@@ -80,6 +82,11 @@ class Schema:
         """Whether `additionalProperties` is true, or an object that declares nothing at all."""
         additional = self._target.get("additionalProperties")
         return additional is True or (additional is None and not self._target.get("properties"))
+
+    @cached_property
+    def forbids_other_fields(self) -> bool:
+        """Whether `additionalProperties` is false."""
+        return self._target.get("additionalProperties") is False
 
     @cached_property
     def items(self) -> Schema | None:

@@ -1,0 +1,148 @@
+"""Types as structured merge sees them (sigs.k8s.io/structured-merge-diff/v6/schema).
+
+An atom says which of scalar, list and map a value may be, and how the parts of a list or map relate. Atoms are made
+from OpenAPI schemas by the rules of kube-openapi (pkg/schemaconv).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from replay.kube.attributes import JSON
+from replay.kube.schema import Schema
+
+Scalar = Literal["numeric", "string", "boolean", "untyped"]
+
+
+@dataclass(slots=True)
+class ListAtom:
+    """A list: `associative` by `keys`, or a set if there are none; else atomic, replaced as a whole."""
+
+    element: Atom
+    associative: bool = False
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class MapAtom:
+    """A map or struct: its declared fields, the type of all others (None: there are no others), and their defaults."""
+
+    fields: dict[str, Atom] = field(default_factory=dict)
+    element: Atom | None = None
+    atomic: bool = False
+    defaults: dict[str, JSON] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Atom:
+    """What a value may be; several where the schema leaves it open."""
+
+    scalar: Scalar | None = None
+    list: ListAtom | None = None
+    map: MapAtom | None = None
+
+    def deduce(self, value: JSON) -> Atom:
+        """The part that fits the value, the whole atom if none does."""
+        if isinstance(value, bool | int | float | str):
+            return self if self.scalar is None else Atom(scalar=self.scalar)
+        if isinstance(value, list):
+            return self if self.list is None else Atom(list=self.list)
+        if isinstance(value, dict):
+            return self if self.map is None else Atom(map=self.map)
+        return self
+
+
+def _untyped() -> Atom:
+    """Anything, replaced as a whole."""
+    atom = Atom(scalar="untyped")
+    atom.list = ListAtom(atom)
+    atom.map = MapAtom(element=atom, atomic=True)
+    return atom
+
+
+def _deduced() -> Atom:
+    """Anything, by what it turns out to be: maps merge, lists are replaced as a whole."""
+    atom = Atom(scalar="untyped", list=ListAtom(UNTYPED))
+    atom.map = MapAtom(element=atom)
+    return atom
+
+
+UNTYPED = _untyped()
+DEDUCED = _deduced()
+
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_RAW_EXTENSION = "io.k8s.apimachinery.pkg.runtime.RawExtension"
+
+
+class Atoms:
+    """The atoms of schemas, each made once; types may contain themselves."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._named: dict[tuple[str, bool | None], Atom] = {}
+        self._roots: dict[Schema, Atom] = {}
+
+    def of(self, schema: Schema) -> Atom:
+        """The atom of a kind's schema."""
+        found = self._roots.get(schema)
+        if found is None:
+            found = self._roots[schema] = self._reference(schema, preserve=False)
+        return found
+
+    def _reference(self, schema: Schema, *, preserve: bool) -> Atom:
+        """The atom of a place: named types are shared, and do not inherit that unknown fields are preserved."""
+        if not schema.name:
+            return self._filled(Atom(), schema, preserve=preserve)
+        atomic = schema.map_type == "atomic" if schema.map_type else None
+        key = (schema.name, atomic)
+        if key not in self._named:
+            self._named[key] = atom = Atom()
+            self._filled(atom, schema, preserve=False)
+        return self._named[key]
+
+    def _filled(self, atom: Atom, schema: Schema, *, preserve: bool) -> Atom:
+        if schema.name == _QUANTITY:
+            atom.scalar = "untyped"
+            return atom
+        if schema.name == _RAW_EXTENSION:
+            atom.scalar, atom.list, atom.map = UNTYPED.scalar, UNTYPED.list, UNTYPED.map
+            return atom
+        preserve = preserve or schema.preserve_unknown_fields
+        if schema.type in {"", "object"}:
+            atom.map = self._map(schema, preserve=preserve)
+        if schema.type in {"", "array"}:
+            atom.list = self._list(schema, preserve=preserve)
+        if schema.type not in {"object", "array"}:
+            atom.scalar = _scalar(schema)
+        return atom
+
+    def _map(self, schema: Schema, *, preserve: bool) -> MapAtom:
+        atom = MapAtom(atomic=schema.map_type == "atomic")
+        for name, declared in schema.fields.items():
+            atom.fields[name] = self._reference(declared, preserve=preserve)
+            if declared.default is not None:
+                atom.defaults[name] = declared.default
+        if schema.values is not None:
+            atom.element = self._reference(schema.values, preserve=preserve)
+        elif schema.allows_any_field or (preserve and not schema.forbids_other_fields):
+            atom.element = DEDUCED
+        return atom
+
+    def _list(self, schema: Schema, *, preserve: bool) -> ListAtom:
+        element = UNTYPED if schema.items is None else self._reference(schema.items, preserve=preserve)
+        if schema.list_type == "map":
+            return ListAtom(element, associative=True, keys=schema.map_keys)
+        if schema.list_type:
+            return ListAtom(element, associative=schema.list_type == "set")
+        if schema.patch_strategy in {"merge", "merge,retainKeys"}:
+            return ListAtom(element, True, (schema.patch_merge_key,) if schema.patch_merge_key else ())
+        return ListAtom(element)
+
+
+def _scalar(schema: Schema) -> Scalar:
+    if schema.type in {"integer", "number"}:
+        return "numeric"
+    if schema.type == "boolean":
+        return "boolean"
+    return "string" if schema.type == "string" and schema.format in {"", "byte"} else "untyped"

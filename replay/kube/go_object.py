@@ -1,0 +1,212 @@
+"""What the API server makes of an object by decoding it into its Go type and writing it again.
+
+Unknown fields go, empty values that the type leaves out go, empty structs that it always writes come, and quantities and
+times get their canonical form. Kinds of CustomResourceDefinitions have no Go type: their objects stay as they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from replay.kube.attributes import JSON
+from replay.kube.quantity import NO_QUANTITY, QuantityError, canonical_quantity
+from replay.kube.schema import Encoding, Schema
+
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_TIMES = {_META + "Time": "seconds", _META + "MicroTime": "microseconds"}
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_RAW = {"io.k8s.apimachinery.pkg.runtime.RawExtension", _META + "FieldsV1"}
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+_INTEGERS = {"int32": 2**31, "int64": 2**63}
+
+
+class DecodeError(Exception):
+    """An object does not fit its Go type; `str()` is the decoder's text."""
+
+
+def round_trip(schema: Schema, value: JSON, before: JSON = None, unknown: list[str] | None = None) -> JSON:
+    """The object as its Go type writes it; new containers wherever it differs in identity from `before`.
+
+    `before` is an object known to be so written: parts of `value` that are (by identity) parts of it are taken as they are.
+    `unknown` collects the paths of fields that the type does not know (strict decoding). Raises `DecodeError`.
+    """
+    return _Decoder(unknown).value(schema, value, before, _Place(schema.name.rpartition(".")[2]))
+
+
+class _Place:
+    """Where the decoder is, as its two kinds of messages spell it."""
+
+    __slots__ = ("field", "path", "struct")
+
+    def __init__(self, struct: str, field: str = "", path: str = "") -> None:
+        self.struct = struct
+        """The Go struct that holds the field."""
+        self.field = field
+        """Names alone: `spec.containers.name`."""
+        self.path = path
+        """Names and indices: `spec.containers[0].name`."""
+
+    def named(self, struct: str, name: str) -> _Place:
+        if not self.path:
+            return _Place(struct, name, name)
+        return _Place(struct, f"{self.field}.{name}", f"{self.path}.{name}")
+
+    def item(self, index: int) -> _Place:
+        return _Place(self.struct, self.field, f"{self.path}[{index}]")
+
+
+class _Decoder:
+    def __init__(self, unknown: list[str] | None) -> None:
+        self._unknown = unknown
+
+    def value(self, schema: Schema, value: JSON, before: JSON, place: _Place) -> JSON:
+        if value is before and isinstance(value, dict | list):
+            return value
+        if value is None:
+            return _zero(schema)
+        if schema.fields:
+            return self._struct(schema, value, before, place)
+        if schema.type == "array" and schema.items is not None:
+            return self._list(schema, schema.items, value, before, place)
+        if schema.type == "object" and schema.values is not None:
+            return self._map(schema.values, value, before, place)
+        return _leaf(schema, value, place)
+
+    def _struct(self, schema: Schema, value: JSON, before: JSON, place: _Place) -> dict[str, JSON]:
+        if not isinstance(value, dict):
+            raise _mismatch(value, place, schema)
+        struct = schema.name.rpartition(".")[2]
+        known = before if isinstance(before, dict) else {}
+        written: dict[str, JSON] = {}
+        for name, given in value.items():
+            field = schema.fields.get(name)
+            if field is None:
+                if self._unknown is not None:
+                    self._unknown.append(place.named(struct, name).path)
+                continue
+            decoded = None
+            if given is not None:
+                decoded = self.value(field, given, known.get(name), place.named(struct, name))
+            if not _left_out(field, decoded):
+                written[name] = decoded
+        for name, field in schema.fields.items():
+            if field.encoding in {Encoding.ALWAYS, Encoding.NULL} and written.get(name) is None:
+                written[name] = None if field.encoding is Encoding.NULL else _zero(field)
+        return written
+
+    def _list(self, schema: Schema, items: Schema, value: JSON, before: JSON, place: _Place) -> list[JSON]:
+        if not isinstance(value, list):
+            raise _mismatch(value, place, schema)
+        known = {id(item): item for item in before} if isinstance(before, list) else {}
+        return [self.value(items, item, known.get(id(item)), place.item(index)) for index, item in enumerate(value)]
+
+    def _map(self, values: Schema, value: JSON, before: JSON, place: _Place) -> dict[str, JSON]:
+        if not isinstance(value, dict):
+            raise _mismatch(value, place, values, "map[string]")
+        known = before if isinstance(before, dict) else {}
+        return {
+            name: self.value(values, inner, known.get(name), place.named(place.struct, name))
+            for name, inner in value.items()
+        }
+
+
+def _left_out(field: Schema, value: JSON) -> bool:
+    if value is None:
+        return True
+    return field.encoding is Encoding.OMIT_EMPTY and (value in ("", 0, [], {}) or value is False)
+
+
+def _zero(schema: Schema) -> JSON:
+    """What Go writes for the zero value of the type."""
+    if schema.name in _TIMES or schema.name in _RAW:
+        return None
+    if schema.name == _QUANTITY:
+        return "0"
+    if schema.fields:
+        return {
+            name: None if field.encoding is Encoding.NULL else _zero(field)
+            for name, field in schema.fields.items()
+            if field.encoding in {Encoding.ALWAYS, Encoding.NULL}
+        }
+    if schema.format == "int-or-string":
+        return 0
+    zeros: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False}
+    return None if schema.format == "byte" else zeros.get(schema.type)
+
+
+def _leaf(schema: Schema, value: JSON, place: _Place) -> JSON:
+    """A value without fields or items that the schema knows."""
+    if schema.name in _TIMES:
+        return _time(value, _TIMES[schema.name])
+    if schema.name == _QUANTITY:
+        return _quantity(value)
+    if schema.format == "byte":
+        return _bytes(value, place, schema)
+    fits = _SCALARS.get("int-or-string" if schema.format == "int-or-string" else schema.type)
+    if fits is not None and not fits(value, _INTEGERS.get(schema.format, 2**63)):
+        raise _mismatch(value, place, schema, "int32" if schema.format == "int-or-string" else "")
+    return value
+
+
+_SCALARS: dict[str, Callable[[JSON, int], bool]] = {
+    "int-or-string": lambda value, _: isinstance(value, int | str) and not isinstance(value, bool),
+    "string": lambda value, _: isinstance(value, str),
+    "boolean": lambda value, _: isinstance(value, bool),
+    "integer": lambda value, limit: type(value) is int and -limit <= value < limit,
+    "number": lambda value, _: isinstance(value, int | float) and not isinstance(value, bool),
+}
+"""Whether a value fits a type; the second argument bounds integers."""
+
+
+def _bytes(value: JSON, place: _Place, schema: Schema) -> str:
+    if not isinstance(value, str):
+        raise _mismatch(value, place, schema)
+    try:
+        return base64.b64encode(base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)).decode()
+    except binascii.Error:
+        raise DecodeError("illegal base64 data at input byte 0") from None
+
+
+def _quantity(value: JSON) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise DecodeError(NO_QUANTITY)
+    try:
+        return canonical_quantity(str(value).strip())
+    except QuantityError as error:
+        raise DecodeError(str(error)) from None
+
+
+def _time(value: JSON, precision: str) -> str:
+    if not isinstance(value, str) or not _RFC3339.fullmatch(value):
+        text = value if isinstance(value, str) else repr(value)
+        raise DecodeError(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}" as "2006"')
+    moment = datetime.fromisoformat(value).astimezone(UTC).replace(tzinfo=None)
+    return moment.isoformat(timespec=precision) + "Z"
+
+
+def _mismatch(value: JSON, place: _Place, schema: Schema, go_type: str = "") -> DecodeError:
+    """The message of encoding/json for a value of another type."""
+    found = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value))
+    if found is None:
+        found = "number" if schema.type == "string" or schema.fields else f"number {value}"
+    target = go_type + _go_type(schema) if go_type != "int32" else go_type
+    return DecodeError(
+        f"json: cannot unmarshal {found} into Go struct field {place.struct}.{place.field} of type {target}"
+    )
+
+
+def _go_type(schema: Schema) -> str:
+    if schema.type == "array" and schema.items is not None:
+        return f"[]{_go_type(schema.items)}"
+    if schema.type == "object" and schema.values is not None:
+        return f"map[string]{_go_type(schema.values)}"
+    if schema.name:
+        return ".".join(schema.name.rsplit(".", 2)[1:])
+    if schema.type == "integer":
+        return schema.format or "int64"
+    return {"boolean": "bool", "number": "float64"}.get(schema.type, schema.type)
