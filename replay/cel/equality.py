@@ -269,7 +269,7 @@ def _key_candidates(key: Value) -> Iterator[Value]:
             yield MapKey(Uint(int(key)))
     elif kind is bytes:
         raise PanicError("runtime error: hash of unhashable type types.Bytes")
-    elif kind is bool or isinstance(key, Timestamp | Duration):
+    else:
         yield MapKey(key)
 
 

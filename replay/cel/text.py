@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from replay.cel.timestamp import Duration, Timestamp
 from replay.cel.typed import TypedList, TypedMap
+from replay.cel.types import Kind, Type
 from replay.cel.values import (
     EvalError,
     ObjectValue,
@@ -75,6 +76,16 @@ def type_name(value: Value) -> str:
         if base in _TYPE_NAMES:
             return _TYPE_NAMES[base]
     raise TypeError(f"no CEL value: {type(value).__name__}")
+
+
+def type_text(declared: Type) -> str:
+    """A checked type as cel-go's `Type.String` writes it: run-time names with parameters."""
+    if declared.kind is Kind.TYPE_PARAM:
+        return f"<{declared.name}>"
+    if not declared.parameters:
+        return declared.name
+    inner = ", ".join(map(type_text, declared.parameters))
+    return f"wrapper({inner})" if declared.kind is Kind.WRAPPER else f"{declared.name}({inner})"
 
 
 def go_type_name(value: Value) -> str:

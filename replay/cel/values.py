@@ -139,16 +139,23 @@ class MapKey:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        """Equal values of the same Python type."""
-        return isinstance(other, MapKey) and type(self.value) is type(other.value) and bool(self.value == other.value)
+        """Equal values of the same Python type; what has no hash is equal to itself alone."""
+        if not isinstance(other, MapKey) or type(self.value) is not type(other.value):
+            return False
+        return self.value is other.value or (_is_hashable(self.value) and bool(self.value == other.value))
 
     def __hash__(self) -> int:
         """Apart from ints of the same value."""
-        return hash((type(self.value).__name__, self.value))
+        value = self.value
+        return hash((type(value).__name__, value if _is_hashable(value) else id(value)))
 
     def __repr__(self) -> str:
         """Show the key."""
         return f"MapKey({self.value!r})"
+
+
+def _is_hashable(value: Value) -> bool:
+    return not isinstance(value, list | dict) and type(value).__hash__ is not None
 
 
 def map_key(value: Value) -> Value:

@@ -15,6 +15,7 @@ from replay.cel.folding import PlanError
 from replay.cel.footprint import footprint_of
 from replay.cel.issues import Issues
 from replay.cel.program import Program
+from replay.cel.text import type_text
 from replay.cel.types import ANY, BOOL, BYTES, DOUBLE, DURATION, DYN, INT, NULL, STRING, TIMESTAMP, UINT, Kind, Type, list_type, map_type, struct_type
 from replay.cel.values import Value
 from replay.cellib.activation import Activation
@@ -118,9 +119,9 @@ def _compile(env: Env, kind: ExpressionKind, expression: str) -> tuple[Program |
     output_type = ast.type_map[ast.expr.id]
     wanted = _RESULT_TYPES.get(kind)
     if wanted is not None and output_type not in wanted:
-        names = wanted[0].display if len(wanted) == 1 else f"[{' '.join(each.display for each in wanted)}]"
-        one_of = "" if len(wanted) == 1 else "one of "
-        return None, f"must evaluate to {one_of}{names} but got {output_type.display}", None
+        names = " ".join(map(type_text, wanted))
+        required = names if len(wanted) == 1 else f"one of [{names}]"
+        return None, f"must evaluate to {required} but got {type_text(output_type)}", None
     try:
         return env.program(ast), "", output_type
     except PlanError as error:

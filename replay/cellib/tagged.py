@@ -1,0 +1,92 @@
+"""Values as tagged JSON, the notation in which results are written to a file: `{"int":"3"}`, `{"list":[...]}`, ..."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from typing import Any
+
+from replay.cel.equality import elements, find, is_list, is_map, map_keys
+from replay.cel.text import shortest_digits
+from replay.cel.timestamp import NANOS, Duration, Timestamp
+from replay.cel.values import EvalError, ObjectValue, OpaqueValue, OptionalValue, TypeValue, Uint, Value
+from replay.cellib.variables import VariableValues
+
+
+def tagged(value: Value) -> Any:  # noqa: C901, PLR0911 - one return a kind
+    """The tagged JSON of a CEL value; map entries are sorted by the JSON of their keys."""
+    match value:
+        case None:
+            return {"null": True}
+        case bool():
+            return {"bool": value}
+        case Uint():
+            return {"uint": str(int(value))}
+        case int():
+            return {"int": str(value)}
+        case float():
+            return {"double": double_text(value)}
+        case str():
+            return {"string": value}
+        case bytes():
+            return {"bytes": base64.b64encode(value).decode()}
+        case Timestamp():
+            return {"timestamp": value.text(0)}
+        case Duration():
+            return {"duration": seconds_text(value.nanos)}
+        case TypeValue():
+            return {"type": value.name}
+        case OptionalValue():
+            return {"optional": tagged(value.value) if value.has_value else None}
+        case ObjectValue():
+            fields = [[name, tagged(item)] for name, item in sorted(value.fields.items())]
+            return {"object": {"type": value.type_name, "fields": fields}}
+        case EvalError():
+            return {"err": value.message}
+    if isinstance(value, OpaqueValue) and not isinstance(value, VariableValues):
+        return _opaque(value)
+    if is_list(value):
+        return {"list": [tagged(item) for item in elements(value)]}
+    assert is_map(value)
+    entries = [[tagged(key), tagged(find(value, key)[1])] for key in map_keys(value)]
+    return {"map": sorted(entries, key=lambda entry: json.dumps(entry[0]))}
+
+
+_SHOWN = {
+    "kubernetes.Quantity": "quantity",
+    "net.IP": "ip",
+    "net.CIDR": "cidr",
+    "kubernetes.URL": "url",
+    "kubernetes.Semver": "semver",
+    "kubernetes.NamedFormat": "format",
+}
+
+
+def _opaque(value: OpaqueValue) -> Any:
+    name = value.cel_type.name
+    tag = _SHOWN.get(name)
+    return {tag: str(value)} if tag is not None else {"opaque": name}
+
+
+def double_text(value: float) -> str:
+    """The shortest decimal that reads back; `NaN`, `Infinity`, `-Infinity`, `-0`."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    sign = "-" if math.copysign(1.0, value) < 0 else ""
+    if value == 0:
+        return f"{sign}0"
+    digits, exponent = shortest_digits(abs(value))
+    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
+    if -5 <= exponent < 21:
+        return repr(value).removesuffix(".0") if "e" not in repr(value) else f"{value:.0f}"
+    return f"{sign}{digits[0]}{fraction}e{exponent:+03d}"
+
+
+def seconds_text(nanos: int) -> str:
+    """A duration in decimal seconds, exact to the nanosecond."""
+    whole, rest = divmod(abs(nanos), NANOS)
+    fraction = f".{rest:09d}".rstrip("0") if rest else ""
+    return f"{'-' if nanos < 0 else ''}{whole}{fraction}s"
