@@ -78,7 +78,8 @@ class Attributes:
 
     `kind` and `resource` are those of the request as it came in (`requestKind`, `requestResource` of an
     AdmissionRequest); a matcher with `matchPolicy: Equivalent` derives the matched ones. Objects are plain JSON and
-    are never changed in place: whoever mutates, copies.
+    are never changed in place: whoever mutates, copies. `missing` lists what is not known apart from the objects:
+    `request.name` where a name was generated that the log does not hold (`name` is empty then).
     """
 
     operation: Operation
@@ -93,3 +94,4 @@ class Attributes:
     object: JSON | PartialObject | Missing | None = None
     old_object: JSON | PartialObject | Missing | None = None
     namespace_object: JSON | PartialObject | Missing | None = None
+    missing: tuple[Missing, ...] = ()

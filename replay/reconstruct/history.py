@@ -14,6 +14,7 @@ from enum import Enum
 
 from replay.kube.attributes import JSON, Basis, Missing
 from replay.reconstruct.body import Shape, revision
+from replay.reconstruct.clock import BEFORE, NEVER, RevisionClock
 from replay.reconstruct.derived import after_binding, after_partial_metadata, after_scale
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.known import Known, merged
@@ -116,11 +117,23 @@ def is_gone(exchange: Exchange | None, metadata: dict[str, JSON], body: JSON) ->
 class History:
     """The effects on one object, ordered, and the states between them."""
 
-    def __init__(self, exchanges: Iterable[Exchange], snapshot: JSON = None) -> None:
-        """Order the effects; `snapshot` is the object as a cluster snapshot holds it, None where it does not."""
+    def __init__(
+        self,
+        exchanges: Iterable[Exchange],
+        snapshot: JSON = None,
+        clock: RevisionClock | None = None,
+        *,
+        trusted: bool = True,
+    ) -> None:
+        """Order the effects; `snapshot` is the object as a cluster snapshot holds it, None where it does not.
+
+        `clock` tells when the snapshot's version was stored; without it that is open. Where the log has gaps (`trusted`
+        is false) a state that is derived from the one before it is not known.
+        """
+        self._trusted = trusted
         effects = [effect for effect in map(effect_of, exchanges) if effect is not None]
         if snapshot is not None:
-            effects.append(_from_snapshot(snapshot))
+            effects.append(_from_snapshot(snapshot, clock))
         self.effects = _ordered(effects)
         self._index = {id(effect.exchange): index for index, effect in enumerate(self.effects) if effect.exchange}
         self._by_revision: dict[int, int] = {}
@@ -163,7 +176,7 @@ class History:
             return Known(None, Basis.RECORDED)
         if effect.kind is EffectKind.STATE:
             return Known(effect.state, Basis.RECORDED if effect.exchange else Basis.SNAPSHOT)
-        if effect.kind is EffectKind.UNKNOWN or effect.exchange is None or index == 0:
+        if effect.kind is EffectKind.UNKNOWN or effect.exchange is None or index == 0 or not self._trusted:
             return Missing("", "a write before it is logged without the object", "record its response")
         before = self.after(index - 1)
         if isinstance(before, Missing) or before.value is None:
@@ -199,10 +212,14 @@ class History:
         return merged([self.after(index) for index in places], "it was being changed at the same time")
 
 
-def _from_snapshot(snapshot: JSON) -> Effect:
-    """A snapshot's object: a state with a revision and without a time of its own."""
+def _from_snapshot(snapshot: JSON, clock: RevisionClock | None) -> Effect:
+    """A snapshot's object: a state whose revision tells when it was stored; without one it may have been at any time."""
     metadata = snapshot.get("metadata") or {}
-    return Effect(EffectKind.STATE, -1, -1, None, revision(metadata), str(metadata.get("uid") or ""), snapshot)
+    stored = revision(metadata)
+    start, end = (BEFORE, NEVER) if stored is None or clock is None else clock.bounds(stored)
+    if start == BEFORE and clock is not None:
+        end = BEFORE  # older than every write of the log: it was there when the log began
+    return Effect(EffectKind.STATE, start, end, None, stored, str(metadata.get("uid") or ""), snapshot)
 
 
 def _ordered(effects: list[Effect]) -> list[Effect]:
@@ -214,8 +231,9 @@ def _ordered(effects: list[Effect]) -> list[Effect]:
     return ordered
 
 
-def _revision_then_time(effect: Effect) -> tuple[int, int, int]:
-    return (effect.revision or 0, effect.end, effect.start)
+def _revision_then_time(effect: Effect) -> tuple[int, bool, int, int]:
+    """Of equal revisions the log's own write comes before the snapshot, which shows the same state."""
+    return (effect.revision or 0, effect.exchange is None, effect.end, effect.start)
 
 
 def _without_repetitions(numbered: list[Effect]) -> list[Effect]:

@@ -56,11 +56,20 @@ def attribute(known: Known | Missing, root: str) -> JSON | PartialObject | Missi
     if not known.holes or known.value is None:
         return known.value
     value, missing = known.value, []
-    for hole in known.holes:
+    for hole in outermost(known.holes):
         leaf = Missing(root + rendered(hole.path), hole.reason, hole.fix)
         value = replaced(value, hole.path, leaf)
         missing.append(leaf)
     return PartialObject(value, tuple(missing))
+
+
+def outermost(holes: Iterable[Hole]) -> list[Hole]:
+    """The holes that do not lie in another one."""
+    kept: list[Hole] = []
+    for hole in sorted(holes, key=lambda hole: len(hole.path)):
+        if not any(hole.path[: len(outer.path)] == outer.path for outer in kept):
+            kept.append(hole)
+    return kept
 
 
 def basis_of(known: Known | Missing) -> Basis | None:

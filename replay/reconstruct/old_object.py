@@ -19,7 +19,7 @@ from replay.reconstruct.derived import MICROSECONDS, scale_of
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.history import EffectKind, History, is_gone
 from replay.reconstruct.known import Hole, Known, differences, get, merged
-from replay.reconstruct.patch import PatchForm, agrees, form_of, touched
+from replay.reconstruct.patch import PatchForm, agrees, form_of, made_by, touched
 
 RECORD_RESPONSES = "record the responses of writes to this resource (level RequestResponse)"
 _REVISION = ("metadata", "resourceVersion")
@@ -113,8 +113,9 @@ class OldObjects:
                     return _gap()
         if form is PatchForm.APPLY or patch is None:
             return last if isinstance(last, Missing) else _gap()
-        holes = [Hole(path, "a patch changed it, and what was there before is not recorded", RECORD_RESPONSES)
-                 for path in (*touched(patch), *_WRITTEN_BY_ALL)]
+        reason = "a patch changed it, and what was there before is not recorded"
+        paths = (*made_by(touched(patch), after), *_WRITTEN_BY_ALL)
+        holes = [Hole(path, reason, RECORD_RESPONSES) for path in paths]
         if any(not hole.path for hole in holes):
             return _gap()
         return Known(after, Basis.RECONSTRUCTED, tuple(holes))
@@ -174,7 +175,8 @@ def sent_revision(exchange: Exchange) -> int | None:
     body = exchange.request.json
     if isinstance(body, dict):
         return revision(body.get("metadata"))
-    return None
+    named = exchange.record.object_resource_version if exchange.record.verb == "update" else ""
+    return int(named) if named.isdecimal() and named != "0" else None
 
 
 def _went_away(exchange: Exchange) -> bool:

@@ -27,20 +27,14 @@ def write_options(exchange: Exchange, operation: Operation) -> JSON:
     return options
 
 
-def delete_options(exchange: Exchange, period: int | None) -> JSON | Missing:
-    """DeleteOptions from the body, or from the query where there is none.
-
-    `period` is the grace period that the strategy settled on before validation (`rest.BeforeDelete` writes it into the
-    options), None where it did not.
-    """
+def delete_options(exchange: Exchange) -> JSON | Missing:
+    """DeleteOptions from the body, or from the query where there is none."""
     sent = exchange.request.json
-    if exchange.record.level == "Metadata" and not exchange.query:
-        return Missing("options", "DeleteOptions are not recorded at level Metadata", "record the request")
+    if sent is None and exchange.record.level == "Metadata" and not exchange.query:
+        return Missing("request.options", "DeleteOptions are not recorded at level Metadata", "record the request")
     options: dict[str, JSON] = {"kind": "DeleteOptions", "apiVersion": _META}
     body = sent if isinstance(sent, dict) else _options_from_query(exchange.query)
     options.update({name: value for name, value in body.items() if name not in ("kind", "apiVersion") and value is not None})
-    if period is not None:
-        options["gracePeriodSeconds"] = period
     return options
 
 

@@ -76,6 +76,29 @@ def _above_list(path: Path) -> Path:
     return path
 
 
+def made_by(paths: list[Path], after: JSON) -> list[Path]:
+    """The outermost parts of an object that consist of nothing but touched paths: a patch may have created them whole."""
+    return [_outermost(path, paths, after) for path in paths]
+
+
+def _outermost(path: Path, paths: list[Path], after: JSON) -> Path:
+    while len(path) > 1:
+        above = path[:-1]
+        siblings = get(after, above)
+        if not isinstance(siblings, dict) or not all(_is_covered((*above, key), paths, after) for key in siblings):
+            return path
+        path = above
+    return path
+
+
+def _is_covered(at: Path, paths: list[Path], after: JSON) -> bool:
+    """Whether all that an object has at a path is touched."""
+    if any(at[: len(path)] == path for path in paths):
+        return True
+    value = get(after, at)
+    return isinstance(value, dict) and bool(value) and all(_is_covered((*at, key), paths, after) for key in value)
+
+
 def applied(patch: JSON, form: PatchForm, before: JSON) -> JSON:
     """The object after a JSON or merge patch; raises UnappliedPatchError where the log does not tell enough.
 

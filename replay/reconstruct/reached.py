@@ -17,6 +17,7 @@ from replay.reconstruct.request import Reached
 
 MUTATION = "mutation.webhook.admission.k8s.io/"
 VALIDATION_FAILURE = "validation.policy.admission.k8s.io/validation_failure"
+_OF_VALIDATION = (VALIDATION_FAILURE, "apiserver.latency.k8s.io/validating-webhook")
 _POLICY_DENIAL = re.compile(r"ValidatingAdmissionPolicy '[^']+' (?:with binding '[^']+' )?denied request: ")
 _EARLIER_PLUGINS = (
     ("is forbidden: unable to create new content in namespace", "NamespaceLifecycle refused it"),
@@ -119,7 +120,7 @@ def _is_annotated_by_validation(annotations: dict[str, JSON]) -> bool:
     """
     mutating: set[str] = set()
     for key, value in annotations.items():
-        if key == VALIDATION_FAILURE or key.startswith("failed-open.validating.webhook.admission.k8s.io/"):
+        if key in _OF_VALIDATION or key.startswith("failed-open.validating.webhook.admission.k8s.io/"):
             return True
         if key.startswith(MUTATION) and isinstance(value, str):
             mutating.add(str((orjson.loads(value) or {}).get("webhook")))
@@ -134,4 +135,4 @@ def _is_of_kubernetes(owner: str) -> bool:
     """Whether an annotation's prefix belongs to a component of Kubernetes."""
     if owner.endswith(".static.k8s.io"):
         return False
-    return owner.endswith((".k8s.io", "kubernetes.io")) or "." not in owner
+    return f".{owner}".endswith((".k8s.io", ".kubernetes.io")) or "." not in owner

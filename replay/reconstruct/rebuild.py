@@ -1,28 +1,47 @@
-"""`operation`, `object` and `oldObject` of the validating phase."""
+"""`operation`, `object` and `oldObject` of both phases."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from replay.kube.attributes import Basis, Missing, Operation
+from replay.kube.discovery import Discovery
+from replay.kube.lister import Lister
+from replay.reconstruct.before import Mutators, before_created, before_patched, patched
 from replay.reconstruct.body import Shape
+from replay.reconstruct.builtin import after_builtin_mutators
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.history import History
 from replay.reconstruct.known import Hole, Known, get
 from replay.reconstruct.old_object import RECORD_RESPONSES, OldObjects, sent_revision
 from replay.reconstruct.options import connect_object
+from replay.reconstruct.sent import sent_object
+from replay.reconstruct.strategy import after_create, after_update
 
 NULL = Known(None, Basis.RECORDED)
 _REVISION = ("metadata", "resourceVersion")
+_AS_SENT = frozenset({"binding", "eviction"})
+"""Subresources whose object goes through no strategy on its way to validation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What admission was told about the object."""
+    """What admission was told about the object: in the validating phase, and at the start of the mutating policies."""
 
     operation: Operation
     object: Known | Missing
     old_object: Known | Missing
+    before_mutation: Known | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a request is rebuilt with, apart from its own record."""
+
+    olds: OldObjects
+    lister: Lister
+    discovery: Discovery
+    mutators: Mutators = Mutators.WEBHOOKS
 
 
 def operation_of(exchange: Exchange, history: History) -> Operation:
@@ -41,36 +60,73 @@ def operation_of(exchange: Exchange, history: History) -> Operation:
     return Operation.CREATE if absent else Operation.UPDATE
 
 
-def rebuild(exchange: Exchange, olds: OldObjects) -> Rebuilt:
+def rebuild(exchange: Exchange, around: Surroundings) -> Rebuilt:
     """The objects of a request that reached the validating phase, as it ran last."""
-    operation = operation_of(exchange, olds.history)
+    operation = operation_of(exchange, around.olds.history)
     if operation is Operation.CONNECT:
-        return Rebuilt(operation, connect_object(exchange), NULL)
+        options = connect_object(exchange)
+        return Rebuilt(operation, options, NULL, options)
     if operation is Operation.CREATE:
-        return Rebuilt(operation, _created(exchange), NULL)
-    old = olds.of(exchange)
+        return _created(exchange, around)
+    old = around.olds.of(exchange)
     if operation is Operation.DELETE:
-        return Rebuilt(operation, NULL, old)
-    return Rebuilt(operation, _updated(exchange, old), old)
+        return Rebuilt(operation, NULL, old, NULL)
+    return _updated(exchange, old, around)
 
 
-def _created(exchange: Exchange) -> Known | Missing:
-    """The object of a CREATE: the response, or for kinds that answer with a Status the body."""
+def _created(exchange: Exchange, around: Surroundings) -> Rebuilt:
+    """A CREATE: the response is the object; where it is not, the body as the plugins and the strategy leave it."""
+    if exchange.record.verb == "create":
+        before = _sent(exchange, around, creating=True)
+    else:
+        before = before_created(exchange)
+    if exchange.succeeded and exchange.shape is Shape.OBJECT and exchange.record.subresource not in _AS_SENT:
+        validated: Known | Missing = Known(exchange.response.json, Basis.RECORDED).without(_REVISION)
+    elif isinstance(before, Missing) or exchange.record.subresource in _AS_SENT:
+        validated = before
+    else:
+        validated = after_create(before, exchange, around.discovery.resource(exchange.resource))
+        if exchange.succeeded and exchange.shape is Shape.PARTIAL_METADATA:
+            validated = validated.with_value(("metadata",), exchange.response.metadata).without(_REVISION)
+    return Rebuilt(Operation.CREATE, validated, NULL, before)
+
+
+def _sent(exchange: Exchange, around: Surroundings, *, creating: bool) -> Known | Missing:
+    """The body as the built-in mutators leave it."""
+    sent = sent_object(exchange, creating=creating)
+    if isinstance(sent, Missing):
+        return sent
+    return after_builtin_mutators(sent, exchange, around.lister, creating=creating)
+
+
+def _updated(exchange: Exchange, old: Known | Missing, around: Surroundings) -> Rebuilt:
+    """An UPDATE: the response is the object, with the resourceVersion that it was to replace."""
+    validated: Known | Missing
+    is_patch = exchange.record.verb == "patch"
     if exchange.succeeded and exchange.shape is Shape.OBJECT:
-        return Known(exchange.response.json, Basis.RECORDED).without(_REVISION)
-    return Missing("", "todo")
+        validated = _with_found_revision(Known(exchange.response.json, Basis.RECORDED), old, exchange)
+        if is_patch:
+            before = before_patched(exchange, validated, old, around.mutators)
+        else:
+            before = _sent(exchange, around, creating=False)
+        return Rebuilt(Operation.UPDATE, validated, old, before)
+    before = patched(exchange, old) if is_patch else _sent(exchange, around, creating=False)
+    if isinstance(before, Missing):
+        return Rebuilt(Operation.UPDATE, before, old, before)
+    if exchange.succeeded and exchange.shape is Shape.PARTIAL_METADATA:
+        before = before.with_value(("metadata",), exchange.response.metadata)
+        validated = _with_found_revision(before, old, exchange)
+    else:
+        validated = after_update(before, old, exchange)
+    return Rebuilt(Operation.UPDATE, validated, old, before)
 
 
-def _updated(exchange: Exchange, old: Known | Missing) -> Known | Missing:
-    """The object of an UPDATE: the response, with the resourceVersion that it was to replace."""
-    if exchange.succeeded and exchange.shape is Shape.OBJECT:
-        found = Known(exchange.response.json, Basis.RECORDED)
-        if not isinstance(old, Missing):
-            at = get(old.value, _REVISION)
-            hole = next((hole for hole in old.holes if hole.path == _REVISION), None)
-            return found.with_value(_REVISION, at) if hole is None else found.with_holes([hole])
-        named = sent_revision(exchange)
-        if named is not None:
-            return found.with_value(_REVISION, str(named))
-        return found.with_holes([Hole(_REVISION, "the resourceVersion before the request is not known", RECORD_RESPONSES)])
-    return Missing("", "todo")
+def _with_found_revision(found: Known, old: Known | Missing, exchange: Exchange) -> Known:
+    """An object that is to replace another carries its resourceVersion (`Store.Update`)."""
+    if not isinstance(old, Missing) and old.value is not None:
+        hole = next((hole for hole in old.holes if hole.path == _REVISION), None)
+        return found.with_value(_REVISION, get(old.value, _REVISION)) if hole is None else found.with_holes([hole])
+    named = sent_revision(exchange)
+    if named is not None:
+        return found.with_value(_REVISION, str(named))
+    return found.with_holes([Hole(_REVISION, "the resourceVersion before the request is not known", RECORD_RESPONSES)])

@@ -1,0 +1,202 @@
+"""The cluster at the instant of a request: what a snapshot and the log together tell of its objects.
+
+Policies read the namespace of a request, parameters, and RBAC objects. Each of them has a history like any other
+object; the snapshot's version takes its place in it by `resourceVersion`, whether it was taken before, during or after
+the log. A kind of which the snapshot has no object at all may simply not have been asked for: of it only what the log
+shows is known, and that an object is absent is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from replay.audit.event import RequestRecord
+from replay.kube.attributes import JSON, Basis, Missing
+from replay.kube.discovery import Discovery, builtin_discovery
+from replay.kube.gvk import GroupVersionKind, split_api_version
+from replay.reconstruct.clock import RevisionClock
+from replay.reconstruct.exchange import Exchange
+from replay.reconstruct.history import EffectKind, History
+from replay.reconstruct.known import Known, attribute, get, merged
+
+NAMESPACE = GroupVersionKind("", "v1", "Namespace")
+ADMISSIONREGISTRATION = "admissionregistration.k8s.io"
+CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
+CACHE_DELAY = 1_000_000
+"""How long, in microseconds, the API server's informers are taken to lag behind storage at most."""
+
+Key = tuple[str, str, str, str]
+"""Group, kind, namespace and name."""
+
+
+def key_of(obj: JSON) -> Key:
+    """The identity of an API object."""
+    metadata = obj.get("metadata") or {}
+    group, _ = split_api_version(str(obj.get("apiVersion") or ""))
+    return group, str(obj.get("kind")), str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+
+
+class Cluster:
+    """The objects of a snapshot and of the records given, each with its history."""
+
+    def __init__(
+        self, snapshot: Iterable[JSON] = (), records: Iterable[RequestRecord] = (), clock: RevisionClock | None = None
+    ) -> None:
+        """`records` are the writes, in order, to the kinds that decisions look up: namespaces, parameters, RBAC, CRDs."""
+        self.snapshot = list(snapshot)
+        self.clock = clock
+        records = list(records)
+        self._objects = {key_of(obj): obj for obj in self.snapshot}
+        self._covered = {key[:2] for key in self._objects}
+        self.discovery = builtin_discovery().with_crds(self._crds(records))
+        self._histories: dict[tuple[str, str], dict[Key, History]] = {}
+        for key, exchanges in self._by_object(records).items():
+            self._add(key, exchanges)
+        for key in self._objects:
+            if key not in self._histories.get(key[:2], {}):
+                self._add(key, [])
+
+    def _crds(self, records: Sequence[RequestRecord]) -> list[JSON]:
+        """The CustomResourceDefinitions of the log, then those of the snapshot, which are newer or complete them."""
+        logged = (Exchange(r, builtin_discovery()) for r in records if r.resource == "customresourcedefinitions")
+        found = [exchange.response.json for exchange in logged if exchange.succeeded and exchange.response.json]
+        return [obj for obj in (*found, *self.snapshot) if (key_of(obj)[0], key_of(obj)[1]) == CRD]
+
+    @property
+    def crds(self) -> list[JSON]:
+        """All CustomResourceDefinitions that are known, one of each name: the snapshot's, else the log's last."""
+        found: dict[str, JSON] = {}
+        for key, history in self._histories.get(CRD, {}).items():
+            states = [effect.state for effect in history.effects if effect.state is not None]
+            if states:
+                found[key[3]] = states[-1]
+        return [found[name] for name in sorted(found)]
+
+    def api_objects(self) -> list[JSON]:
+        """The admission policies, bindings and webhook configurations of the snapshot."""
+        return [obj for obj in self.snapshot if key_of(obj)[0] == ADMISSIONREGISTRATION]
+
+    def snapshot_object(self, group: str, kind: str, namespace: str, name: str) -> JSON:
+        """The snapshot's version of one object, None if it has none."""
+        return self._objects.get((group, kind, namespace, name))
+
+    def strangers(self) -> int:
+        """How many objects of the snapshot have another `uid` than the log shows for every life of them: many of them
+        mean that the snapshot is of another cluster."""
+        count = 0
+        for histories in self._histories.values():
+            for key, history in histories.items():
+                own = get(self._objects.get(key), ("metadata", "uid"))
+                logged = {effect.uid for effect in history.effects if effect.exchange is not None and effect.uid}
+                created = any(effect.exchange and effect.exchange.record.verb == "create" for effect in history.effects)
+                count += bool(own and logged and own not in logged and not created)
+        return count
+
+    def at(self, record: RequestRecord) -> ClusterLister:
+        """The cluster as a request found it."""
+        return ClusterLister(self, record.received, record.stage_time)
+
+    def histories(self, kind: GroupVersionKind) -> dict[Key, History]:
+        """The histories of the objects of a kind, whatever the version."""
+        return self._histories.get((kind.group, kind.kind), {})
+
+    def is_covered(self, kind: GroupVersionKind) -> bool:
+        """Whether the snapshot holds objects of a kind, and so is taken to hold all of them."""
+        return (kind.group, kind.kind) in self._covered
+
+    def _by_object(self, records: Iterable[RequestRecord]) -> dict[Key, list[Exchange]]:
+        found: dict[Key, list[Exchange]] = {}
+        for record in records:
+            exchange = Exchange(record, self.discovery)
+            kind = exchange.parent_kind
+            name = record.name or str(exchange.response.metadata.get("name") or "")
+            if kind is not None and name:
+                namespace = "" if record.resource == "namespaces" else record.namespace
+                found.setdefault((kind.group, kind.kind, namespace, name), []).append(exchange)
+        return found
+
+    def _add(self, key: Key, exchanges: list[Exchange]) -> None:
+        history = History(exchanges, self._objects.get(key), self.clock)
+        self._histories.setdefault(key[:2], {})[key] = history
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLister:
+    """`replay.kube.lister.Lister` at the instant of one request (microseconds)."""
+
+    cluster: Cluster
+    start: int
+    end: int
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
+        """See `Lister.get`; what was changing at that time is a `PartialObject`."""
+        known = self.known(kind, namespace, name)
+        return attribute(known, kind.kind) if known is not None else None
+
+    def known(self, kind: GroupVersionKind, namespace: str, name: str) -> Known | Missing | None:
+        """The object with how it was known; None if it is known not to exist."""
+        history = self.cluster.histories(kind).get((kind.group, kind.kind, namespace, name))
+        if history is None:
+            if self.cluster.is_covered(kind):
+                return None
+            return Missing(kind.kind, f"{kind.kind} `{_named(namespace, name)}` is in neither snapshot nor log",
+                           "give a snapshot of the cluster (--cluster)")
+        found = _state(history, self.start, self.end)
+        return None if isinstance(found, Known) and found.value is None else found
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
+        """See `Lister.list`."""
+        if not self.cluster.is_covered(kind):
+            return Missing(kind.kind, f"the snapshot holds no {kind.kind}", "give a snapshot of the cluster (--cluster)")
+        found = []
+        for key in sorted(self.cluster.histories(kind), key=lambda key: key[2:]):
+            if namespace is None or key[2] == namespace:
+                known = self.known(kind, key[2], key[3])
+                if isinstance(known, Missing):
+                    return Missing(kind.kind, known.reason, known.fix)
+                if known is not None:
+                    value = attribute(known, kind.kind)
+                    found.append(value)
+        return found
+
+
+def _named(namespace: str, name: str) -> str:
+    return f"{namespace}/{name}" if namespace else name
+
+
+def _state(history: History, start: int, end: int) -> Known | Missing:
+    """The state that informers showed: what was stored, or stored up to a moment ago.
+
+    Before the first effect the object is absent if that effect created it. An absent namespace is looked up in storage
+    (`matching.Matcher`), so that an object counts from its creation on.
+    """
+    places = [place for place in history.window(start - CACHE_DELAY, end) if place >= 0]
+    settled = history.window(start, end)
+    if not places:
+        return _before_all(history)
+    if len(places) > 1 and _is_absent(history, places[0]) and settled[0] >= places[1]:
+        places = places[1:]
+    if settled[0] < 0 and not _creates(history, 0):
+        return Missing("", "it was changing at the time, and what it was before is not known")
+    found = [history.after(place) for place in places]
+    if _is_absent(history, places[-1]) and len(places) > 1:
+        found = found[:-1]
+    return merged(found, "it was changing at the time of the request")
+
+
+def _before_all(history: History) -> Known | Missing:
+    """Nothing was stored yet: the object was absent, if the first effect is its creation."""
+    if history.effects and _creates(history, 0):
+        return Known(None, Basis.RECORDED)
+    return Missing("", "its state before the log begins is not known", "give a snapshot taken before the log begins")
+
+
+def _is_absent(history: History, place: int) -> bool:
+    return history.effects[place].kind is EffectKind.GONE
+
+
+def _creates(history: History, place: int) -> bool:
+    """Whether an effect is the creation of the object."""
+    effect = history.effects[place]
+    return effect.exchange is not None and effect.exchange.record.code == 201

@@ -1,0 +1,39 @@
+"""`deletecollection`: one event, one admission call per deleted object, which the response lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.kube.attributes import JSON, Basis, Missing
+from replay.reconstruct.body import Shape
+from replay.reconstruct.exchange import Exchange
+from replay.reconstruct.known import Known, get
+from replay.reconstruct.old_object import RECORD_RESPONSES
+
+
+def deleted_items(exchange: Exchange) -> Iterator[Known | Missing]:
+    """The objects that a deletion of a collection found, as they were listed before the first was deleted.
+
+    One `Missing` where the response does not list them: then neither their number nor their names are known.
+    """
+    if exchange.response.shape(exchange.kind) is not Shape.LIST:
+        reason = f"which objects were deleted is not recorded at level {exchange.record.level}"
+        if exchange.succeeded and exchange.record.level == "RequestResponse":
+            reason = "the response does not list the objects that were deleted"
+        yield Missing("", reason, RECORD_RESPONSES)
+        return
+    kind = exchange.parent_kind
+    header = {"kind": kind.kind, "apiVersion": kind.api_version} if kind else {}
+    for item in exchange.response.json["items"]:
+        if isinstance(item, dict):
+            yield Known({**header, **item}, Basis.RECORDED)
+
+
+def is_pending(item: JSON, options: JSON) -> bool:
+    """Whether an object's graceful deletion is under way and is not shortened: it is left alone, without admission
+    (`rest.BeforeDelete`)."""
+    period = get(item, ("metadata", "deletionGracePeriodSeconds")) or 0
+    if not get(item, ("metadata", "deletionTimestamp")) or period <= 0:
+        return False
+    asked = get(options, ("gracePeriodSeconds",))
+    return not isinstance(asked, int) or asked >= period

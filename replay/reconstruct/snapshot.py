@@ -1,0 +1,110 @@
+"""Reads a cluster snapshot: API objects one a line, `kubectl get -A -o json` lists, YAML documents, compressed or not,
+one file or a directory of them."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+from replay.errors import SnapshotError
+from replay.kube.attributes import JSON
+
+_COMPRESSED = (".gz", ".zst")
+_SUFFIXES = (".json", ".jsonl", ".ndjson", ".yaml", ".yml")
+_LISTS = frozenset({"List", "Table"})
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML whose timestamps stay text, as the API has no other."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def read_snapshot(path: Path) -> list[JSON]:
+    """The API objects of a file or directory, lists taken apart; raises SnapshotError with file and line."""
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file() and _is_snapshot(file))
+        if not files:
+            raise SnapshotError(f"no {', '.join(_SUFFIXES)} file in the directory", path=str(path))
+        return [found for file in files for found in read_snapshot(file)]
+    try:
+        content = _content(path)
+    except (OSError, EOFError) as error:
+        raise SnapshotError(f"cannot be read: {error}", path=str(path)) from error
+    return [found for line, document in _documents(path, content) for found in _objects(path, line, document)]
+
+
+def _is_snapshot(file: Path) -> bool:
+    """Whether a file of a directory belongs to the snapshot, by its name without the suffix of a compression."""
+    name = file.stem if file.suffix in _COMPRESSED else file.name
+    return name.endswith(_SUFFIXES)
+
+
+def _content(path: Path) -> bytes:
+    """The decompressed bytes; the magic number counts, not the name."""
+    raw = path.read_bytes()
+    if raw[:2] == b"\x1f\x8b":
+        return gzip.decompress(raw)
+    if raw[:4] == b"\x28\xb5\x2f\xfd":
+        import pyarrow as pa  # noqa: PLC0415 - only a compressed snapshot pays for the import
+
+        with pa.CompressedInputStream(pa.BufferReader(raw), "zstd") as stream:
+            return bytes(stream.read())
+    return raw
+
+
+def _documents(path: Path, content: bytes) -> Iterator[tuple[int, JSON]]:
+    """The documents of a file with the line on which each begins: one JSON document, JSON lines, or YAML."""
+    stripped = content.lstrip()
+    if stripped[:1] in (b"{", b"["):
+        try:
+            yield 1, orjson.loads(stripped)
+        except orjson.JSONDecodeError:
+            yield from _json_lines(path, content)
+        return
+    try:
+        for document in yaml.load_all(content, _Loader):  # noqa: S506 - a subclass of the safe loader
+            yield 1, document
+    except yaml.YAMLError as error:
+        mark: Any = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else 0
+        problem = getattr(error, "problem", None) or "not YAML"
+        raise SnapshotError(f"neither JSON nor YAML: {problem}", path=str(path), line=line) from error
+
+
+def _json_lines(path: Path, content: bytes) -> Iterator[tuple[int, JSON]]:
+    """One JSON document a line."""
+    for number, line in enumerate(content.splitlines(), 1):
+        if line.strip():
+            try:
+                yield number, orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise SnapshotError(f"not a JSON object: {error}", path=str(path), line=number) from error
+
+
+def _objects(path: Path, line: int, document: JSON) -> Iterator[JSON]:
+    """The objects of a document: those of a list, or itself; the items of a typed list take their kind from it."""
+    if document is None:
+        return
+    if isinstance(document, list):
+        for item in document:
+            yield from _objects(path, line, item)
+        return
+    if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
+        raise SnapshotError("not an API object: it has no `kind`", path=str(path), line=line)
+    items, kind = document.get("items"), document["kind"]
+    if not (isinstance(items, list) and (kind in _LISTS or kind.endswith("List"))):
+        yield document
+        return
+    of = {} if kind in _LISTS else {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
+    for item in items:
+        yield from _objects(path, line, {**of, **item} if isinstance(item, dict) else item)
