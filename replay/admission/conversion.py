@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from replay.cel.typed import TypedMap
 from replay.kube.attributes import JSON, Attributes, Missing, PartialObject
 from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupVersionKind
@@ -44,6 +45,16 @@ class ObjectConverter:
     def __init__(self, discovery: Discovery) -> None:
         """`discovery` knows which kinds are custom."""
         self._discovery = discovery
+        self._builtin_groups = {each.resource.group for each in discovery if not each.custom}
+
+    def cel_value(self, obj: Object, kind: GroupVersionKind) -> Any:
+        """An object as CEL gets it: those of built-in kinds are Go structs on the server, and behave as such.
+
+        Kinds of subresources are not in the discovery, but belong to a group that is.
+        """
+        if obj is None or isinstance(obj, Missing) or kind.group not in self._builtin_groups:
+            return obj
+        return TypedMap(cast("dict[str, Any]", obj))  # a partly known object is wrapped whole, too
 
     def versioned(self, attributes: Attributes, kind: GroupVersionKind, lister: Lister) -> VersionedObjects:
         """Both objects as `kind`; what only the server's own code can convert becomes `Missing`."""

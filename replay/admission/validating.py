@@ -6,7 +6,7 @@ common is compiled once and, for one request, matched and evaluated once, whatev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from replay.admission.conversion import ObjectConverter
@@ -32,8 +32,8 @@ from replay.matching.matcher import Match, Matcher, MatchError, RequestMatcher
 
 Hook = PolicyHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 Bound = BoundBinding[ValidatingAdmissionPolicyBinding]
-Authorizer = Callable[[Attributes, Lister], Any]
-"""Makes the value of `authorizer` for a request, a `Missing` where what users may do is not known."""
+Authorizer = Callable[[Attributes, Lister], Mapping[str, Any]]
+"""Makes `authorizer` and `authorizer.requestResource` for a request, `Missing` where what users may do is not known."""
 
 ADMITTED = Decision(Verdict.ADMITTED)
 
@@ -101,12 +101,12 @@ class ValidatingAdmission:
         is_as_sent = match.resource == attributes.resource
         return Inputs(
             {
-                "object": objects.object,
-                "oldObject": objects.old_object,
+                "object": self._converter.cel_value(objects.object, match.kind),
+                "oldObject": self._converter.cel_value(objects.old_object, match.kind),
                 "request": request,
                 "namespaceObject": namespace_object(attributes),
                 "params": param,
-                "authorizer": self._authorizer(attributes, lister),
+                **self._authorizer(attributes, lister),
             },
             request if is_as_sent else admission_request(attributes, attributes.resource, match.kind),
         )

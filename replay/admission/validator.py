@@ -40,17 +40,16 @@ _GO_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006
 class Inputs:
     """What the expressions of one policy, binding and parameter read.
 
-    `match_bindings` are those of the match conditions: the server gives them no namespace, and a request whose resource
-    is the one that was sent. Messages and audit annotations have no authorizer.
+    Match conditions have a `request` of their own: its resource is the one that was sent, whatever was matched.
     """
 
-    __slots__ = ("bindings", "match_bindings", "unauthorized_bindings")
+    __slots__ = ("bindings", "match_bindings")
 
     def __init__(self, bindings: Mapping[str, Any], match_request: Any) -> None:
         """`bindings` are those of the validations."""
         self.bindings = bindings
-        self.match_bindings = {**bindings, "request": match_request, "namespaceObject": None}
-        self.unauthorized_bindings = {name: value for name, value in bindings.items() if name != "authorizer"}
+        is_same = match_request is bindings["request"]
+        self.match_bindings = bindings if is_same else {**bindings, "request": match_request}
 
 
 class Validator:
@@ -168,7 +167,7 @@ class Validator:
         is_needed = any(evaluated is not None and evaluated.value is False for evaluated in results)
         if not is_needed and evaluation.remaining >= expressions * PER_CALL_LIMIT:
             return [None] * len(results)
-        messages = Evaluation(self._compiler, inputs.unauthorized_bindings, evaluation.remaining)
+        messages = Evaluation(self._compiler, inputs.bindings, evaluation.remaining)
         evaluated_messages: list[Evaluated | None] = []
         for compiled in self._messages:
             evaluated = None if compiled is None or compiled.error else messages.evaluate(compiled)
@@ -181,7 +180,7 @@ class Validator:
         """The audit annotations that are not excluded, or the error of running out of budget."""
         if not self._policy.audit_annotations:
             return ()
-        evaluation = Evaluation(self._compiler, inputs.unauthorized_bindings, RUNTIME_BUDGET)
+        evaluation = Evaluation(self._compiler, inputs.bindings, RUNTIME_BUDGET)
         annotations = []
         for key, compiled in self._audit_annotations:
             evaluated = None if compiled.error else evaluation.evaluate(compiled)

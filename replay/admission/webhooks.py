@@ -5,7 +5,7 @@ Nothing is called here. Several manifest sets are asked at once, so that what th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -116,7 +116,7 @@ class WebhookAdmission:
         phase: Phase,
         version: KubernetesVersion,
         discovery: Discovery,
-        authorizer: Callable[[Attributes, Lister], Any],
+        authorizer: Callable[[Attributes, Lister], Mapping[str, Any]],
     ) -> None:
         """Match conditions are compiled when a request first needs them."""
         self.phase = phase
@@ -200,11 +200,11 @@ class WebhookAdmission:
         def bindings() -> dict[str, Any]:
             objects = self._converter.versioned(attributes, match.kind, lister)
             return {
-                "object": objects.object,
-                "oldObject": objects.old_object,
+                "object": self._converter.cel_value(objects.object, match.kind),
+                "oldObject": self._converter.cel_value(objects.old_object, match.kind),
                 "request": admission_request(attributes, attributes.resource, match.kind),
                 "namespaceObject": None,
-                "authorizer": self._authorizer(attributes, lister),
+                **self._authorizer(attributes, lister),
             }
 
         conditions = hook.conditions.match(bindings)
