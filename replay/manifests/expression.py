@@ -1,0 +1,65 @@
+"""The CEL expressions of one object, compiled as its validation does, and no further.
+
+A policy's variables, validations, messages, annotations and mutations share one compiler; a match condition stands
+alone. Everything about CEL that manifests need is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from replay.cellib.composition import CompiledExpression, ExpressionCompiler
+from replay.cellib.environment import ExpressionKind
+from replay.cellib.version import KubernetesVersion
+from replay.manifests.field_error import FieldError, internal, invalid
+
+__all__ = ["CheckedExpression", "ExpressionKind", "Expressions"]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedExpression:
+    """An expression with the path of its field; `compiled.error` is empty where it is fine."""
+
+    path: str
+    compiled: CompiledExpression
+    variable: str = ""
+
+
+@dataclass(slots=True)
+class Expressions:
+    """Compiles the expressions of one object and keeps them for the lints."""
+
+    version: KubernetesVersion
+    has_params: bool = False
+    mutation: bool = False
+    checked: list[CheckedExpression] = field(default_factory=list)
+    _compiler: ExpressionCompiler | None = None
+
+    def check(self, kind: ExpressionKind, expression: str, path: str, *, shown: str = "") -> Iterator[FieldError]:
+        """The error of an expression, if it has one; `shown` is how the error prints it where it was trimmed."""
+        compiler = self._standalone() if kind is ExpressionKind.MATCH_CONDITION else self._composed()
+        compiled = compiler.compile(kind, expression)
+        self.checked.append(CheckedExpression(path, compiled))
+        yield from _errors(compiled, path, shown or expression)
+
+    def declare_variable(self, name: str, expression: str, path: str) -> Iterator[FieldError]:
+        """The error of a variable, which later expressions see in any case."""
+        compiled = self._composed().declare_variable(name, expression)
+        self.checked.append(CheckedExpression(path, compiled, name))
+        yield from _errors(compiled, path, expression)
+
+    def _composed(self) -> ExpressionCompiler:
+        if self._compiler is None:
+            self._compiler = ExpressionCompiler(self.version, has_params=self.has_params, mutation=self.mutation)
+        return self._compiler
+
+    def _standalone(self) -> ExpressionCompiler:
+        return ExpressionCompiler(self.version, has_params=self.has_params)
+
+
+def _errors(compiled: CompiledExpression, path: str, shown: str) -> Iterator[FieldError]:
+    if compiled.error.startswith("program instantiation failed"):
+        yield internal(path, compiled.error)
+    elif compiled.error:
+        yield invalid(path, shown, compiled.error)

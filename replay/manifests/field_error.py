@@ -1,0 +1,73 @@
+"""Field errors in the API server's wording (`k8s.io/apimachinery/pkg/util/validation/field`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from replay.kube.attributes import JSON
+from replay.manifests.go_format import marshal, quote
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One error of one field: `str()` is `path: body`."""
+
+    path: str
+    body: str
+
+    def __str__(self) -> str:
+        """As the server lists it."""
+        return f"{self.path}: {self.body}"
+
+
+def required(path: str, detail: str = "") -> FieldError:
+    """A value that is missing or empty."""
+    return _error(path, "Required value", detail)
+
+
+def invalid(path: str, value: JSON, detail: str) -> FieldError:
+    """A value that is malformed; a string is quoted as Go does, anything else printed as JSON in its own order."""
+    shown = quote(value) if isinstance(value, str) else marshal(value, sort_keys=False)
+    return _error(path, f"Invalid value: {shown}", detail)
+
+
+def not_supported(path: str, value: str, supported: Iterable[str]) -> FieldError:
+    """A value of a string type with a name that is none of those known."""
+    listed = ", ".join(quote(item) for item in supported)
+    return _error(path, f"Unsupported value: {marshal(value)}", f"supported values: {listed}")
+
+
+def duplicate(path: str, value: str) -> FieldError:
+    """A value that must be unique and is not."""
+    return _error(path, f"Duplicate value: {quote(value)}", "")
+
+
+def forbidden(path: str, detail: str) -> FieldError:
+    """A value that may not be set here."""
+    return _error(path, "Forbidden", detail)
+
+
+def too_long(path: str, limit: int) -> FieldError:
+    """A value over `limit` bytes."""
+    return _error(path, "Too long", f"may not be more than {limit} bytes")
+
+
+def too_many(path: str, count: int, limit: int) -> FieldError:
+    """A list of more than `limit` items."""
+    return _error(path, f"Too many: {count}", f"must have at most {limit} items")
+
+
+def internal(path: str, detail: str) -> FieldError:
+    """Something that is no fault of the manifest."""
+    return _error(path, "Internal error", detail)
+
+
+def _error(path: str, body: str, detail: str) -> FieldError:
+    return FieldError(path, f"{body}: {detail}" if detail else body)
+
+
+def aggregate(errors: Iterable[FieldError]) -> str:
+    """Several errors as one text: each once, in brackets if there are more than one."""
+    texts = list(dict.fromkeys(str(error) for error in errors))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

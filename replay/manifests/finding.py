@@ -1,0 +1,44 @@
+"""What `replay check` finds: one thing wrong, or unwise, at one place of a manifest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from replay.manifests.node import Position
+
+SERVER = "server"
+"""The name of every finding that the API server itself would refuse."""
+
+
+class Severity(StrEnum):
+    """An error stops the server (or a reload); a warning is ours alone."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding; `name` is `server` or that of a lint, `field_path` empty where the document as a whole is meant.
+
+    `object` is `Kind/name` of the object where one could be read. `first` marks what is part of the text with which the
+    server itself refuses.
+    """
+
+    severity: Severity
+    name: str
+    message: str
+    path: str
+    position: Position = Position(0, 0)
+    field_path: str = ""
+    object: str = ""
+    first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One error as the server words it (it stops at the first), with the findings that it is made of."""
+
+    text: str
+    findings: tuple[Finding, ...]

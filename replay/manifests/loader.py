@@ -1,0 +1,202 @@
+"""A directory of manifests for one plugin, loaded as the server does at its start.
+
+`k8s.io/apiserver/pkg/admission/plugin/{policy,webhook}/manifest/loader` with the defaulting and validation that
+`k8s.io/kubernetes/pkg/admission/plugin/{policy,webhook}/manifest/loader` adds. The server stops at the first refusal;
+here all of them are collected, in its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from replay.cellib.version import KubernetesVersion
+from replay.kube.attributes import JSON
+from replay.manifests.defaulting import set_defaults
+from replay.manifests.document_reader import DecodedObject, UndecodableError, read_item, read_object
+from replay.manifests.documents import Document, read_directory
+from replay.manifests.expression import CheckedExpression
+from replay.manifests.field_error import aggregate
+from replay.manifests.finding import SERVER, Finding, Refusal, Severity
+from replay.manifests.go_format import quote
+from replay.manifests.node import Mapping, Node, Position, position_of
+from replay.manifests.node import Sequence as NodeSequence
+from replay.manifests.plugin import Plugin
+from replay.manifests.scheme import GROUP, LOADER_SCHEME
+from replay.manifests.static_rule import name_problem, static_problem
+from replay.manifests.validate.kind import validate
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedObject:
+    """One object of a set: its JSON after defaulting, where it was read, and its compiled expressions."""
+
+    kind: str
+    name: str
+    value: JSON
+    path: str
+    node: Node
+    expressions: tuple[CheckedExpression, ...] = ()
+
+    def position(self, field_path: str) -> Position:
+        """Where a field stands in the file."""
+        return position_of(self.node, field_path)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedDirectory:
+    """A directory as one plugin loads it: policies, then bindings, each sorted by name; or why it is refused."""
+
+    plugin: Plugin
+    path: str
+    hash: str
+    objects: tuple[LoadedObject, ...]
+    refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def error(self) -> str | None:
+        """The text with which the server refuses the directory, None if it accepts it."""
+        return self.refusals[0].text if self.refusals else None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All that is wrong; what the server tells is marked `first`."""
+        return tuple(
+            replace(finding, first=finding.first and index == 0)
+            for index, refusal in enumerate(self.refusals)
+            for finding in refusal.findings
+        )
+
+
+def load_directory(
+    path: Path, plugin: Plugin, version: KubernetesVersion, *, mixed: bool = False
+) -> LoadedDirectory:
+    """Load a directory for one plugin. Never raises: what is wrong is in `refusals`.
+
+    `mixed`: objects of the other plugins may stand in the same directory (no server allows that) and are left out.
+    """
+    directory = read_directory(path)
+    loading = _Loading(plugin, version, mixed)
+    for unreadable in directory.unreadable:
+        position = Position(unreadable.line, 1) if unreadable.line else Position(0, 0)
+        loading.refuse(unreadable.reason, [_finding(unreadable.reason, unreadable.path, position)])
+    for document in directory.documents:
+        loading.load(document)
+    if not plugin.is_webhook:
+        loading.check_references()
+    objects = sorted(loading.objects, key=lambda loaded: (plugin.kinds.index(loaded.kind), loaded.name))
+    return LoadedDirectory(plugin, str(path), directory.hash, tuple(objects), tuple(loading.refusals))
+
+
+@dataclass(slots=True)
+class _Loading:
+    """A directory being loaded; `seen` are the names of each kind with their files."""
+
+    plugin: Plugin
+    version: KubernetesVersion
+    mixed: bool
+    objects: list[LoadedObject] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    seen: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def refuse(self, text: str, findings: Iterable[Finding]) -> None:
+        self.refusals.append(Refusal(text, tuple(findings)))
+
+    def load(self, document: Document) -> None:
+        try:
+            self._accept(read_object(document.data, document.line, LOADER_SCHEME), document.path)
+        except UndecodableError as error:
+            self._refuse_undecodable(error, document.path, f"error loading {document.path}: {error}")
+
+    def _accept(self, decoded: DecodedObject, path: str) -> None:
+        """Take an object, the items of a typed list together, or those of a `List` one by one."""
+        kind = decoded.registered.kind
+        if kind == "List":
+            self._accept_items(decoded, path)
+            return
+        if not self.plugin.accepts(decoded.registered):
+            if self.mixed and any(plugin.accepts(decoded.registered) for plugin in Plugin):
+                return
+            message = f"unsupported resource type {decoded.registered.shown}"
+            position = position_of(decoded.node, "kind")
+            self.refuse(f"error loading {path}: {message}", [_finding(message, path, position, "kind")])
+            return
+        # All items are defaulted and validated before the name of any is looked at.
+        candidates = [self._validated(kind.removesuffix("List"), value, node, path) for value, node in _items(decoded)]
+        for loaded in candidates:
+            self._check_static(loaded)
+            self.objects.append(loaded)
+
+    def _accept_items(self, decoded: DecodedObject, path: str) -> None:
+        items = decoded.node.get("items") if isinstance(decoded.node, Mapping) else None
+        for item in items.items if isinstance(items, NodeSequence) else ():
+            try:
+                self._accept(read_item(item, LOADER_SCHEME), path)
+            except UndecodableError as error:
+                self._refuse_undecodable(error, path, f"error loading {path}: failed to decode list item: {error}")
+
+    def _validated(self, kind: str, value: JSON, node: Node, path: str) -> LoadedObject:
+        set_defaults(kind, value)
+        name = value["metadata"].get("name", "")
+        errors, expressions = validate(kind, value, self.version)
+        value = {"kind": kind, "apiVersion": f"{GROUP}/v1", **_without_type(value)}
+        loaded = LoadedObject(kind, name, value, path, node, expressions)
+        if errors:
+            text = f"error loading {path}: {kind} {quote(name)}: {aggregate(errors)}"
+            self.refuse(text, (_field_finding(loaded, error.path, str(error)) for error in errors))
+        return loaded
+
+    def _check_static(self, loaded: LoadedObject) -> None:
+        seen = self.seen.setdefault(loaded.kind, {})
+        # A missing name has been refused already, as a field that is required.
+        if loaded.name and (problem := name_problem(loaded.name, loaded.path, seen)):
+            self._refuse_object(loaded, problem, "metadata.name")
+        if found := static_problem(loaded.kind, loaded.value, loaded.path):
+            self._refuse_object(loaded, *found)
+
+    def _refuse_object(self, loaded: LoadedObject, message: str, field_path: str) -> None:
+        text = f"error loading {loaded.path}: {message}"
+        self.refuse(text, [_field_finding(loaded, field_path, message)])
+
+    def _refuse_undecodable(self, error: UndecodableError, path: str, text: str) -> None:
+        findings = (
+            replace(_finding(problem.message, path, problem.position, problem.path), first=index < error.told)
+            for index, problem in enumerate(error.problems)
+        )
+        self.refuse(text, findings)
+
+    def check_references(self) -> None:
+        """Every binding names a policy of the same directory, in the order in which the bindings were read."""
+        policy_kind, binding_kind = self.plugin.kinds
+        policies = {loaded.name for loaded in self.objects if loaded.kind == policy_kind}
+        for loaded in self.objects:
+            policy_name = loaded.value["spec"].get("policyName", "") if loaded.kind == binding_kind else None
+            if policy_name is None or policy_name in policies:
+                continue
+            missing = f"references policy {quote(policy_name)} which does not exist in the manifest directory"
+            message = f"binding {quote(loaded.name)} {missing}"
+            self.refuse(message, [_field_finding(loaded, "spec.policyName", message)])
+
+
+def _items(decoded: DecodedObject) -> Iterator[tuple[JSON, Node]]:
+    """The object itself, or the items of a typed list; what they say about their own kind counts for nothing."""
+    if not decoded.registered.kind.endswith("List"):
+        yield decoded.value, decoded.node
+        return
+    nodes = decoded.node.get("items") if isinstance(decoded.node, Mapping) else None
+    if isinstance(nodes, NodeSequence):
+        yield from zip(decoded.value["items"], nodes.items, strict=True)
+
+
+def _without_type(value: JSON) -> JSON:
+    return {key: item for key, item in value.items() if key not in ("kind", "apiVersion")}
+
+
+def _finding(message: str, path: str, position: Position, field_path: str = "") -> Finding:
+    return Finding(Severity.ERROR, SERVER, message, path, position, field_path, first=True)
+
+
+def _field_finding(loaded: LoadedObject, field_path: str, message: str) -> Finding:
+    position = loaded.position(field_path)
+    return replace(_finding(message, loaded.path, position, field_path), object=f"{loaded.kind}/{loaded.name}")

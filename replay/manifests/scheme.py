@@ -1,0 +1,65 @@
+"""Which kinds the server's loaders know, and the Go type of each.
+
+A loader's scheme knows the kinds of `admissionregistration.k8s.io` in all versions, and of `meta/v1` what every API
+group has; it then accepts only those of its own plugin. `List` and `Status` are known in any group and version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+GROUP = "admissionregistration.k8s.io"
+
+_POLICIES = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
+_BINDINGS = tuple(f"{kind}Binding" for kind in _POLICIES)
+_WEBHOOKS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+_KINDS = {
+    "v1": (*_POLICIES, *_BINDINGS, *_WEBHOOKS),
+    "v1beta1": (*_POLICIES, *_BINDINGS, *_WEBHOOKS),
+    "v1alpha1": (*_POLICIES, *_BINDINGS),
+}
+_OPTIONS = tuple(f"{verb}Options" for verb in ("Create", "Delete", "Get", "List", "Patch", "Update"))
+_UNVERSIONED = ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "List", "Status")
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A kind that a scheme knows: its Go type, and the type as an error shows it (`package` is its Go package)."""
+
+    kind: str
+    go_type: str
+    package: str = "v1"
+
+    @property
+    def shown(self) -> str:
+        """The type of a pointer to it, as `%T` prints it."""
+        return f"*{self.package}.{self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """Kinds by group, version and kind, and those known in every version."""
+
+    versioned: Mapping[tuple[str, str], Registered]
+    unversioned: Mapping[str, Registered]
+
+    def lookup(self, api_version: str, kind: str) -> Registered | None:
+        """The kind of that version, None if it is not registered."""
+        return self.versioned.get((api_version, kind)) or self.unversioned.get(kind)
+
+
+def _versioned() -> dict[tuple[str, str], Registered]:
+    known: dict[tuple[str, str], Registered] = {}
+    for version, kinds in _KINDS.items():
+        for kind in kinds:
+            for name in (kind, f"{kind}List"):
+                known[f"{GROUP}/{version}", name] = Registered(name, f"v1.{name}", version)
+                known[f"{GROUP}/__internal", name] = Registered(name, "v1.TypeMeta", "admissionregistration")
+        for name in (*_OPTIONS, "WatchEvent"):
+            known[f"{GROUP}/{version}", name] = Registered(name, "v1.TypeMeta")
+    return known
+
+
+LOADER_SCHEME = Scheme(_versioned(), {kind: Registered(kind, f"v1.{kind}") for kind in _UNVERSIONED})
+"""The scheme of the manifest loaders (`k8s.io/kubernetes/pkg/admission/plugin/.../manifest/loader`)."""

@@ -1,0 +1,85 @@
+"""A manifest set as the operator names it: a directory of four, a flat directory, or an AdmissionConfiguration file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from replay.cellib.version import KubernetesVersion
+from replay.errors import ManifestError
+from replay.kube.admissionregistration import ManifestSet
+from replay.kube.attributes import JSON
+from replay.manifests.api_object import api_objects_from_directory, defaulted_api_objects
+from replay.manifests.finding import Finding
+from replay.manifests.loader import LoadedDirectory, load_directory
+from replay.manifests.manifest_set import manifest_set_from_objects
+from replay.manifests.plugin import CHAIN_ORDER, Plugin
+
+API_DIRECTORY = "api"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSet:
+    """The directories of a set by plugin, in the order of the chain; `api` are its API-based objects, None if it has no `api/`."""
+
+    path: str
+    directories: Mapping[Plugin, LoadedDirectory]
+    api: tuple[JSON, ...] | None = None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All that is wrong in any directory, each once."""
+        found = (finding for directory in self.directories.values() for finding in directory.findings)
+        return tuple(dict.fromkeys(found))
+
+
+def load_manifest_set(
+    path: Path, *, version: KubernetesVersion, api_objects: Iterable[JSON] = ()
+) -> ManifestSet:
+    """The set at `path`; `api_objects` of the cluster are used where it has no `api/` of its own.
+
+    Raises ManifestError with file, line and the server's reason if any part of it is refused.
+    """
+    loaded = load_set(path, version)
+    for directory in loaded.directories.values():
+        for finding in directory.findings:
+            raise error_from_finding(finding)
+    static = [item.value for directory in loaded.directories.values() for item in directory.objects]
+    api = loaded.api if loaded.api is not None else defaulted_api_objects(api_objects)
+    hashes = {plugin.value: directory.hash for plugin, directory in loaded.directories.items() if directory.hash}
+    return manifest_set_from_objects(static, api, hashes=hashes)
+
+
+def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
+    """Load a set without raising for what is wrong in its manifests.
+
+    Raises ManifestError where there is no set at `path`, or its AdmissionConfiguration is refused.
+    """
+    if not path.exists():
+        raise ManifestError("no such file or directory", path=str(path))
+    if not path.is_dir():
+        return _configured_set(path, version)
+    own = {plugin: path / plugin.directory for plugin in CHAIN_ORDER if (path / plugin.directory).is_dir()}
+    api_directory = path / API_DIRECTORY
+    api = tuple(api_objects_from_directory(api_directory, version)) if api_directory.is_dir() else None
+    if own or api is not None:
+        return LoadedSet(str(path), {p: load_directory(at, p, version) for p, at in own.items()}, api)
+    directories = {plugin: load_directory(path, plugin, version, mixed=True) for plugin in CHAIN_ORDER}
+    return LoadedSet(str(path), {p: d for p, d in directories.items() if d.objects or d.refusals})
+
+
+def _configured_set(path: Path, version: KubernetesVersion) -> LoadedSet:
+    from replay.manifests.admission_configuration import load_configuration  # noqa: PLC0415 - few sets have one
+
+    configuration = load_configuration(path, version)
+    if configuration.error is not None and configuration.stage != "manifests":
+        raise ManifestError(configuration.error, path=str(path))
+    return LoadedSet(str(path), {directory.plugin: directory for directory in configuration.directories})
+
+
+def error_from_finding(finding: Finding) -> ManifestError:
+    """A finding as the one line that ends a command."""
+    first_line = finding.message.partition("\n")[0]
+    message = f"{finding.object}: {first_line}" if finding.object else first_line
+    return ManifestError(message, path=finding.path, line=finding.position.line, column=finding.position.column)

@@ -1,0 +1,56 @@
+"""What static manifests may not do, beyond what the REST API says (KEP-5793, the loaders' own checks)."""
+
+from __future__ import annotations
+
+from replay.kube.attributes import JSON
+from replay.manifests.go_format import quote
+
+STATIC_SUFFIX = ".static.k8s.io"
+
+
+def static_problem(kind: str, obj: JSON, path: str) -> tuple[str, str] | None:
+    """`(message, field path)` of the first static restriction that a valid object breaks; `path` is its file."""
+    name = obj["metadata"].get("name", "")
+    if kind.endswith("WebhookConfiguration"):
+        return _webhook_problem(name, obj.get("webhooks") or [], path)
+    if kind.endswith("Binding"):
+        return _binding_problem(name, obj["spec"])
+    if obj["spec"].get("paramKind") is not None:
+        return f"{kind} {quote(name)}: spec.paramKind is not supported for static manifests", "spec.paramKind"
+    return None
+
+
+def name_problem(name: str, path: str, seen: dict[str, str]) -> str | None:
+    """What is wrong with a name among those `seen` so far in the directory (name to file), which it joins."""
+    if not name:
+        return f"resource in file {quote(path)} must have a name"
+    if not name.endswith(STATIC_SUFFIX):
+        return f"{quote(name)} in file {quote(path)} must have a name ending with {quote(STATIC_SUFFIX)}"
+    if name in seen:
+        return f"duplicate name {quote(name)} found in file {quote(path)} (previously seen in {quote(seen[name])})"
+    seen[name] = path
+    return None
+
+
+def _binding_problem(name: str, spec: JSON) -> tuple[str, str] | None:
+    policy_name = spec.get("policyName", "")
+    if not policy_name:
+        return f"binding {quote(name)} must reference a policy (spec.policyName)", "spec.policyName"
+    if not policy_name.endswith(STATIC_SUFFIX):
+        wanted = f"must end with {quote(STATIC_SUFFIX)}"
+        return f"binding {quote(name)}: spec.policyName {quote(policy_name)} {wanted}", "spec.policyName"
+    if spec.get("paramRef") is not None:
+        return f"binding {quote(name)}: spec.paramRef is not supported for static manifests", "spec.paramRef"
+    return None
+
+
+def _webhook_problem(name: str, webhooks: list[JSON], path: str) -> tuple[str, str] | None:
+    for index, webhook in enumerate(webhooks):
+        where = f"webhook {quote(webhook['name'])} in {quote(name)} (file {quote(path)})"
+        client_config, field = webhook["clientConfig"], f"webhooks[{index}].clientConfig"
+        if client_config.get("service") is not None:
+            text = "clientConfig.service is not supported for static manifests; use clientConfig.url instead"
+            return f"{where}: {text}", f"{field}.service"
+        if not client_config.get("url"):
+            return f"{where}: clientConfig.url is required for static manifests", f"{field}.url"
+    return None

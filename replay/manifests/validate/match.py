@@ -1,0 +1,158 @@
+"""Selectors, rules and match conditions, which policies, bindings and webhooks share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.kube.attributes import JSON
+from replay.manifests.expression import ExpressionKind, Expressions
+from replay.manifests.field_error import FieldError, duplicate, forbidden, invalid, not_supported, required, too_many
+from replay.manifests.validate.metadata import validate_labels
+from replay.manifests.validate.name import label_key_problems, label_value_problems, path_segment_problems
+
+FAILURE_POLICIES = ("Fail", "Ignore")
+MATCH_POLICIES = ("Equivalent", "Exact")
+REINVOCATION_POLICIES = ("IfNeeded", "Never")
+MUTATING_OPERATIONS = ("*", "CONNECT", "CREATE", "UPDATE")
+_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+_SCOPES = ("*", "Cluster", "Namespaced")
+_MAX_MATCH_CONDITIONS = 64
+
+
+def validate_match_resources(match_resources: JSON, path: str) -> Iterator[FieldError]:
+    """`matchConstraints` of a policy or `matchResources` of a binding, after defaulting; null is fine."""
+    if match_resources is None:
+        return
+    match_policy = match_resources["matchPolicy"]
+    if match_policy not in MATCH_POLICIES:
+        yield not_supported(f"{path}.matchPolicy", match_policy, MATCH_POLICIES)
+    for selector in ("namespaceSelector", "objectSelector"):
+        yield from validate_label_selector(match_resources[selector], f"{path}.{selector}")
+    for rules in ("resourceRules", "excludeResourceRules"):
+        for index, rule in enumerate(match_resources.get(rules) or []):
+            yield from _validate_named_rule(rule, f"{path}.{rules}[{index}]")
+
+
+def validate_mutating_operations(match_resources: JSON, path: str) -> Iterator[FieldError]:
+    """Mutating policies never see DELETE; the server names no index here."""
+    for rule in (match_resources or {}).get("resourceRules") or []:
+        for operation in rule.get("operations") or []:
+            if operation not in MUTATING_OPERATIONS:
+                yield not_supported(f"{path}.resourceRules.operations", operation, MUTATING_OPERATIONS)
+
+
+def validate_label_selector(selector: JSON, path: str) -> Iterator[FieldError]:
+    """A `metav1.LabelSelector`."""
+    yield from validate_labels(selector.get("matchLabels"), f"{path}.matchLabels")
+    for index, requirement in enumerate(selector.get("matchExpressions") or []):
+        yield from _validate_requirement(requirement, f"{path}.matchExpressions[{index}]")
+
+
+def _validate_requirement(requirement: JSON, path: str) -> Iterator[FieldError]:
+    operator, values = requirement["operator"], requirement.get("values") or []
+    if operator in ("In", "NotIn"):
+        if not values:
+            yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            yield forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+    else:
+        yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+    for problem in label_key_problems(requirement["key"]):
+        yield invalid(f"{path}.key", requirement["key"], problem)
+    for index, value in enumerate(values):
+        for problem in label_value_problems(value):
+            yield invalid(f"{path}.values[{index}]", value, problem)
+
+
+def _validate_named_rule(rule: JSON, path: str) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for index, name in enumerate(rule.get("resourceNames") or []):
+        for problem in path_segment_problems(name):
+            yield invalid(f"{path}.resourceNames[{index}]", name, problem)
+        if name in seen:
+            yield duplicate(f"{path}.resourceNames[{index}]", name)
+        seen.add(name)
+    yield from validate_rule(rule, path)
+
+
+def validate_rule(rule: JSON, path: str) -> Iterator[FieldError]:
+    """A rule with operations, after defaulting."""
+    operations = rule.get("operations") or []
+    if not operations:
+        yield required(f"{path}.operations")
+    if len(operations) > 1 and "*" in operations:
+        yield invalid(f"{path}.operations", operations, "if '*' is present, must not specify other operations")
+    for index, operation in enumerate(operations):
+        if operation not in _OPERATIONS:
+            yield not_supported(f"{path}.operations[{index}]", operation, _OPERATIONS)
+    yield from _validate_wildcards(rule, "apiGroups", "API groups", path)
+    yield from _validate_wildcards(rule, "apiVersions", "API versions", path)
+    for index, version in enumerate(rule.get("apiVersions") or []):
+        if not version:
+            yield required(f"{path}.apiVersions[{index}]")
+    yield from _validate_resources(rule.get("resources") or [], f"{path}.resources")
+    if rule["scope"] not in _SCOPES:
+        yield not_supported(f"{path}.scope", rule["scope"], _SCOPES)
+
+
+def _validate_wildcards(rule: JSON, field: str, what: str, path: str) -> Iterator[FieldError]:
+    values = rule.get(field) or []
+    if not values:
+        yield required(f"{path}.{field}")
+    if len(values) > 1 and "*" in values:
+        yield invalid(f"{path}.{field}", values, f"if '*' is present, must not specify other {what}")
+
+
+def _validate_resources(resources: list[str], path: str) -> Iterator[FieldError]:
+    """Resources with subresources; a wildcard excludes what it covers if that comes after it."""
+    if not resources:
+        yield required(path)
+    whole_resources: set[str] = set()
+    whole_subresources: set[str] = set()
+    # INVARIANT: as in the server, only the last resource without subresource decides this.
+    has_plain_resource = False
+    for index, entry in enumerate(resources):
+        if not entry:
+            yield required(f"{path}[{index}]")
+            continue
+        resource, slash, subresource = entry.partition("/")
+        if not slash:
+            has_plain_resource = entry != "*"
+            continue
+        if resource in whole_resources:
+            yield invalid(f"{path}[{index}]", entry, f"if '{resource}/*' is present, must not specify {entry}")
+        if subresource in whole_subresources:
+            yield invalid(f"{path}[{index}]", entry, f"if '*/{subresource}' is present, must not specify {entry}")
+        if subresource == "*":
+            whole_resources.add(resource)
+        if resource == "*":
+            whole_subresources.add(subresource)
+    if len(resources) > 1 and "*/*" in resources:
+        yield invalid(path, resources, "if '*/*' is present, must not specify other resources")
+    if "*" in resources and has_plain_resource:
+        yield invalid(path, resources, "if '*' is present, must not specify other resources without subresources")
+
+
+def validate_match_conditions(
+    conditions: list[JSON], path: str, expressions: Expressions
+) -> Iterator[FieldError]:
+    """Match conditions; their expressions stand alone: they see neither variables nor each other."""
+    if len(conditions) > _MAX_MATCH_CONDITIONS:
+        yield too_many(path, len(conditions), _MAX_MATCH_CONDITIONS)
+    seen: set[str] = set()
+    for index, condition in enumerate(conditions):
+        at = f"{path}[{index}]"
+        expression, name = condition["expression"].strip(), condition["name"]
+        if not expression:
+            yield required(f"{at}.expression")
+        else:
+            yield from expressions.check(ExpressionKind.MATCH_CONDITION, expression, f"{at}.expression")
+        if not name:
+            yield required(f"{at}.name")
+        else:
+            for problem in label_key_problems(name):
+                yield invalid(f"{at}.name", name, problem)
+            if name in seen:
+                yield duplicate(f"{at}.name", name)
+            seen.add(name)
