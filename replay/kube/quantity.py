@@ -72,8 +72,8 @@ def _rounded_up(value: Fraction, digits: int) -> Fraction:
 def _spelled(value: Fraction, family: str) -> str:
     if value == 0:
         return "0"
-    if family == "binary" and abs(value) >= 1024:
-        whole, power = int(_rounded_up(value, 0)), 0
+    if family == "binary" and abs(value) >= 1024 and value.denominator == 1:
+        whole, power = int(value), 0
         while whole % 1024 == 0 and power < len(_BINARY) - 1:
             whole, power = whole // 1024, power + 1
         return f"{whole}{_BINARY[power]}"
