@@ -12,8 +12,11 @@ from replay.cel.source import Source
 MAX_ISSUES = 100
 _MAX_SNIPPET_BYTES = 16384
 
-NO_OFFSET = -1
+NO_OFFSET = -2
 """The offset of an issue that concerns the whole expression; it is printed as line -1, column 0."""
+
+BEFORE_START = -1
+"""The offset of what recovery made up out of nothing; it is printed as line 1, column 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +27,17 @@ class Issue:
     offset: int
     message: str
 
+    def location(self, source: Source) -> tuple[int, int]:
+        """Line from 1 and column from 0, in code points."""
+        if self.offset >= 0:
+            return source.location(self.offset)
+        return (1, -1) if self.offset == BEFORE_START else (-1, -1)
+
     def to_display_string(self, source: Source) -> str:
         """`ERROR: <input>:1:5: message`, the line of the source and a caret under the place."""
-        if self.offset < 0:
-            return f"ERROR: {source.description}:-1:0: {self.message}"
-        line, column = source.location(self.offset)
+        line, column = self.location(source)
         shown = f"ERROR: {source.description}:{line}:{column + 1}: {self.message}"
-        snippet = source.snippet(line)
+        snippet = source.snippet(line) if line > 0 else None
         if snippet is None or not source.text or len(snippet.encode("utf-8", "replace")) > _MAX_SNIPPET_BYTES:
             return shown
         snippet = snippet.replace("\t", " ")
@@ -39,6 +46,7 @@ class Issue:
 
 def _pointer(snippet: str, column: int) -> str:
     """Dots up to the caret; full-width ones under characters that take more than one byte in UTF-8."""
+    column = max(column, 0)
     dots = "".join("." if char.isascii() else "．" for char in snippet[:column])  # noqa: RUF001 - full width is meant
     marked = snippet[column : column + 1]
     return dots + ("^" if not marked or marked.isascii() else "＾")  # noqa: RUF001 - full width is meant
@@ -64,8 +72,7 @@ class Issues:
 
     def to_display_string(self) -> str:
         """All findings by their place in the source, as `kubectl` would show them."""
-        place = self.source.location
-        ordered = sorted(self.found, key=lambda issue: place(issue.offset) if issue.offset >= 0 else (-1, -1))
+        ordered = sorted(self.found, key=lambda issue: issue.location(self.source))
         lines = [issue.to_display_string(self.source) for issue in ordered]
         if self.count > MAX_ISSUES:
             lines.append(f"{self.count - MAX_ISSUES} more errors were truncated")
