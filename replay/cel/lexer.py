@@ -195,7 +195,8 @@ def tokens(text: str) -> Iterator[Token | LexicalError]:
             yield Token(_kind(match), match[0], position, ordinal)
             ordinal += 1
         position = end
-    yield Token(EOF, "<EOF>", len(text), ordinal)
+    # ANTLR puts the end of an empty text before its beginning.
+    yield Token(EOF, "<EOF>", len(text) or -1, ordinal)
 
 
 def _kind(match: re.Match[str]) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from replay.cel.automaton import Automaton, State, StateKind
+from replay.cel.automaton import Automaton, State, StateKind, Transition
 from replay.cel.lexer import EOF
 
 NO_ALTERNATIVE: Final = 0
@@ -233,13 +233,16 @@ class Predictor:
             elif transition.follow >= 0:
                 stack = (transition.follow, *config.stack)
                 following.append(config._replace(state=transition.target, stack=stack))
-            elif transition.precedence and precedence is not None and transition.precedence < precedence:
-                continue
-            elif index == 0 and self._is_redundant_entry(config, state):
+            elif self._is_closed(transition, precedence) or (index == 0 and self._is_redundant_entry(config, state)):
                 continue
             else:
                 following.append(config._replace(state=transition.target))
         return following
+
+    @staticmethod
+    def _is_closed(transition: Transition, precedence: int | None) -> bool:
+        """Whether an operator binds too weakly here."""
+        return precedence is not None and 0 < transition.precedence < precedence
 
     def _is_redundant_entry(self, config: Config, state: State) -> bool:
         """Whether the operand on the right of an operator need not look for operators itself.

@@ -11,20 +11,21 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Final
 
 from replay.cel import lexer
-from replay.cel.ast import Ast, Expr
+from replay.cel.ast import Ast
 from replay.cel.automaton import EPSILON, Automaton, StateKind, automaton
+from replay.cel.factory import ExprFactory
 from replay.cel.grammar import REPEATED, Alternative, Choice, Element, Invoke, Match, Optional, Plus, Rule, Star
 from replay.cel.issues import NO_OFFSET, Issues
 from replay.cel.lexer import EOF, LexicalError, Token
 from replay.cel.macros import MacroTable
 from replay.cel.prediction import NoViableAlternativeError, Predictor, Stack
 from replay.cel.source import Source
-from replay.cel.syntax_tree import Tree, TreeVisitor, VisitDepthError
+from replay.cel.syntax_tree import Tree, VisitDepthError, expr_from_tree
 
 MAX_CODE_POINTS: Final = 100_000
 MAX_RULE_DEPTH: Final = 250
@@ -45,24 +46,19 @@ def parse_with_recovery(source: Source, macros: MacroTable, *, optional_syntax: 
         message = f"expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}"
         issues.report(0, NO_OFFSET, message)
         return issues
-    with _room_for_recursion():
-        expr, visitor = _parse(source, issues, macros, optional_syntax=optional_syntax)
-    if issues or expr is None:
-        return issues
-    return Ast(expr, source, visitor.factory.positions, visitor.factory.macro_calls)
-
-
-def _parse(
-    source: Source, issues: Issues, macros: MacroTable, *, optional_syntax: bool
-) -> tuple[Expr | None, TreeVisitor]:
-    visitor = TreeVisitor(issues, macros, optional_syntax=optional_syntax)
+    factory = ExprFactory()
+    expr = None
     try:
-        return visitor.visit(_Parser(source.text, issues).parse()), visitor
+        with _room_for_recursion():
+            tree = _Parser(source.text, issues).parse()
+            expr = expr_from_tree(tree, factory, issues, macros, optional_syntax=optional_syntax)
     except (_LimitError, VisitDepthError) as error:
         issues.report(0, NO_OFFSET, str(error))
     except _AbortedError:
         pass  # reported where it was found
-    return None, visitor
+    if issues or expr is None:
+        return issues
+    return Ast(expr, source, factory.positions, factory.macro_calls)
 
 
 @contextmanager
@@ -368,10 +364,8 @@ class _Parser:
                     return
                 continue
             # The generated code lets prediction overwrite an error of this synchronisation.
-            try:
+            with suppress(_RecognitionError):
                 self.sync()
-            except _RecognitionError:
-                pass
             if self.predict(element.loop_state) != 1:
                 return
 

@@ -110,15 +110,24 @@ def _unnest(tree: Tree | None) -> Tree | None:
     return None
 
 
-class TreeVisitor:
-    """Makes an expression of a tree; the order of ids is that of the fast parser."""
+def expr_from_tree(
+    tree: Tree, factory: ExprFactory, issues: Issues, macros: MacroTable, *, optional_syntax: bool
+) -> Expr:
+    """The expression of a tree, made with `factory`; raises `VisitDepthError`.
 
-    def __init__(self, issues: Issues, macros: MacroTable, *, optional_syntax: bool) -> None:
-        """Report to `issues`; make nodes with `factory`."""
+    The order of ids is that of the fast parser. Parts that are missing become plain `Expr` nodes.
+    """
+    return _TreeVisitor(factory, issues, macros, optional_syntax=optional_syntax).visit(tree)
+
+
+class _TreeVisitor:
+    """One method per rule or alternative of the grammar."""
+
+    def __init__(self, factory: ExprFactory, issues: Issues, macros: MacroTable, *, optional_syntax: bool) -> None:
         self.issues = issues
         self.macros = macros
         self.optional_syntax = optional_syntax
-        self.factory = ExprFactory()
+        self.factory = factory
         self._depth = 0
 
     def visit(self, tree: Tree | None) -> Expr:
@@ -160,13 +169,13 @@ class TreeVisitor:
         self.issues.report(node.id, offset, message)
         return node
 
-    def _expr(self, tree: Tree) -> Expr:
+    def expr(self, tree: Tree) -> Expr:
         condition = self.visit(tree.tree("e"))
         id_ = self._id(tree.token("op"))
         if_true = self.visit(tree.tree("e1"))
         return Call(id_, operator.CONDITIONAL, (condition, if_true, self.visit(tree.tree("e2"))))
 
-    def _logical(self, tree: Tree) -> Expr:
+    def logical(self, tree: Tree) -> Expr:
         terms = [self.visit(tree.tree("e"))]
         ops: list[int] = []
         for op, term in zip(tree.tokens("ops"), tree.trees("e1"), strict=False):
@@ -175,7 +184,7 @@ class TreeVisitor:
         function = operator.LOGICAL_OR if tree.name == "conditionalOr" else operator.LOGICAL_AND
         return self.factory.balanced(function, terms, ops)
 
-    def _binary(self, tree: Tree) -> Expr:
+    def binary(self, tree: Tree) -> Expr:
         op = tree.token("op")
         assert op is not None
         operands = [child for child in tree.children if child.name == tree.name]
@@ -184,10 +193,10 @@ class TreeVisitor:
         right = self.visit(operands[1] if len(operands) > 1 else None)
         return Call(id_, _BINARY_OPERATORS[op.text], (left, right))
 
-    def _unary_error(self, tree: Tree) -> Expr:
+    def unary_error(self, tree: Tree) -> Expr:
         return Const(self._id(tree), "<<error>>")
 
-    def _prefix(self, tree: Tree) -> Expr:
+    def prefix(self, tree: Tree) -> Expr:
         ops = tree.tokens("ops")
         if len(ops) % 2 == 0:
             return self.visit(tree.tree("member"))
@@ -195,7 +204,7 @@ class TreeVisitor:
         function = operator.LOGICAL_NOT if tree.name == "LogicalNot" else operator.NEGATE
         return Call(id_, function, (self.visit(tree.tree("member")),))
 
-    def _select(self, tree: Tree) -> Expr:
+    def select(self, tree: Tree) -> Expr:
         operand = self.visit(tree.children[0])
         op, name = tree.token("op"), tree.tree("id")
         if op is None or name is None:
@@ -215,7 +224,7 @@ class TreeVisitor:
             return ""
         return token.text if name.name == "SimpleIdentifier" else token.text[1:-1]
 
-    def _member_call(self, tree: Tree) -> Expr:
+    def member_call(self, tree: Tree) -> Expr:
         operand = self.visit(tree.children[0])
         name = tree.token("id")
         if name is None:
@@ -223,7 +232,7 @@ class TreeVisitor:
         id_ = self._token_id(tree.token("open"))
         return self._call(id_, name.text, operand, self._arguments(tree))
 
-    def _index(self, tree: Tree) -> Expr:
+    def index(self, tree: Tree) -> Expr:
         operand = self.visit(tree.children[0])
         op = tree.token("op")
         if op is None:
@@ -263,7 +272,7 @@ class TreeVisitor:
         self.issues.report(node.id, offset, message)
         return node
 
-    def _ident(self, tree: Tree) -> Expr:
+    def ident(self, tree: Tree) -> Expr:
         name = tree.token("id")
         if name is None:
             return self._unspecified(tree)
@@ -271,7 +280,7 @@ class TreeVisitor:
             return self._report(tree, f"reserved identifier: {name.text}")
         return Ident(self._id(name), _leading_dot(tree) + name.text)
 
-    def _global_call(self, tree: Tree) -> Expr:
+    def global_call(self, tree: Tree) -> Expr:
         name = tree.token("id")
         if name is None:
             return self._unspecified(tree)
@@ -280,7 +289,7 @@ class TreeVisitor:
         id_ = self._token_id(tree.token("op"))
         return self._call(id_, _leading_dot(tree) + name.text, None, self._arguments(tree))
 
-    def _list(self, tree: Tree) -> Expr:
+    def list(self, tree: Tree) -> Expr:
         id_ = self._token_id(tree.token("op"))
         elements: list[Expr] = []
         optional: list[int] = []
@@ -294,7 +303,7 @@ class TreeVisitor:
                 optional.append(len(elements) - 1)
         return ListExpr(id_, tuple(elements), frozenset(optional))
 
-    def _map(self, tree: Tree) -> Expr:
+    def map(self, tree: Tree) -> Expr:
         id_ = self._token_id(tree.token("op"))
         entries: list[MapEntry] = []
         init = tree.tree("entries")
@@ -313,7 +322,7 @@ class TreeVisitor:
                 entries.append(MapEntry(entry_id, key_node, self.visit(values[index]), optional))
         return MapExpr(id_, tuple(entries))
 
-    def _message(self, tree: Tree) -> Expr:
+    def message(self, tree: Tree) -> Expr:
         type_name = _leading_dot(tree) + ".".join([token.text for token in tree.tokens("ids")])
         id_ = self._token_id(tree.token("op"))
         return StructExpr(id_, type_name, self._fields(tree.tree("entries")))
@@ -339,7 +348,7 @@ class TreeVisitor:
             fields.append(StructField(id_, field_name, self.visit(values[index]), optional))
         return tuple(fields)
 
-    def _constant(self, tree: Tree) -> Expr:
+    def constant(self, tree: Tree) -> Expr:
         token, sign = tree.token("tok"), tree.token("sign")
         if token is None:
             return self._unspecified(tree)
@@ -369,24 +378,24 @@ _READERS: Final[dict[str, literal.Reader]] = {
     "Null": lambda _: None,
 }
 
-_VISITS: Final[dict[str, Callable[[TreeVisitor, Tree], Expr]]] = {
-    "expr": TreeVisitor._expr,
-    "conditionalOr": TreeVisitor._logical,
-    "conditionalAnd": TreeVisitor._logical,
-    "relation": TreeVisitor._binary,
-    "calc": TreeVisitor._binary,
-    "unary": TreeVisitor._unary_error,
-    "LogicalNot": TreeVisitor._prefix,
-    "Negate": TreeVisitor._prefix,
-    "Select": TreeVisitor._select,
-    "MemberCall": TreeVisitor._member_call,
-    "Index": TreeVisitor._index,
-    "Ident": TreeVisitor._ident,
-    "GlobalCall": TreeVisitor._global_call,
-    "CreateList": TreeVisitor._list,
-    "CreateStruct": TreeVisitor._map,
-    "CreateMessage": TreeVisitor._message,
-    **dict.fromkeys(_READERS, TreeVisitor._constant),
+_VISITS: Final[dict[str, Callable[[_TreeVisitor, Tree], Expr]]] = {
+    "expr": _TreeVisitor.expr,
+    "conditionalOr": _TreeVisitor.logical,
+    "conditionalAnd": _TreeVisitor.logical,
+    "relation": _TreeVisitor.binary,
+    "calc": _TreeVisitor.binary,
+    "unary": _TreeVisitor.unary_error,
+    "LogicalNot": _TreeVisitor.prefix,
+    "Negate": _TreeVisitor.prefix,
+    "Select": _TreeVisitor.select,
+    "MemberCall": _TreeVisitor.member_call,
+    "Index": _TreeVisitor.index,
+    "Ident": _TreeVisitor.ident,
+    "GlobalCall": _TreeVisitor.global_call,
+    "CreateList": _TreeVisitor.list,
+    "CreateStruct": _TreeVisitor.map,
+    "CreateMessage": _TreeVisitor.message,
+    **dict.fromkeys(_READERS, _TreeVisitor.constant),
 }
 
 _COUNTED: Final = frozenset({"expr", "relation", "calc", "Select", "MemberCall", "Index"})
