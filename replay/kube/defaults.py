@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from replay.kube.attributes import JSON
 from replay.kube.default_rules import FILLED, RULES
-from replay.kube.quantity import rounded_up_to_milli
+from replay.kube.amount import rounded_up_to_milli
 from replay.kube.schema import Encoding, Schema
 
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"

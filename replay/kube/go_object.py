@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from replay.kube.attributes import JSON
-from replay.kube.quantity import NO_QUANTITY, QuantityError, canonical_quantity
+from replay.kube.amount import NO_QUANTITY, QuantityError, canonical_quantity
 from replay.kube.schema import Encoding, Schema
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
