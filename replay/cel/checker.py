@@ -26,6 +26,7 @@ from replay.cel.ast import (
     StructExpr,
     StructField,
 )
+from replay.cel.depth import with_room
 from replay.cel.diagnostics import Diagnostics
 from replay.cel.issues import Issues
 from replay.cel.scope import Candidate, Declarations, Resolved, Signatures
@@ -73,6 +74,10 @@ _MESSAGES: Final[dict[Kind, str]] = {
 
 def check(ast: Ast, declarations: Declarations) -> Ast | Issues:
     """The expression with `type_map` and `reference_map` filled in by node id, or everything that is wrong with it."""
+    return with_room(lambda: _check(ast, declarations))
+
+
+def _check(ast: Ast, declarations: Declarations) -> Ast | Issues:
     issues = Issues(ast.source)
     checker = _Checker(declarations, Diagnostics(issues, ast.positions))
     expr = checker.check(ast.expr)

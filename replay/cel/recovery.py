@@ -9,15 +9,15 @@ that cel-go adds (`parser/parser.go`).
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Final
 
 from replay.cel import lexer
 from replay.cel.ast import Ast
 from replay.cel.automaton import EPSILON, Automaton, StateKind, automaton
+from replay.cel.depth import with_room
 from replay.cel.factory import ExprFactory
 from replay.cel.grammar import REPEATED, Alternative, Choice, Element, Invoke, Match, Optional, Plus, Rule, Star
 from replay.cel.issues import NO_OFFSET, Issues
@@ -34,24 +34,27 @@ MAX_RECOVERIES: Final = 30
 MAX_SKIPPED: Final = 256
 """cel-go's limits, which Kubernetes keeps: length, depth, findings, recoveries, and tokens skipped in one of them."""
 
-_FRAMES = 20_000
 _RESERVED_FIELD = re.compile(r"no viable alternative at input '.(true|false|null)'")
 
 
 def parse_with_recovery(source: Source, macros: MacroTable, *, optional_syntax: bool) -> Ast | Issues:
     """The tree of an expression, or everything that is wrong with it."""
-    issues = Issues(source)
     if len(source.text) > MAX_CODE_POINTS:
+        issues = Issues(source)
         size = len(source.text)
         message = f"expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}"
         issues.report(0, NO_OFFSET, message)
         return issues
+    return with_room(lambda: _parse(source, macros, optional_syntax=optional_syntax))
+
+
+def _parse(source: Source, macros: MacroTable, *, optional_syntax: bool) -> Ast | Issues:
+    issues = Issues(source)
     factory = ExprFactory()
     expr = None
     try:
-        with _room_for_recursion():
-            tree = _Parser(source.text, issues).parse()
-            expr = expr_from_tree(tree, factory, issues, macros, optional_syntax=optional_syntax)
+        tree = _Parser(source.text, issues).parse()
+        expr = expr_from_tree(tree, factory, issues, macros, optional_syntax=optional_syntax)
     except (_LimitError, VisitDepthError) as error:
         issues.report(0, NO_OFFSET, str(error))
     except _AbortedError:
@@ -59,17 +62,6 @@ def parse_with_recovery(source: Source, macros: MacroTable, *, optional_syntax: 
     if issues or expr is None:
         return issues
     return Ast(expr, source, factory.positions, factory.macro_calls)
-
-
-@contextmanager
-def _room_for_recursion() -> Iterator[None]:
-    """Let the depth that the server allows fit on the stack of the interpreter."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _FRAMES))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)
 
 
 class _LimitError(Exception):
