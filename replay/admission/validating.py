@@ -6,7 +6,7 @@ common is compiled once and, for one request, matched and evaluated once, whatev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from replay.admission.conversion import ObjectConverter
@@ -18,6 +18,7 @@ from replay.admission.params import ConfigurationError, Params, collect_params, 
 from replay.admission.policy_decision import ValidateResult
 from replay.admission.request import admission_request
 from replay.admission.validator import Inputs, Validator
+from replay.cellib.authorizer import authorizer_bindings
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import (
     ManifestSet,
@@ -25,16 +26,15 @@ from replay.kube.admissionregistration import (
     ValidatingAdmissionPolicyBinding,
 )
 from replay.kube.attributes import JSON, Attributes, Missing, PartialObject
+from replay.kube.authorizer import Authorizer
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.lister import Lister
+from replay.kube.rbac import RBACAuthorizer
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Match, Matcher, MatchError, RequestMatcher
 
 Hook = PolicyHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 Bound = BoundBinding[ValidatingAdmissionPolicyBinding]
-Authorizer = Callable[[Attributes, Lister], Mapping[str, Any]]
-"""Makes `authorizer` and `authorizer.requestResource` for a request, `Missing` where what users may do is not known."""
-
 ADMITTED = Decision(Verdict.ADMITTED)
 
 
@@ -42,9 +42,13 @@ class ValidatingAdmission:
     """The validating policies of several manifest sets."""
 
     def __init__(
-        self, sets: Sequence[ManifestSet], version: KubernetesVersion, discovery: Discovery, authorizer: Authorizer
+        self,
+        sets: Sequence[ManifestSet],
+        version: KubernetesVersion,
+        discovery: Discovery,
+        authorizer: Callable[[Lister], Authorizer | Missing] = RBACAuthorizer,
     ) -> None:
-        """Expressions are compiled when a request first needs them."""
+        """Expressions are compiled when a request first needs them; `authorizer` answers for the instant of a lister."""
         self._count = len(sets)
         self._version = version
         self._discovery = discovery
@@ -106,7 +110,7 @@ class ValidatingAdmission:
                 "request": request,
                 "namespaceObject": namespace_object(attributes),
                 "params": param,
-                **self._authorizer(attributes, lister),
+                **authorizer_bindings(self._authorizer(lister), attributes),
             },
             request if is_as_sent else admission_request(attributes, attributes.resource, match.kind),
         )

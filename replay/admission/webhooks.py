@@ -5,7 +5,7 @@ Nothing is called here. Several manifest sets are asked at once, so that what th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -14,14 +14,17 @@ from replay.admission.conversion import ObjectConverter
 from replay.admission.decision import Denial, Undetermined, WebhookCall
 from replay.admission.match_conditions import BUDGET, MATCHES, MatchConditionsResult, match_conditions
 from replay.admission.request import admission_request
+from replay.cellib.authorizer import authorizer_bindings
 from replay.cellib.composition import CompiledExpression, Evaluation, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import ManifestSet, MatchResources, Webhook
 from replay.kube.attributes import Attributes, Missing
+from replay.kube.authorizer import Authorizer
 from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import Lister
+from replay.kube.rbac import RBACAuthorizer
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.exclusion import is_excluded_from_all_hooks, is_excluded_from_api_webhooks
 from replay.matching.matcher import INTERNAL_ERROR, Criteria, Matcher, MatchError, RequestMatcher, rule_key
@@ -116,7 +119,7 @@ class WebhookAdmission:
         phase: Phase,
         version: KubernetesVersion,
         discovery: Discovery,
-        authorizer: Callable[[Attributes, Lister], Mapping[str, Any]],
+        authorizer: Callable[[Lister], Authorizer | Missing] = RBACAuthorizer,
     ) -> None:
         """Match conditions are compiled when a request first needs them."""
         self.phase = phase
@@ -204,7 +207,7 @@ class WebhookAdmission:
                 "oldObject": self._converter.cel_value(objects.old_object, match.kind),
                 "request": admission_request(attributes, attributes.resource, match.kind),
                 "namespaceObject": None,
-                **self._authorizer(attributes, lister),
+                **authorizer_bindings(self._authorizer(lister), attributes),
             }
 
         conditions = hook.conditions.match(bindings)

@@ -18,11 +18,17 @@ from replay.admission.decision import Decision, Denial
 from replay.admission.validating import ValidatingAdmission
 from replay.cellib.version import NEWEST
 from replay.kube.attributes import JSON, Attributes, Missing, Operation, UserInfo
+from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.manifests.manifest_set import manifest_set_from_objects
 
-NO_AUTHORIZER = Missing("authorizer", "there is no snapshot of RBAC objects")
+
+class DenyAll:
+    """Nobody may do anything."""
+
+    def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:  # noqa: ARG002
+        return AuthorizationDecision(allowed=False, reason="denied")
 
 
 class Objects:
@@ -81,12 +87,7 @@ def cases() -> list[dict[str, Any]]:
 
 def decide(case: Mapping[str, Any]) -> Decision:
     manifests = manifest_set_from_objects([], [*case["policies"], *case["bindings"]])
-    admission = ValidatingAdmission(
-        [manifests],
-        NEWEST,
-        builtin_discovery(),
-        lambda _attributes, _lister: {"authorizer": NO_AUTHORIZER, "authorizer.requestResource": NO_AUTHORIZER},
-    )
+    admission = ValidatingAdmission([manifests], NEWEST, builtin_discovery(), lambda _lister: DenyAll())
     attributes = attributes_from_admission_request(case["request"], case["namespaces"])
     return admission.decide(attributes, Objects([*case["namespaces"], *case["params"]]))[0]
 
