@@ -14,7 +14,7 @@ from replay.kube.attributes import JSON
 from replay.manifests.decode import Problem, decode, json_type, plain, strict_decoding_error
 from replay.manifests.go_format import marshal, quote
 from replay.manifests.json_reader import JSONSyntaxError, read_json, text_from_bytes
-from replay.manifests.node import Mapping, Node, Position, Scalar
+from replay.manifests.node import Mapping, Node, Position, Scalar, position_of
 from replay.manifests.scheme import Registered, Scheme
 
 _JSON_PREFIX = re.compile(rb"(?:[\t\n\v\f\r ]|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80)*\{")
@@ -34,11 +34,14 @@ class DecodedObject:
 class UndecodableError(Exception):
     """A document that the server cannot decode; `str()` is its text, `problems` are its parts and what else is wrong."""
 
-    def __init__(self, text: str, problems: Iterable[Problem], told: int = 1) -> None:
-        """`told`: how many of `problems`, from the first, the text itself tells."""
+    def __init__(
+        self, text: str, problems: Iterable[Problem], told: int = 1, *, untyped: Node | None = None
+    ) -> None:
+        """`told`: how many of `problems`, from the first, the text itself tells; `untyped`: the kind is the problem."""
         super().__init__(text)
         self.problems = tuple(problems)
         self.told = told
+        self.untyped = untyped
 
 
 def read_object(data: bytes, line: int, scheme: Scheme) -> DecodedObject:
@@ -54,9 +57,7 @@ def read_object(data: bytes, line: int, scheme: Scheme) -> DecodedObject:
             raise UndecodableError(text, [Problem(text, error.position)]) from error
         return _typed(node, data, scheme, [])
     if data.startswith(_PROTOBUF_PREFIX):
-        from replay.manifests.protobuf_reader import read_protobuf  # noqa: PLC0415 - hardly ever needed
-
-        return read_protobuf(data, line, scheme)
+        return _read_protobuf_object(data, line, scheme)
     return _read_yaml_object(data, line, scheme)
 
 
@@ -66,11 +67,9 @@ def read_item(node: Node, scheme: Scheme) -> DecodedObject:
     Raises UndecodableError.
     """
     if isinstance(node, Mapping):
-        if node.raw is None:
-            return _typed(node, marshal(plain(node)).encode(), scheme, [])
-        return read_object(node.raw, node.position.line, scheme)
-    is_null = isinstance(node, Scalar) and node.value is None
-    return _typed(node, b"" if is_null else b"null", scheme, [])
+        return _typed(node, node.raw or marshal(plain(node)).encode(), scheme, [])
+    # A null item has no text at all; of other values only the type is told.
+    return _typed(node, b"", scheme, [])
 
 
 def _read_yaml_object(data: bytes, line: int, scheme: Scheme) -> DecodedObject:
@@ -84,12 +83,28 @@ def _read_yaml_object(data: bytes, line: int, scheme: Scheme) -> DecodedObject:
     return _typed(document.node, data, scheme, duplicates)
 
 
+def _read_protobuf_object(data: bytes, line: int, scheme: Scheme) -> DecodedObject:
+    from replay.manifests.protobuf_reader import ProtobufError, envelope, node_from_message  # noqa: PLC0415 - rare
+
+    position = Position(line, 1)
+    try:
+        api_version, kind, message = envelope(data[len(_PROTOBUF_PREFIX) :])
+        registered = scheme.lookup(api_version, kind)
+        if registered is None:
+            raise _not_registered(kind, api_version, Mapping(position, ()))
+        node = node_from_message(message, registered, position)
+    except ProtobufError as error:
+        text = f"proto: {error}"
+        raise UndecodableError(text, [Problem(text, position)]) from error
+    return DecodedObject(registered, decode(node, registered.go_type, registered.package).value, node)
+
+
 def _typed(node: Node, data: bytes, scheme: Scheme, duplicates: list[Problem]) -> DecodedObject:
     """Find the kind and decode into its type; `duplicates` are the keys that YAML gave twice."""
     api_version, kind = _version_and_kind(node, data)
     registered = scheme.lookup(api_version, kind)
     if registered is None:
-        raise _not_registered(kind, api_version, node.position)
+        raise _not_registered(kind, api_version, node)
     decoded = decode(node, registered.go_type, registered.package)
     strict = [*duplicates, *decoded.strict_errors]
     if decoded.type_errors:
@@ -127,7 +142,7 @@ def _version_and_kind(node: Node, data: bytes) -> tuple[str, str]:
         if not found[name] or (name == "apiversion" and not found[name].rpartition("/")[2]):
             text = f"Object '{shown}' is missing in '{text_from_bytes(data)}'"
             message = f"Object '{shown}' is missing"
-            raise UndecodableError(text, [Problem(message, node.position)])
+            raise UndecodableError(text, [Problem(message, node.position)], untyped=node)
     return found["apiversion"], found["kind"]
 
 
@@ -136,9 +151,9 @@ def _meta_error(target: str, value: Node, field: str) -> UndecodableError:
     return UndecodableError(text, [Problem(text, value.position, field)])
 
 
-def _not_registered(kind: str, api_version: str, position: Position) -> UndecodableError:
+def _not_registered(kind: str, api_version: str, node: Node) -> UndecodableError:
     """The error for a kind that the scheme does not know; the name of the scheme is a source position of the build."""
     group, _, version = api_version.rpartition("/")
     where = f"the internal version of group {quote(group)}" if version == "__internal" else f"version {quote(api_version)}"
     text = f'no kind {quote(kind)} is registered for {where} in scheme "SCHEME"'
-    return UndecodableError(text, [Problem(text, position, "kind")])
+    return UndecodableError(text, [Problem(text, position_of(node, "kind"), "kind")], untyped=node)

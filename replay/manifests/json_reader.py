@@ -14,7 +14,7 @@ from replay.manifests.go_format import quote
 from replay.manifests.node import Entry, Mapping, Node, Number, Position, Scalar, Sequence
 
 _MAX_DEPTH = 10_000
-_ITEM_DEPTH = 2
+_EMBEDDED_DEPTHS = (2, 3)
 _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING_BODY = re.compile(r'(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*')
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
@@ -132,8 +132,9 @@ class _Reader:
         position = self._position(top.start)
         if not top.is_object:
             return Sequence(position, tuple(top.nodes))
-        # Only an item of a top-level list is ever asked for its text; keeping all would be quadratic in depth.
-        raw = self._text[top.start : self._at].encode("latin-1") if depth == _ITEM_DEPTH else None
+        # Only what is decoded on its own is asked for its text (an item of a list, the configuration of a plugin);
+        # keeping all would be quadratic in depth.
+        raw = self._text[top.start : self._at].encode("latin-1") if depth in _EMBEDDED_DEPTHS else None
         entries = (Entry(key, at, node) for (key, at), node in zip(top.keys, top.nodes, strict=True))
         return Mapping(position, tuple(entries), raw)
 

@@ -23,7 +23,11 @@ _MAX_LABEL, _MAX_SUBDOMAIN = 63, 253
 
 def dns_subdomain_problems(value: str) -> list[str]:
     """A lowercase RFC 1123 subdomain of at most 253 bytes: the name of an object."""
-    problems = _length_problems(value, _MAX_SUBDOMAIN)
+    return _subdomain_problems(value, "characters")
+
+
+def _subdomain_problems(value: str, unit: str) -> list[str]:
+    problems = _length_problems(value, _MAX_SUBDOMAIN, unit)
     if not re.fullmatch(_SUBDOMAIN, value):
         message = (
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
@@ -42,7 +46,7 @@ def object_name_problems(value: str, *, prefix: bool = False) -> list[str]:
 
 def dns_1035_label_problems(value: str) -> list[str]:
     """A DNS-1035 label: a version, or a kind in lower case."""
-    problems = _length_problems(value, _MAX_LABEL)
+    problems = _length_problems(value, _MAX_LABEL, "characters")
     if not re.fullmatch(_DNS_1035, value):
         message = (
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
@@ -72,7 +76,7 @@ def label_key_problems(value: str) -> list[str]:
 def _key_prefix_problems(prefix: str) -> list[str]:
     if not prefix:
         return ["prefix part must be non-empty"]
-    return [f"prefix part {problem}" for problem in dns_subdomain_problems(prefix)]
+    return [f"prefix part {problem}" for problem in _subdomain_problems(prefix, "bytes")]
 
 
 def label_value_problems(value: str) -> list[str]:
@@ -99,8 +103,9 @@ def is_cel_identifier(value: str) -> bool:
     return _CEL_IDENTIFIER.fullmatch(value) is not None and value not in _CEL_RESERVED
 
 
-def _length_problems(value: str, limit: int) -> list[str]:
-    return [f"must be no more than {limit} bytes"] if len(value.encode()) > limit else []
+def _length_problems(value: str, limit: int, unit: str = "bytes") -> list[str]:
+    # The server counts bytes in both cases and calls them characters where the older of two functions does.
+    return [f"must be no more than {limit} {unit}"] if len(value.encode()) > limit else []
 
 
 def _pattern_problem(message: str, pattern: str, *examples: str) -> str:

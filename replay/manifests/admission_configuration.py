@@ -1,0 +1,253 @@
+"""The file of `--admission-control-config-file`, and the plugins that it configures (`k8s.io/apiserver/pkg/admission`).
+
+The server makes its plugins one after the other and stops at the first that fails, be it on its own configuration or on
+its manifests. What the file says of other plugins is not looked at; an unknown name turns nothing on and tells nobody.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from replay.cellib.version import KubernetesVersion
+from replay.manifests.document_reader import DecodedObject, UndecodableError, read_item, read_object
+from replay.manifests.documents import Unreadable, os_reason, read_file
+from replay.manifests.field_error import FieldError, invalid
+from replay.manifests.finding import SERVER, Finding, Severity
+from replay.manifests.go_format import quote
+from replay.manifests.loader import LoadedDirectory, load_directory
+from replay.manifests.node import Mapping, Node, Position, Scalar, Sequence
+from replay.manifests.plugin import Plugin
+from replay.manifests.scheme import Registered, Scheme
+
+_GROUP = "apiserver.config.k8s.io"
+_LEGACY_GROUP = "apiserver.k8s.io"
+_LEGACY_KEYS = ("imagePolicy", "podNodeSelectorPluginConfig")
+
+DEFAULT_PLUGINS = (
+    "NamespaceLifecycle LimitRanger ServiceAccount TaintNodesByCondition PodSecurity Priority DefaultTolerationSeconds "
+    "DefaultStorageClass StorageObjectInUseProtection PodGroupProtection PersistentVolumeClaimResize RuntimeClass "
+    "CertificateApproval CertificateSigning ClusterTrustBundleAttest CertificateSubjectRestriction DefaultIngressClass "
+    "PodTopologyLabels NodeDeclaredFeatureValidator PodResizeValidator MutatingAdmissionPolicy MutatingAdmissionWebhook "
+    "ValidatingAdmissionPolicy ValidatingAdmissionWebhook ResourceQuota"
+).split()
+"""The plugins that are on by default, in the order in which the server makes them."""
+
+
+def _internal(kind: str) -> Registered:
+    """A kind of the configuration scheme; the server converts to its internal version, which is what an error shows."""
+    return Registered(kind, "v1.TypeMeta" if kind != "AdmissionConfiguration" else f"v1.{kind}", "apiserver")
+
+
+_SCHEME = Scheme(
+    {
+        **{
+            (f"{_GROUP}/v1", kind): _internal(kind)
+            for kind in (
+                "AdmissionConfiguration",
+                "AuthenticationConfiguration",
+                "AuthorizationConfiguration",
+                "EncryptionConfiguration",
+                "TracingConfiguration",
+            )
+        },
+        **{
+            (f"{_GROUP}/v1alpha1", kind): _internal(kind)
+            for kind in ("AuthenticationConfiguration", "AuthorizationConfiguration", "TracingConfiguration")
+        },
+        (f"{_LEGACY_GROUP}/v1alpha1", "AdmissionConfiguration"): _internal("AdmissionConfiguration"),
+        (f"{_LEGACY_GROUP}/v1alpha1", "EgressSelectorConfiguration"): _internal("EgressSelectorConfiguration"),
+        ("v1", "EncryptionConfig"): _internal("EncryptionConfiguration"),
+    },
+    {kind: Registered(kind, f"v1.{kind}") for kind in ("Status", "APIVersions", "APIGroupList", "APIGroup")},
+)
+_POLICY_KINDS = ("ValidatingAdmissionPolicyConfiguration", "MutatingAdmissionPolicyConfiguration")
+_POLICY_SCHEME = Scheme(
+    {(f"{_GROUP}/v1", kind): Registered(kind, f"v1.{kind}", "policyconfig") for kind in _POLICY_KINDS}, {}
+)
+_WEBHOOK_KIND = "WebhookAdmissionConfiguration"
+_WEBHOOK_SCHEME = Scheme(
+    {(f"{_GROUP}/v1", _WEBHOOK_KIND): Registered(_WEBHOOK_KIND, f"v1.{_WEBHOOK_KIND}", "webhookadmission")}, {}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginConfiguration:
+    """The entry of one plugin; `path` is absolute, `configuration` the inline document, None where there is none."""
+
+    name: str
+    path: str
+    configuration: Node | None
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfiguration:
+    """What the server makes of the file: the directories that it loaded before it stopped, and why it stopped.
+
+    `stage` is `read` (the file), `config` (a plugin's file), `plugin` (its configuration) or `manifests`; `entries` are
+    the entries of the file as they stand there.
+    """
+
+    path: str
+    directories: tuple[LoadedDirectory, ...] = ()
+    error: str | None = None
+    stage: str = ""
+    plugin: str = ""
+    findings: tuple[Finding, ...] = ()
+    entries: tuple[PluginConfiguration, ...] = ()
+
+
+class _StoppedError(Exception):
+    """The server stops here; `str()` is its text."""
+
+    def __init__(self, text: str, stage: str, finding: Finding | None = None) -> None:
+        super().__init__(text)
+        self.stage = stage
+        self.finding = finding
+
+
+def load_configuration(path: Path, version: KubernetesVersion) -> LoadedConfiguration:
+    """Read the file and load the directory of each of the four plugins. Never raises: what is wrong is in the result."""
+    try:
+        entries = _read_entries(path)
+    except _StoppedError as stopped:
+        return LoadedConfiguration(str(path), (), str(stopped), stopped.stage, "", (_stop_finding(stopped, path),))
+    directories: list[LoadedDirectory] = []
+    for name in DEFAULT_PLUGINS:
+        entry = next((entry for entry in entries if entry.name == name), None)
+        try:
+            if entry is not None and (directory := _load_plugin(entry, version)) is not None:
+                directories.append(directory)
+                if directory.error is not None:
+                    raise _StoppedError(_manifests_error(directory), "manifests")
+        except _StoppedError as stopped:
+            findings = directories[-1].findings if stopped.stage == "manifests" else (_stop_finding(stopped, path),)
+            text, loaded = str(stopped), tuple(directories)
+            plugin = "" if stopped.stage == "config" else name
+            return LoadedConfiguration(str(path), loaded, text, stopped.stage, plugin, findings, entries)
+    return LoadedConfiguration(str(path), tuple(directories), entries=entries)
+
+
+def _manifests_error(directory: LoadedDirectory) -> str:
+    sort = "webhook" if directory.plugin.is_webhook else "policy"
+    where = f"failed to load static {sort} manifests from {quote(directory.path)}: {directory.error}"
+    return f"failed to initialize admission plugin {quote(directory.plugin.value)}: {where}"
+
+
+def _read_entries(path: Path) -> tuple[PluginConfiguration, ...]:
+    try:
+        data = read_file(path)
+    except Unreadable as error:
+        cause = error.__cause__
+        reason = f"open {path}: {os_reason(cause)}" if isinstance(cause, OSError) else error.reason
+        text = f"unable to read admission control configuration from {quote(str(path))} [{reason}]"
+        raise _StoppedError(text, "read") from error
+    try:
+        decoded = read_object(data, 1, _SCHEME)
+    except UndecodableError as error:
+        if _is_legacy(error.untyped):
+            return ()
+        raise _StoppedError(str(error), "read", _problem_finding(error, str(path))) from error
+    if decoded.registered.kind != "AdmissionConfiguration":
+        raise _StoppedError(f"unexpected type: {decoded.registered.shown}", "read")
+    return tuple(_entries(decoded, path))
+
+
+def _is_legacy(node: Node | None) -> bool:
+    """Two plugins, both off by default, once had files without a kind; the server still takes those."""
+    return isinstance(node, Mapping) and any(node.get(key) is not None for key in _LEGACY_KEYS)
+
+
+def _entries(decoded: DecodedObject, path: Path) -> Iterator[PluginConfiguration]:
+    assert isinstance(decoded.node, Mapping)
+    nodes = decoded.node.get("plugins")
+    for value, node in zip(decoded.value["plugins"] or (), nodes.items if isinstance(nodes, Sequence) else (), strict=True):
+        configuration = node.get("configuration") if isinstance(node, Mapping) else None
+        if isinstance(configuration, Scalar) and configuration.value is None:
+            configuration = None
+        own_path = os.path.normpath(path.parent / value["path"]) if value["path"] else ""
+        yield PluginConfiguration(value["name"], str(own_path), configuration, node.position)
+
+
+def _load_plugin(entry: PluginConfiguration, version: KubernetesVersion) -> LoadedDirectory | None:
+    """Load what an entry names; None for a plugin that reads no manifests, or without any configuration."""
+    data = _configuration_file(entry)
+    if entry.name not in list(Plugin) or (entry.configuration is None and data is None):
+        return None
+    plugin = Plugin(entry.name)
+    directory = _manifests_directory(plugin, entry, data)
+    return load_directory(Path(directory), plugin, version) if directory else LoadedDirectory(plugin, "", "", ())
+
+
+def _configuration_file(entry: PluginConfiguration) -> bytes | None:
+    """The plugin's own file; the server exits at once if it cannot read it, and prints the error as a Go value."""
+    if entry.configuration is not None or not entry.path:
+        return None
+    try:
+        return Path(entry.path).read_bytes()
+    except OSError as error:
+        operation = "read" if error.errno == errno.EISDIR else "open"
+        shown = f'&fs.PathError{{Op:"{operation}", Path:{quote(entry.path)}, Err:{(error.errno or 0):#x}}}'
+        text = f"Couldn't open admission plugin configuration {entry.path}: {shown}"
+        raise _StoppedError(text, "config") from error
+
+
+def _manifests_directory(plugin: Plugin, entry: PluginConfiguration, data: bytes | None) -> str:
+    """`staticManifestsDir` of a plugin's configuration, checked as the plugin does."""
+    scheme = _WEBHOOK_SCHEME if plugin.is_webhook else _POLICY_SCHEME
+    prefix = f"couldn't init admission plugin {quote(plugin.value)}: "
+    try:
+        if entry.configuration is not None:
+            decoded = read_item(entry.configuration, scheme)
+        else:
+            decoded = read_object(data or b"", 1, scheme)
+    except UndecodableError as error:
+        finding = _problem_finding(error, entry.path)
+        raise _StoppedError(f"{prefix}{error}", "plugin", finding if data is not None else None) from error
+    wanted = _WEBHOOK_KIND if plugin.is_webhook else f"{plugin.value}Configuration"
+    if decoded.registered.kind != wanted:
+        raise _StoppedError(f"{prefix}unexpected type: {decoded.registered.shown}", "plugin")
+    for problem in _configuration_problems(decoded.value):
+        raise _StoppedError(f"{prefix}{problem}", "plugin")
+    directory: str = decoded.value.get("staticManifestsDir", "")
+    return directory
+
+
+def _configuration_problems(value: dict[str, str]) -> Iterator[FieldError | str]:
+    kubeconfig, directory = value.get("kubeConfigFile", ""), value.get("staticManifestsDir", "")
+    if kubeconfig and not kubeconfig.startswith("/"):
+        yield invalid("kubeConfigFile", kubeconfig, "must be an absolute file path")
+    if directory:
+        yield from _directory_problems(directory)
+    if kubeconfig:
+        try:
+            os.stat(kubeconfig)  # noqa: PTH116 - the text is that of stat on the path as written
+        except OSError as error:
+            yield f"stat {kubeconfig}: {os_reason(error)}"
+
+
+def _directory_problems(directory: str) -> Iterator[FieldError]:
+    if not directory.startswith("/"):
+        yield invalid("staticManifestsDir", directory, "must be an absolute file path")
+        return
+    try:
+        mode = Path(directory).stat().st_mode
+    except OSError as error:
+        yield invalid("staticManifestsDir", directory, f"unable to read: stat {directory}: {os_reason(error)}")
+        return
+    if not stat.S_ISDIR(mode):
+        yield invalid("staticManifestsDir", directory, "must be a directory")
+
+
+def _problem_finding(error: UndecodableError, path: str) -> Finding:
+    problem = error.problems[0]
+    return Finding(Severity.ERROR, SERVER, str(error), path, problem.position, problem.path, first=True)
+
+
+def _stop_finding(stopped: _StoppedError, path: Path) -> Finding:
+    return stopped.finding or Finding(Severity.ERROR, SERVER, str(stopped), str(path), first=True)
