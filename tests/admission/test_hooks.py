@@ -1,0 +1,120 @@
+"""Which policies are asked at all, in which order, and that sets share what is equal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from replay.admission.decision import Decision, Denial, Verdict
+from replay.admission.validating import ValidatingAdmission
+from replay.cellib.version import NEWEST
+from replay.kube.admissionregistration import (
+    ManifestSet,
+    MatchResources,
+    Rule,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    Validation,
+)
+from replay.kube.attributes import JSON, Attributes, Missing, Operation, UserInfo
+from replay.kube.discovery import builtin_discovery
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+
+RULES = (Rule(("*",), ("*",), ("*",), ("*/*",)),)
+
+
+class NoObjects:
+    """A cluster without objects."""
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:  # noqa: ARG002
+        return None
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:  # noqa: ARG002
+        return ()
+
+
+def policy(name: str, expression: str = "false", *, static: bool = True) -> ValidatingAdmissionPolicy:
+    constraints = MatchResources(resource_rules=RULES)
+    return ValidatingAdmissionPolicy(
+        name, static=static, match_constraints=constraints, validations=(Validation(expression, "no"),)
+    )
+
+
+def binding(name: str, policy_name: str, *, static: bool = True) -> ValidatingAdmissionPolicyBinding:
+    return ValidatingAdmissionPolicyBinding(name, static, policy_name, ("Deny",))
+
+
+def request(group: str, resource: str, kind: str) -> Attributes:
+    gvk, gvr = GroupVersionKind(group, "v1", kind), GroupVersionResource(group, "v1", resource)
+    return Attributes(Operation.CREATE, gvk, gvr, "", "", "x", UserInfo("alice"), object={"metadata": {"name": "x"}})
+
+
+NODE = request("", "nodes", "Node")
+ADMISSION = "admissionregistration.k8s.io"
+SET = ManifestSet(
+    validating_policies=(policy("static"), policy("api", static=False)),
+    validating_bindings=(binding("sb", "static"), binding("ab", "api", static=False)),
+)
+
+
+def denying(manifests: ManifestSet, attributes: Attributes) -> list[tuple[str, str]]:
+    decision = ValidatingAdmission([manifests], NEWEST, builtin_discovery()).decide(attributes, NoObjects())[0]
+    return [(denial.policy, denial.binding) for denial in decision.denials]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        (NODE, ["static", "api"]),
+        (request(ADMISSION, "validatingadmissionpolicies", "ValidatingAdmissionPolicy"), ["static"]),
+        (request(ADMISSION, "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"), ["static"]),
+        (request(ADMISSION, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"), ["static", "api"]),
+        (request("authentication.k8s.io", "tokenreviews", "TokenReview"), []),
+        (request("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"), []),
+        (request("example.com", "tokenreviews", "TokenReview"), ["static", "api"]),
+    ],
+)
+def test_excluded_resources(attributes: Attributes, expected: list[str]) -> None:
+    assert [name for name, _ in denying(SET, attributes)] == expected
+
+
+def test_a_binding_belongs_to_the_policy_of_its_own_source() -> None:
+    manifests = replace(SET, validating_bindings=(binding("b", "api"), binding("c", "static", static=False)))
+    assert denying(manifests, NODE) == []
+
+
+def test_a_policy_without_constraints_is_misconfigured() -> None:
+    manifests = replace(SET, validating_policies=(replace(policy("static"), match_constraints=None),))
+    decision = ValidatingAdmission([manifests], NEWEST, builtin_discovery()).decide(NODE, NoObjects())[0]
+    text = "failed to configure policy: policy contained no match constraints, a required field"
+    assert decision == Decision(Verdict.DENIED, (Denial("static", "", None, text, "Invalid", 422),))
+
+
+def test_an_api_policy_without_bindings_is_never_asked() -> None:
+    misconfigured = replace(policy("api", static=False), match_constraints=None)
+    assert denying(ManifestSet(validating_policies=(misconfigured,)), NODE) == []
+
+
+def test_equal_policies_of_several_sets_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    from replay.admission import validator  # noqa: PLC0415 - the class that is watched
+
+    evaluate = validator.Evaluation.evaluate
+
+    def watched(self: validator.Evaluation, compiled: validator.CompiledExpression) -> validator.Evaluated:
+        calls.append(compiled.expression)
+        return evaluate(self, compiled)
+
+    monkeypatch.setattr(validator.Evaluation, "evaluate", watched)
+    other = ManifestSet(
+        validating_policies=(policy("renamed"), policy("different", "1 == 2")),
+        validating_bindings=(binding("rb", "renamed"), binding("db", "different")),
+    )
+    decisions = ValidatingAdmission([SET, other], NEWEST, builtin_discovery()).decide(NODE, NoObjects())
+    assert [[denial.policy for denial in decision.denials] for decision in decisions] == [
+        ["static", "api"],
+        ["renamed", "different"],
+    ]
+    assert calls == ["false", "1 == 2"]
