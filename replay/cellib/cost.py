@@ -47,7 +47,7 @@ def whole_traversal(args: Args, _result: Value) -> int:
 def traversal_cost(value: Value) -> int:
     """The cost of visiting a value as a tree."""
     if isinstance(value, str):
-        return int(len(value.encode("utf-8", "surrogatepass")) * STRING_FACTOR)
+        return int(len(value.encode("utf-8", "surrogateescape")) * STRING_FACTOR)
     if isinstance(value, bytes):
         return int(len(value) * STRING_FACTOR)
     if is_list(value):

@@ -85,7 +85,9 @@ def _sort_by_keys(values: Value, keys: Value) -> Value:
     # The sort looks at every key once there are two, and so finds one of another type.
     if any(type_name(rank) != kind for rank in ranks):
         raise EvalError("list elements must have the same type")
-    return [items[index] for index in sorted(range(len(items)), key=cmp_to_key(lambda i, j: _order(ranks[i], ranks[j])))]
+    return [
+        items[index] for index in sorted(range(len(items)), key=cmp_to_key(lambda i, j: _order(ranks[i], ranks[j])))
+    ]
 
 
 def _order(left: Value, right: Value) -> int:
@@ -207,11 +209,7 @@ LIST_EXTENSIONS = Library(
         ),
         Function(
             "reverse",
-            (
-                Overload(
-                    "list_reverse", (_LIST,), _LIST, member=True, implementation=_reverse, cost_by_id=_output_cost
-                ),
-            ),
+            (Overload("list_reverse", (_LIST,), _LIST, member=True, implementation=_reverse, cost_by_id=_output_cost),),
         ),
         Function(
             "distinct",

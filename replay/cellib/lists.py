@@ -119,7 +119,12 @@ def _per_type(function: str, make_id: Callable[[str], str], result: Type | None,
         function,
         tuple(
             Overload(
-                make_id(name), (list_type(type_),), result or type_, member=True, implementation=body, cost=whole_traversal
+                make_id(name),
+                (list_type(type_),),
+                result or type_,
+                member=True,
+                implementation=body,
+                cost=whole_traversal,
             )
             for name, type_ in _COMPARABLE.items()
         ),

@@ -31,6 +31,9 @@ def _escaped(char: str) -> str:
     code = ord(char)
     if _is_print(char):
         return char
+    if 0xDC80 <= code <= 0xDCFF:
+        # `surrogateescape`: a byte that is no UTF-8.
+        return f"\\x{code - 0xDC00:02x}"
     if code < ord(" ") or code == 0x7F:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -72,7 +72,7 @@ def _formatter(precision: str | None, verb: str | None) -> Callable[[Value], str
     if verb in ("x", "X"):
         return lambda value: _hex(value).upper() if verb == "X" else _hex(value)
     # cel-go looks at bytes: of a longer character it shows the first one, as Latin-1.
-    first = (verb or "").encode("utf-8", "surrogatepass")[:1].decode("latin-1")
+    first = (verb or "").encode("utf-8", "surrogateescape")[:1].decode("latin-1")
     raise EvalError(f'unrecognized formatting clause "{first}"')
 
 
@@ -132,7 +132,7 @@ def _map_text(value: Value) -> str:
         if kind not in ("string", "bool", "int", "uint"):
             raise EvalError(f"no formatting function for map key of type {kind}")
         entries.append((_literal(key), _literal(find(value, key)[1])))
-    entries.sort(key=lambda entry: entry[0].encode("utf-8", "surrogatepass"))
+    entries.sort(key=lambda entry: entry[0].encode("utf-8", "surrogateescape"))
     return "{" + ", ".join(f"{key}:{text}" for key, text in entries) + "}"
 
 
@@ -180,7 +180,7 @@ def _hex(value: Value) -> str:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, str):
-        return value.encode("utf-8", "surrogatepass").hex()
+        return value.encode("utf-8", "surrogateescape").hex()
     if type(value) is int or type(value) is Uint:
         return format(int(value), "x")
     raise EvalError(f"only integers, byte buffers, and strings can be formatted as hex, was given {type_name(value)}")

@@ -62,7 +62,7 @@ def _last_index_of(text: str, part: str, offset: int | None = None) -> int:
 
 def _last_index_anywhere(text: str, part: str) -> int:
     # cel-go compares the UTF-8 lengths first, which spares an empty text the check of the offset -1.
-    if part and len(text.encode("utf-8", "surrogatepass")) < len(part.encode("utf-8", "surrogatepass")):
+    if part and len(text.encode("utf-8", "surrogateescape")) < len(part.encode("utf-8", "surrogateescape")):
         return -1
     return text.rfind(part)
 
