@@ -6,13 +6,13 @@ them: one state before each element, block starts, loop entries and loop ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 from typing import Final
 
-from replay.cel.grammar import RULES, Alternative, Choice, Element, Invoke, Match, Optional, Plus, Rule, Star
+from replay.cel.grammar import RULES, Choice, Element, Invoke, Match, Optional, Plus, Rule, Star
 
 EPSILON: Final = -2
 """Among the tokens that can come next: the end of the rule."""
@@ -105,102 +105,95 @@ class Automaton:
         self.states[source].transitions.append(Transition(target))
 
     def _build(self, rule: Rule) -> None:
-        first, last = self._sequence(rule.name, rule.body)
-        self._link(rule.start_state, first)
-        if rule.operators:
-            entry, end = self._operators(rule)
-            self._link(last, entry)
-            last = end
+        last = self._state(rule.name).number
         self._link(last, self.stop_states[rule.name])
+        if rule.operators:
+            last = self._operators(rule, last)
+        self._link(rule.start_state, self._sequence(rule.name, rule.body, last))
 
-    def _operators(self, rule: Rule) -> tuple[int, int]:
+    def _operators(self, rule: Rule, after: int) -> int:
         """The repetition of a left-recursive rule: enter with an operator that binds strongly enough, or leave."""
         entry = self._state(rule.name, StateKind.LOOP_ENTRY)
         entry.precedence_decision = True
         choice = self._state(rule.name, StateKind.BLOCK_START)
         back = self._state(rule.name, StateKind.LOOP_BACK)
-        end = self._state(rule.name)
         rule.entry_state, rule.choice_state, rule.loop_state = entry.number, choice.number, back.number
         self._link(entry.number, choice.number)
-        self._link(entry.number, end.number)
+        self._link(entry.number, after)
         self._link(back.number, entry.number)
         for alternative in rule.operators:
             guard = self._state(rule.name)
             self._link(choice.number, guard.number)
-            first, last = self._sequence(rule.name, alternative.body)
+            first = self._sequence(rule.name, alternative.body, back.number)
             guard.transitions.append(Transition(first, precedence=alternative.precedence))
-            self._link(last, back.number)
-        return entry.number, end.number
+        return entry.number
 
-    def _sequence(self, rule: str, body: Iterable[Element]) -> tuple[int, int]:
-        first = last = -1
-        for element in body:
-            start, end = self._element(rule, element)
-            if last >= 0:
-                self._link(last, start)
-            else:
-                first = start
-            last = end
-        return first, last
+    # Parts are built from the last to the first, so that each leads straight to the next one. Alternatives that end
+    # with the same rule then return from it to the same state, and prediction sees that they are the same from there.
 
-    def _element(self, rule: str, element: Element) -> tuple[int, int]:
+    def _sequence(self, rule: str, body: tuple[Element, ...], after: int) -> int:
+        """Build a sequence that leads to a state; returns the state before it."""
+        for element in reversed(body):
+            after = self._element(rule, element, after)
+        return after
+
+    def _element(self, rule: str, element: Element, after: int) -> int:
         match element:
             case Match():
-                start, end = self._state(rule), self._state(rule)
-                start.transitions.append(Transition(end.number, element.kinds))
+                start = self._state(rule)
+                start.transitions.append(Transition(after, element.kinds))
             case Invoke():
-                start, end = self._state(rule), self._state(rule)
-                self._invoke(start, end, element)
+                start = self._invoke(rule, element, after)
             case Optional():
-                start, end = self._state(rule, StateKind.BLOCK_START), self._state(rule)
-                self._branch(rule, start, end, element.body)
-                self._link(start.number, end.number)
+                start = self._state(rule, StateKind.BLOCK_START)
+                end = self._join(rule, after)
+                self._link(start.number, self._sequence(rule, element.body, end))
+                self._link(start.number, end)
             case Choice():
-                start, end = self._state(rule, StateKind.BLOCK_START), self._state(rule)
+                start = self._state(rule, StateKind.BLOCK_START)
+                end = self._join(rule, after)
                 for alternative in element.alternatives:
-                    self._branch(rule, start, end, alternative.body)
+                    self._link(start.number, self._sequence(rule, alternative.body, end))
             case Star():
-                start, end = self._star(rule, element)
+                start = self._star(rule, element, after)
             case _:
                 assert isinstance(element, Plus)
-                start, end = self._plus(rule, element)
+                start = self._plus(rule, element, after)
         element.state = start.number
-        return start.number, end.number
+        return start.number
 
-    def _invoke(self, start: State, end: State, element: Invoke) -> None:
+    def _join(self, rule: str, after: int) -> int:
+        """The end of a block, where its alternatives meet."""
+        end = self._state(rule)
+        self._link(end.number, after)
+        return end.number
+
+    def _invoke(self, rule: str, element: Invoke, after: int) -> State:
+        start = self._state(rule)
         target = self.rules[element.rule]
-        start.transitions.append(Transition(target.start_state, follow=end.number))
+        start.transitions.append(Transition(target.start_state, follow=after))
         outermost = element.rule if target.operators and element.precedence == 0 else ""
         stop = self.states[self.stop_states[element.rule]]
-        stop.transitions.append(Transition(end.number, outermost=outermost))
+        stop.transitions.append(Transition(after, outermost=outermost))
+        return start
 
-    def _branch(self, rule: str, start: State, end: State, body: tuple[Element, ...]) -> None:
-        first, last = self._sequence(rule, body)
-        self._link(start.number, first)
-        self._link(last, end.number)
-
-    def _star(self, rule: str, element: Star) -> tuple[State, State]:
+    def _star(self, rule: str, element: Star, after: int) -> State:
         entry = self._state(rule, StateKind.LOOP_ENTRY)
-        back, end = self._state(rule, StateKind.LOOP_BACK), self._state(rule)
-        self._branch(rule, entry, back, element.body)
-        self._link(entry.number, end.number)
+        back = self._state(rule, StateKind.LOOP_BACK)
+        self._link(entry.number, self._sequence(rule, element.body, back.number))
+        self._link(entry.number, self._join(rule, after))
         self._link(back.number, entry.number)
         element.loop_state = back.number
-        return entry, end
+        return entry
 
-    def _plus(self, rule: str, element: Plus) -> tuple[State, State]:
+    def _plus(self, rule: str, element: Plus, after: int) -> State:
         start = self._state(rule, StateKind.BLOCK_START)
-        back, end = self._state(rule, StateKind.LOOP_BACK), self._state(rule)
-        self._branch(rule, start, back, element.body)
+        back = self._state(rule, StateKind.LOOP_BACK)
+        self._link(start.number, self._sequence(rule, element.body, back.number))
         self._link(back.number, start.number)
-        self._link(back.number, end.number)
+        self._link(back.number, self._join(rule, after))
         element.loop_state = back.number
-        return start, end
-
-
-def first_state(alternative: Alternative) -> int:
-    """The state before the first element of an alternative."""
-    return alternative.body[0].state
+        return start
 
 
 @cache
