@@ -34,11 +34,12 @@ class TestFailed(JSONPatchError):  # noqa: N818 - named after the operation that
     __test__ = False
 
 
-def apply(document: JSON, operations: Sequence[Mapping[str, Any]]) -> JSON:
+def apply(document: JSON, operations: Sequence[Mapping[str, Any]], *, explicit_null: bool = False) -> JSON:
     """The document after all operations (evanphx/json-patch v4 `Patch.Apply`); the argument stays as it is.
 
-    Operations are decoded JSON objects with `op`, `path`, `from` and `value`. Raises `JSONPatchError`, and `TestFailed`
-    for a failing `test`.
+    Operations are decoded JSON objects with `op`, `path`, `from` and `value`. A `test` for null holds where the key
+    is absent or null, but never with `explicit_null`: so it is where the server makes the operations itself, as for policies,
+    instead of reading them. Raises `JSONPatchError`, and `TestFailed` for a failing `test`.
     """
     copied = 0
     for operation in operations:
@@ -46,6 +47,8 @@ def apply(document: JSON, operations: Sequence[Mapping[str, Any]]) -> JSON:
         if op == "copy":
             document, size = _copy(document, operation, copied)
             copied += size
+        elif op == "test":
+            _test(document, operation, explicit_null=explicit_null)
         elif isinstance(op, str) and op in _OPERATIONS:
             document = _OPERATIONS[op](document, operation)
         else:
@@ -137,7 +140,7 @@ def _copy(document: JSON, operation: Mapping[str, Any], copied: int) -> tuple[JS
         raise JSONPatchError(f"error while adding value during copy: {error}") from None
 
 
-def _test(document: JSON, operation: Mapping[str, Any]) -> JSON:
+def _test(document: JSON, operation: Mapping[str, Any], *, explicit_null: bool) -> None:
     path = _text(operation, "path", f"test operation failed to decode path: {_no_path}")
     found = document
     if path != "":
@@ -148,12 +151,12 @@ def _test(document: JSON, operation: Mapping[str, Any]) -> JSON:
             found = _get(parent, _keys(path)[-1])
         except JSONPatchError as error:
             raise JSONPatchError(f"error in test for path: '{path}': {error}") from None
-    if not equal(found, operation.get("value")):
+    is_null = explicit_null and "value" in operation and operation["value"] is None
+    if is_null or not equal(found, operation.get("value")):
         raise TestFailed(f"testing value {path} failed: test failed")
-    return document
 
 
-_OPERATIONS = {"add": _add, "remove": _remove, "replace": _replace, "move": _move, "test": _test}
+_OPERATIONS = {"add": _add, "remove": _remove, "replace": _replace, "move": _move}
 _no_path = f"operation missing path field: {_MISSING}"
 _no_from = f"operation, missing from field: {_MISSING}"
 

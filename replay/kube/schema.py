@@ -162,6 +162,7 @@ class Schemas:
         """`crds` are CustomResourceDefinitions (`apiextensions.k8s.io/v1`) as plain JSON."""
         types, self._names = _builtin()
         self._types = types
+        self._group_versions = {(kind.group, kind.version) for kind in self._names}
         self._custom: dict[GroupVersionKind, Schema] = {}
         self._builtin: dict[GroupVersionKind, Schema] = {}
         for crd in crds:
@@ -173,6 +174,10 @@ class Schemas:
         if found is None and kind in self._names:
             found = self._builtin[kind] = Schema({"$ref": self._names[kind]}, self._types)
         return found
+
+    def serves(self, group: str, version: str) -> bool:
+        """Whether a group version is built in."""
+        return (group, version) in self._group_versions
 
     def is_custom(self, kind: GroupVersionKind) -> bool:
         """Whether the kind is that of a CustomResourceDefinition, whose objects have no Go type."""
