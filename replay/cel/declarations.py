@@ -234,7 +234,7 @@ _TIME = (
 STANDARD_LIBRARY = Library(
     "stdlib",
     functions=(*_LOGIC, *_ARITHMETIC, *_ORDER, *_COLLECTIONS, *_CONVERSIONS, *_TEXT, *_TIME),
-    types=(BOOL, BYTES, DOUBLE, DURATION, INT, _LIST_OF_A, _MAP_OF_AB, NULL, STRING, TIMESTAMP, TYPE, UINT),
+    types=(BOOL, BYTES, DOUBLE, DURATION, INT, list_type(DYN), map_type(DYN, DYN), NULL, STRING, TIMESTAMP, TYPE, UINT),
     macros=STANDARD_MACROS,
 )
 """Standard CEL without implementations, which `replay.cel.stdlib` has by overload id and function name."""

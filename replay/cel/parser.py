@@ -302,7 +302,8 @@ class _Parser:
         """Read `"{" [ field ":" expr { "," field ":" expr } ] [","] "}"`."""
         id_ = self.operator_id()
         fields: list[StructField] = []
-        while self.kinds[self.at] not in (lexer.RBRACE, lexer.COMMA):
+        more = self.begins(lexer.RBRACE)
+        while more:
             optional = self.optional_mark()
             kind, field = self.kinds[self.at], self.texts[self.at]
             if kind not in (lexer.IDENTIFIER, lexer.ESC_IDENTIFIER):
@@ -313,8 +314,7 @@ class _Parser:
             field_id = self.operator_id()
             name = field if kind == lexer.IDENTIFIER else field[1:-1]
             fields.append(StructField(field_id, name, self.expr(), optional))
-            if not self.has_more(lexer.RBRACE):
-                break
+            more = self.has_more(lexer.RBRACE)
         self.end(lexer.RBRACE)
         return StructExpr(id_, type_name, tuple(fields))
 
@@ -323,12 +323,12 @@ class _Parser:
         id_ = self.operator_id()
         elements: list[Expr] = []
         optional: list[int] = []
-        while self.kinds[self.at] not in (lexer.RBRACKET, lexer.COMMA):
+        more = self.begins(lexer.RBRACKET)
+        while more:
             if self.optional_mark():
                 optional.append(len(elements))
             elements.append(self.expr())
-            if not self.has_more(lexer.RBRACKET):
-                break
+            more = self.has_more(lexer.RBRACKET)
         self.end(lexer.RBRACKET)
         return ListExpr(id_, tuple(elements), frozenset(optional))
 
@@ -336,10 +336,10 @@ class _Parser:
         """Read `map = "{" [ ["?"] expr ":" expr { "," ["?"] expr ":" expr } ] [","] "}"`."""
         id_ = self.operator_id()
         entries: list[MapEntry] = []
-        while self.kinds[self.at] not in (lexer.RBRACE, lexer.COMMA):
+        more = self.begins(lexer.RBRACE)
+        while more:
             entries.append(self.entry())
-            if not self.has_more(lexer.RBRACE):
-                break
+            more = self.has_more(lexer.RBRACE)
         self.end(lexer.RBRACE)
         return MapExpr(id_, tuple(entries))
 
@@ -352,6 +352,10 @@ class _Parser:
         factory.positions[id_] = self.starts[self.at]
         self.expect(lexer.COLON)
         return MapEntry(id_, key, self.expr(), optional)
+
+    def begins(self, closing: int) -> bool:
+        """Whether there is any element before the end."""
+        return self.kinds[self.at] not in (closing, lexer.COMMA)
 
     def has_more(self, closing: int) -> bool:
         """Whether a comma and then another element follows; the comma is read in that case only."""
