@@ -53,7 +53,9 @@ def before_patched(exchange: Exchange, validated: Known, old: Known | Missing, m
     if exchange.record.subresource == "scale":
         known = known.with_holes([Hole(("metadata", "managedFields"), "managedFields of a Scale are not recorded")])
     if mutators is Mutators.POLICIES and not _is_explained(exchange, old):
-        return Missing("", "a mutating policy of the time may have changed the object, and policies leave no annotation")
+        return Missing(
+            "", "a mutating policy of the time may have changed the object, and policies leave no annotation"
+        )
     return _unless_mutated(exchange, known)
 
 
@@ -65,7 +67,7 @@ def _is_explained(exchange: Exchange, old: Known | Missing) -> bool:
         after = applied(exchange.request.json, form_of(exchange), old.value)
     except UnappliedPatchError:
         return False
-    return agrees(after, exchange.response.json, [], (*_IGNORED, *(hole.path for hole in old.holes)))
+    return agrees(after, exchange.response.json, (*_IGNORED, *(hole.path for hole in old.holes)))
 
 
 def _unless_mutated(exchange: Exchange, known: Known) -> Known | Missing:
@@ -75,7 +77,9 @@ def _unless_mutated(exchange: Exchange, known: Known) -> Known | Missing:
     return known
 
 
-def patched(exchange: Exchange, old: Known | Missing) -> Known | Missing:
+def patched(  # noqa: PLR0911 - one return per reason why the result is not known
+    exchange: Exchange, old: Known | Missing
+) -> Known | Missing:
     """The object that a patch makes of an old one; what cannot be computed is a hole."""
     if isinstance(old, Missing):
         return Missing("", f"a patch is recorded, and what it was applied to is not known: {old.reason}", old.fix)

@@ -14,8 +14,8 @@ from replay.reconstruct.body import Shape
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.known import Hole, Known, Path, get
 
-_TOKEN_PREFIX = "kube-api-access-"
-_TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+_VOLUME_PREFIX = "kube-api-access-"
+_MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 _MIRROR = ("metadata", "annotations", "kubernetes.io/config.mirror")
 _SERVICE_ACCOUNT = GroupVersionKind("", "v1", "ServiceAccount")
 _PRIORITY_CLASS = GroupVersionKind("scheduling.k8s.io", "v1", "PriorityClass")
@@ -24,7 +24,9 @@ _EVICTION_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreacha
 _TOLERATION_SECONDS = 300
 
 
-def after_builtin_mutators(sent: Known, exchange: Exchange, lister: Lister, *, creating: bool) -> Known:
+def after_builtin_mutators(  # noqa: PLR0911 - one return per resource that some plugin changes
+    sent: Known, exchange: Exchange, lister: Lister, *, creating: bool
+) -> Known:
     """The object as the mutating policies get it."""
     record = exchange.record
     if record.subresource:
@@ -34,7 +36,9 @@ def after_builtin_mutators(sent: Known, exchange: Exchange, lister: Lister, *, c
     if group_resource == ("", "pods"):
         if not creating:
             return _with_tolerations(sent)
-        return _with_tolerations(_with_priority(_with_service_account(sent, record.namespace, shown, lister), shown, lister))
+        return _with_tolerations(
+            _with_priority(_with_service_account(sent, record.namespace, shown, lister), shown, lister)
+        )
     if not creating:
         return sent
     if group_resource == ("", "nodes"):
@@ -110,8 +114,10 @@ def _with_priority(pod: Known, shown: JSON, lister: Lister) -> Known:
         classes = lister.list(_PRIORITY_CLASS, None)
         if isinstance(classes, Missing):
             return pod.with_holes([Hole(("spec", name), "PriorityClasses are not in the snapshot") for name in fields])
-        found = [of for of in classes if (of["metadata"]["name"] == class_name if class_name else of.get("globalDefault"))]
-        chosen = min(found, key=lambda of: of.get("value", 0), default={})
+        found = [
+            of for of in classes if (of["metadata"]["name"] == class_name if class_name else of.get("globalDefault"))
+        ]
+        chosen: JSON = min(found, key=lambda of: of.get("value", 0), default={})
         priority, preemption = chosen.get("value", 0), chosen.get("preemptionPolicy", "PreemptLowerPriority")
         if chosen:
             pod = pod.with_value(("spec", "priorityClassName"), chosen["metadata"]["name"])
@@ -123,7 +129,9 @@ def _with_service_account(pod: Known, namespace: str, shown: JSON, lister: Liste
     if get(pod.value, _MIRROR) is not None:
         return pod
     if not get(pod.value, ("spec", "serviceAccountName")):
-        pod = pod.with_value(("spec", "serviceAccountName"), "default").with_value(("spec", "serviceAccount"), "default")
+        pod = pod.with_value(("spec", "serviceAccountName"), "default").with_value(
+            ("spec", "serviceAccount"), "default"
+        )
     account = lister.get(_SERVICE_ACCOUNT, namespace, get(pod.value, ("spec", "serviceAccountName")))
     mounts = _mounts_token(pod, shown, account)
     if mounts is None:
@@ -148,22 +156,22 @@ def _mounts_token(pod: Known, shown: JSON, account: JSON | Missing | None) -> bo
 def _token_volume(pod: JSON) -> str | None:
     """The name of the token volume of a pod."""
     names = (volume.get("name", "") for volume in get(pod, ("spec", "volumes")) or ())
-    return next((name for name in names if name.startswith(_TOKEN_PREFIX)), None)
+    return next((name for name in names if name.startswith(_VOLUME_PREFIX)), None)
 
 
 def _with_token(pod: Known, shown: JSON) -> Known:
     """The volume and a mount in each container that has none at its path; the volume's name ends in random letters."""
     own = _token_volume(pod.value)
-    name = own or _token_volume(shown) or _TOKEN_PREFIX
+    name = own or _token_volume(shown) or _VOLUME_PREFIX
     reason = "the name of the token volume is random, and the response is not the pod"
     holes: list[Hole] = []
     added = False
     for field in ("initContainers", "containers"):
         for index, container in enumerate(get(pod.value, ("spec", field)) or ()):
             mounts = container.get("volumeMounts") or []
-            if any(mount.get("mountPath") == _TOKEN_PATH for mount in mounts):
+            if any(mount.get("mountPath") == _MOUNT_PATH for mount in mounts):
                 continue
-            mount = {"name": name, "readOnly": True, "mountPath": _TOKEN_PATH}
+            mount = {"name": name, "readOnly": True, "mountPath": _MOUNT_PATH}
             path: Path = ("spec", field, index, "volumeMounts")
             pod = pod.with_value(path, [*mounts, mount])
             holes.append(Hole((*path, len(mounts), "name"), reason))
@@ -172,7 +180,7 @@ def _with_token(pod: Known, shown: JSON) -> Known:
         volumes = get(pod.value, ("spec", "volumes")) or []
         pod = pod.with_value(("spec", "volumes"), [*volumes, {"name": name, "projected": _token_source()}])
         holes.append(Hole(("spec", "volumes", len(volumes), "name"), reason))
-    return pod if name != _TOKEN_PREFIX else pod.with_holes(holes)
+    return pod if name != _VOLUME_PREFIX else pod.with_holes(holes)
 
 
 def _token_source() -> JSON:

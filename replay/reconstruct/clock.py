@@ -55,19 +55,22 @@ def _in_time(samples: set[tuple[int, int, int]]) -> Iterable[tuple[int, int, int
 
 
 def clock_samples(records: Iterable[RequestRecord]) -> Iterable[tuple[int, int, int]]:
-    """Samples from the responses of writes.
+    """Samples from the responses of writes, and from the versions that updates name: those were stored before.
 
     The first `resourceVersion` of a response is that of its metadata; where a write changed nothing it is an older one,
     and the sample would be wrong: a revision that several responses carry is bounded by the first of them.
     """
     first: dict[int, tuple[int, int]] = {}
     for record in records:
+        named = record.object_resource_version
+        if record.verb == "update" and named.isdecimal() and named != "0" and int(named) not in first:
+            first[int(named)] = (BEFORE, record.received)
         if record.verb not in _WRITES or not 200 <= record.code < 300 or not record.response_object:
             continue
         found = _REVISION.search(record.response_object)
         if found and "dryRun" not in record.request_uri:
             revision, times = int(found[1]), (record.received, record.stage_time)
             known = first.get(revision)
-            if known is None or times[1] < known[1]:
+            if known is None or known[0] == BEFORE or times[1] < known[1]:
                 first[revision] = times
     return [(revision, start, end) for revision, (start, end) in first.items()]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import JSON, Basis, Missing
-from replay.kube.discovery import Discovery, builtin_discovery
+from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.reconstruct.clock import RevisionClock
 from replay.reconstruct.exchange import Exchange
@@ -82,8 +82,10 @@ class Cluster:
         return self._objects.get((group, kind, namespace, name))
 
     def strangers(self) -> int:
-        """How many objects of the snapshot have another `uid` than the log shows for every life of them: many of them
-        mean that the snapshot is of another cluster."""
+        """How many objects of the snapshot have another `uid` than the log shows for every life of them.
+
+        Many of them mean that the snapshot is of another cluster.
+        """
         count = 0
         for histories in self._histories.values():
             for key, history in histories.items():
@@ -140,15 +142,20 @@ class ClusterLister:
         if history is None:
             if self.cluster.is_covered(kind):
                 return None
-            return Missing(kind.kind, f"{kind.kind} `{_named(namespace, name)}` is in neither snapshot nor log",
-                           "give a snapshot of the cluster (--cluster)")
+            return Missing(
+                kind.kind,
+                f"{kind.kind} `{_named(namespace, name)}` is in neither snapshot nor log",
+                "give a snapshot of the cluster (--cluster)",
+            )
         found = _state(history, self.start, self.end)
         return None if isinstance(found, Known) and found.value is None else found
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
         """See `Lister.list`."""
         if not self.cluster.is_covered(kind):
-            return Missing(kind.kind, f"the snapshot holds no {kind.kind}", "give a snapshot of the cluster (--cluster)")
+            return Missing(
+                kind.kind, f"the snapshot holds no {kind.kind}", "give a snapshot of the cluster (--cluster)"
+            )
         found = []
         for key in sorted(self.cluster.histories(kind), key=lambda key: key[2:]):
             if namespace is None or key[2] == namespace:
@@ -171,6 +178,8 @@ def _state(history: History, start: int, end: int) -> Known | Missing:
     Before the first effect the object is absent if that effect created it. An absent namespace is looked up in storage
     (`matching.Matcher`), so that an object counts from its creation on.
     """
+    if history.settled_before(start - CACHE_DELAY):
+        return history.after(len(history.effects) - 1)
     places = [place for place in history.window(start - CACHE_DELAY, end) if place >= 0]
     settled = history.window(start, end)
     if not places:

@@ -30,8 +30,10 @@ def deleted_items(exchange: Exchange) -> Iterator[Known | Missing]:
 
 
 def is_pending(item: JSON, options: JSON) -> bool:
-    """Whether an object's graceful deletion is under way and is not shortened: it is left alone, without admission
-    (`rest.BeforeDelete`)."""
+    """Whether an object's graceful deletion is under way and is not shortened.
+
+    Then it is left alone, without admission (`rest.BeforeDelete`).
+    """
     period = get(item, ("metadata", "deletionGracePeriodSeconds")) or 0
     if not get(item, ("metadata", "deletionTimestamp")) or period <= 0:
         return False

@@ -50,7 +50,10 @@ def _scheduled(state: Known, exchange: Exchange, following: JSON) -> Known:
     index = found[0] if found else len(conditions)
     conditions[index : index + 1] = [condition]
     state = state.with_value(path, conditions)
-    if changed == second(exchange.record.received) != second(exchange.record.stage_time) and _scheduled_at(following) is None:
+    if (
+        changed == second(exchange.record.received) != second(exchange.record.stage_time)
+        and _scheduled_at(following) is None
+    ):
         hole = Hole((*path, index, "lastTransitionTime"), "the pod was bound at a second that the log leaves open")
         return state.with_holes([hole])
     return state
@@ -96,6 +99,14 @@ def after_partial_metadata(before: Known, exchange: Exchange) -> Known | Missing
 def second(microseconds: int) -> str:
     """An instant as `metav1.Time` prints it: whole seconds, UTC."""
     return datetime.fromtimestamp(microseconds // MICROSECONDS, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def instant(text: JSON) -> int:
+    """The microseconds of a `metav1.Time`; that of the epoch for what is none."""
+    try:
+        return int(datetime.fromisoformat(text).timestamp()) * MICROSECONDS
+    except (TypeError, ValueError):
+        return 0
 
 
 def _revision_hole() -> Hole:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from urllib.parse import parse_qs, urlsplit
 
 from replay.audit.event import RequestRecord
@@ -18,7 +17,28 @@ NOT_THE_OBJECT = frozenset({"binding", "eviction", "token", "scale", "log", *CON
 
 
 class Exchange:
-    """A record with what follows from it alone; bodies are decoded when they are read."""
+    """A record with what follows from it alone; bodies are decoded when they are read.
+
+    `resource` is the requested one; `succeeded` tells whether the API server answered with success; `is_connect` whether
+    admission sees a CONNECT; `concerns_parent` whether the bodies are the object of the history itself, not a kind of a
+    subresource.
+    """
+
+    __slots__ = (
+        "_discovery",
+        "_dry_run",
+        "_kind",
+        "_parent_kind",
+        "_query",
+        "_shape",
+        "concerns_parent",
+        "is_connect",
+        "record",
+        "request",
+        "resource",
+        "response",
+        "succeeded",
+    )
 
     def __init__(self, record: RequestRecord, discovery: Discovery) -> None:
         """Look the resource up; a resource that is not known takes its kind from the bodies."""
@@ -26,63 +46,57 @@ class Exchange:
         self.resource = GroupVersionResource(record.api_group, record.api_version, record.resource)
         self.request = Body(record.request_object)
         self.response = Body(record.response_object)
+        self.succeeded = 200 <= record.code < 300
+        self.is_connect = record.subresource in CONNECT_SUBRESOURCES
+        self.concerns_parent = record.subresource not in NOT_THE_OBJECT
         self._discovery = discovery
+        self._parent_kind: GroupVersionKind | None = discovery.kind(self.resource)
+        self._kind: GroupVersionKind | None = None
+        self._query: dict[str, list[str]] | None = None
+        self._dry_run: bool | None = None
+        self._shape: Shape | None = None
 
-    @cached_property
+    @property
     def parent_kind(self) -> GroupVersionKind | None:
         """The kind of the resource itself, None if neither discovery nor a body tells it."""
-        api_resource = self._discovery.resource(self.resource)
-        if api_resource is not None:
-            return api_resource.kind
-        if self.record.subresource in NOT_THE_OBJECT:
-            return None
-        for body in (self.response.json, self.request.json):
-            if isinstance(body, dict) and split_api_version(str(body.get("apiVersion"))) == self.resource[:2]:
-                return GroupVersionKind(self.resource.group, self.resource.version, str(body.get("kind")))
-        return None
+        if self._parent_kind is None and self.concerns_parent:
+            for body in (self.response.json, self.request.json):
+                if isinstance(body, dict) and split_api_version(str(body.get("apiVersion"))) == self.resource[:2]:
+                    self._parent_kind = GroupVersionKind(*self.resource[:2], str(body.get("kind")))
+                    break
+        return self._parent_kind
 
-    @cached_property
+    @property
     def kind(self) -> GroupVersionKind | None:
         """The kind that admission names for the request (`Scale` for `deployments/scale`)."""
-        if not self.record.subresource:
-            return self.parent_kind
-        known = self._discovery.kind(self.resource, self.record.subresource)
-        if known is not None:
-            return known
-        return self.parent_kind if self.record.subresource not in NOT_THE_OBJECT else None
+        if self._kind is None:
+            subresource = self.record.subresource
+            known = self._discovery.kind(self.resource, subresource) if subresource else None
+            self._kind = known or (self.parent_kind if self.concerns_parent else None)
+        return self._kind
 
-    @cached_property
+    @property
     def query(self) -> dict[str, list[str]]:
         """The query of the request URI."""
-        uri = self.record.request_uri
-        return parse_qs(urlsplit(uri).query, keep_blank_values=True) if "?" in uri else {}
+        if self._query is None:
+            uri = self.record.request_uri
+            self._query = parse_qs(urlsplit(uri).query, keep_blank_values=True) if "?" in uri else {}
+        return self._query
 
-    @cached_property
+    @property
     def dry_run(self) -> bool:
         """Whether nothing was to be stored: `dryRun` in the query or, for a deletion, in its options."""
-        if "dryRun" in self.record.request_uri and self.query.get("dryRun"):
-            return True
-        if self.record.verb not in ("delete", "deletecollection"):
-            return False
-        options = self.request.json
-        return isinstance(options, dict) and bool(options.get("dryRun"))
+        if self._dry_run is None:
+            asked = "dryRun" in self.record.request_uri and bool(self.query.get("dryRun"))
+            if not asked and self.record.verb in ("delete", "deletecollection"):
+                options = self.request.json
+                asked = isinstance(options, dict) and bool(options.get("dryRun"))
+            self._dry_run = asked
+        return self._dry_run
 
-    @cached_property
+    @property
     def shape(self) -> Shape:
         """What the response is, compared with the kind of the request."""
-        return self.response.shape(self.kind)
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether the API server answered with success."""
-        return 200 <= self.record.code < 300
-
-    @property
-    def is_connect(self) -> bool:
-        """Whether admission sees a CONNECT."""
-        return self.record.subresource in CONNECT_SUBRESOURCES
-
-    @property
-    def concerns_parent(self) -> bool:
-        """Whether the bodies are the object of the history itself, not a kind of a subresource."""
-        return self.record.subresource not in NOT_THE_OBJECT
+        if self._shape is None:
+            self._shape = self.response.shape(self.kind)
+        return self._shape

@@ -15,7 +15,7 @@ from enum import Enum
 from replay.kube.attributes import JSON, Basis, Missing
 from replay.reconstruct.body import Shape, revision
 from replay.reconstruct.clock import BEFORE, NEVER, RevisionClock
-from replay.reconstruct.derived import after_binding, after_partial_metadata, after_scale
+from replay.reconstruct.derived import after_binding, after_partial_metadata, after_scale, instant, second
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.known import Known, merged
 
@@ -48,6 +48,7 @@ class Effect:
     revision: int | None = None
     uid: str = ""
     state: JSON = None
+    is_snapshot: bool = False
     after: Known | Missing | None = field(default=None, repr=False)
 
 
@@ -72,8 +73,10 @@ def effect_of(exchange: Exchange) -> Effect | None:
 
 
 def _stored(exchange: Exchange, effect: Effect) -> None:
-    """An update or creation; an object without finalizers that was being deleted goes away with the write
-    (`Store.deleteWithoutFinalizers`)."""
+    """An update or creation.
+
+    An object without finalizers that was being deleted goes away with the write (`Store.deleteWithoutFinalizers`).
+    """
     metadata = exchange.response.metadata
     effect.revision = revision(metadata)
     if exchange.shape is Shape.PARTIAL_METADATA:
@@ -132,9 +135,10 @@ class History:
         """
         self._trusted = trusted
         effects = [effect for effect in map(effect_of, exchanges) if effect is not None]
-        if snapshot is not None:
-            effects.append(_from_snapshot(snapshot, clock))
+        if snapshot is not None and not (trusted and _shows_only_creation(effects, snapshot)):
+            effects.append(_from_snapshot(snapshot, clock, alone=trusted and not effects))
         self.effects = _ordered(effects)
+        self._end = max((effect.end for effect in self.effects), default=NEVER)
         self._index = {id(effect.exchange): index for index, effect in enumerate(self.effects) if effect.exchange}
         self._by_revision: dict[int, int] = {}
         for index, effect in enumerate(self.effects):
@@ -170,12 +174,12 @@ class History:
             effect.after = self._after(index)
         return effect.after
 
-    def _after(self, index: int) -> Known | Missing:
+    def _after(self, index: int) -> Known | Missing:  # noqa: PLR0911 - one return per kind of effect
         effect = self.effects[index]
         if effect.kind is EffectKind.GONE:
             return Known(None, Basis.RECORDED)
         if effect.kind is EffectKind.STATE:
-            return Known(effect.state, Basis.RECORDED if effect.exchange else Basis.SNAPSHOT)
+            return Known(effect.state, Basis.SNAPSHOT if effect.is_snapshot else Basis.RECORDED)
         if effect.kind is EffectKind.UNKNOWN or effect.exchange is None or index == 0 or not self._trusted:
             return Missing("", "a write before it is logged without the object", "record its response")
         before = self.after(index - 1)
@@ -187,6 +191,10 @@ class History:
         if effect.kind is EffectKind.SCALE:
             return after_scale(before, effect.exchange)
         return after_partial_metadata(before, effect.exchange)
+
+    def settled_before(self, at: int) -> bool:
+        """Whether all effects were complete at an instant."""
+        return self._end <= at
 
     def window(self, start: int, end: int) -> range:
         """The places of the effects whose state may have been the current one at some instant from `start` to `end`.
@@ -212,14 +220,39 @@ class History:
         return merged([self.after(index) for index in places], "it was being changed at the same time")
 
 
-def _from_snapshot(snapshot: JSON, clock: RevisionClock | None) -> Effect:
-    """A snapshot's object: a state whose revision tells when it was stored; without one it may have been at any time."""
+def _shows_only_creation(effects: list[Effect], snapshot: JSON) -> bool:
+    """Whether the log's only write is the creation of the very object that the snapshot holds.
+
+    Then nothing changed it in between, and the creation's result, which may not be recorded, is the snapshot's object: it
+    takes that place.
+    """
+    if len(effects) != 1 or effects[0].kind is not EffectKind.UNKNOWN or effects[0].exchange is None:
+        return False
+    record = effects[0].exchange.record
+    created = (snapshot.get("metadata") or {}).get("creationTimestamp")
+    if record.code != 201 or not isinstance(created, str):
+        return False
+    if not second(record.received) <= created <= second(record.stage_time):
+        return False
+    effects[0].kind, effects[0].state, effects[0].is_snapshot = EffectKind.STATE, snapshot, True
+    return True
+
+
+def _from_snapshot(snapshot: JSON, clock: RevisionClock | None, *, alone: bool) -> Effect:
+    """A snapshot's object: a state whose revision tells when it was stored.
+
+    Without anything to compare the revision with it may have been at any time. An object that the log never writes
+    (`alone`) is then taken to have been the same since its creation.
+    """
     metadata = snapshot.get("metadata") or {}
     stored = revision(metadata)
     start, end = (BEFORE, NEVER) if stored is None or clock is None else clock.bounds(stored)
-    if start == BEFORE and clock is not None:
+    if alone and (start, end) == (BEFORE, NEVER):
+        start = end = instant(metadata.get("creationTimestamp"))
+    elif start == BEFORE and clock is not None:
         end = BEFORE  # older than every write of the log: it was there when the log began
-    return Effect(EffectKind.STATE, start, end, None, stored, str(metadata.get("uid") or ""), snapshot)
+    uid = str(metadata.get("uid") or "")
+    return Effect(EffectKind.STATE, start, end, None, stored, uid, snapshot, is_snapshot=True)
 
 
 def _ordered(effects: list[Effect]) -> list[Effect]:
@@ -247,8 +280,11 @@ def _without_repetitions(numbered: list[Effect]) -> list[Effect]:
 
 
 def _place(ordered: list[Effect], effect: Effect) -> int:
-    """Where an effect without revision belongs: after all that were complete before it began, before all that began
-    after its end; in between, what it did shows in the states that follow it."""
+    """Where an effect without revision belongs.
+
+    After all that were complete before it began, before all that began after its end; in between, what it did shows in
+    the states that follow it.
+    """
     low, high = 0, len(ordered)
     for index, other in enumerate(ordered):
         if other.end <= effect.start:

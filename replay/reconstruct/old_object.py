@@ -18,7 +18,7 @@ from replay.reconstruct.body import Shape, revision
 from replay.reconstruct.derived import MICROSECONDS, scale_of
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.history import EffectKind, History, is_gone
-from replay.reconstruct.known import Hole, Known, differences, get, merged
+from replay.reconstruct.known import Hole, Known, get, merged
 from replay.reconstruct.patch import PatchForm, agrees, form_of, made_by, touched
 
 RECORD_RESPONSES = "record the responses of writes to this resource (level RequestResponse)"
@@ -39,12 +39,16 @@ class OldObjects:
     trusted: bool = True
 
     def of(self, exchange: Exchange) -> Known | Missing:
-        """The object that an UPDATE or DELETE found, in the kind of the request (a Scale for `scale`)."""
+        """The object that an UPDATE or DELETE found, in the kind of the request (a Scale for `scale`); never null."""
         if exchange.record.subresource == "scale":
-            return self._scale(exchange)
-        if exchange.record.verb == "delete":
-            return self._deleted(exchange)
-        return self._updated(exchange)
+            found = self._scale(exchange)
+        elif exchange.record.verb == "delete":
+            found = self._deleted(exchange)
+        else:
+            found = self._updated(exchange)
+        if isinstance(found, Known) and found.value is None:
+            return Missing("", "the object was deleted at about the same time", RECORD_RESPONSES)
+        return found
 
     def last(self, exchange: Exchange) -> Known | Missing:
         """The state of the history before a request, by revision where both have one, else by time."""
@@ -95,8 +99,10 @@ class OldObjects:
         return all(get(body, path) in (None, get(state.value, path)) for path in paths)
 
     def _patched(self, exchange: Exchange, last: Known | Missing) -> Known | Missing:
-        """What a successful patch found: the history if it agrees with the response, else the response but for what
-        the patch touched."""
+        """What a successful patch found.
+
+        The history if it agrees with the response, else the response but for what the patch touched.
+        """
         after = exchange.response.json
         form = form_of(exchange)
         patch = exchange.request.json
@@ -104,12 +110,12 @@ class OldObjects:
             return Known(after, Basis.RECORDED)
         if not isinstance(last, Missing) and last.value is not None:
             ignored = (*_WRITTEN_BY_ALL, *(hole.path for hole in last.holes))
-            paths = touched(patch) if form is not PatchForm.APPLY else None
-            whole = paths is None or agrees(last.value, after, paths, ignored)
+            changed = touched(patch) if form is not PatchForm.APPLY else None
+            whole = changed is None or agrees(last.value, after, (*changed, *ignored))
             if whole and _generations_agree(last.value, after) and _is_same(last.value, after):
                 if self.trusted:
                     return last
-                if paths is None:
+                if changed is None:
                     return _gap()
         if form is PatchForm.APPLY or patch is None:
             return last if isinstance(last, Missing) else _gap()
@@ -143,19 +149,18 @@ class OldObjects:
         if not isinstance(last, Missing) and last.value is not None:
             phase = [("status", "phase")] if exchange.record.resource == "namespaces" else []
             ignored = (*_WRITTEN_BY_ALL, *_DELETION, _FINALIZERS, *phase, *(hole.path for hole in last.holes))
-            if self.trusted and agrees(last.value, shown.value, [], ignored):
+            if self.trusted and agrees(last.value, shown.value, ignored):
                 return last
-        if _deletion_began_before(metadata, exchange.record.received):
+        if deletion_began_before(metadata, exchange.record.received):
             holes = [Hole(path, "it was being deleted already", RECORD_RESPONSES) for path in _DELETION]
             return self._with_revision(shown.as_basis(Basis.RECONSTRUCTED).with_holes(holes), last)
         return self._with_revision(_before_deletion(exchange, shown), last)
 
     def _with_revision(self, shown: Known, last: Known | Missing) -> Known:
         """The revision of a state that a deletion shows: that of the history if the states are the same."""
-        if not isinstance(last, Missing) and last.value is not None and not last.holes:
-            paths = {path for path in differences(last.value, shown.value)}
-            if paths <= {_REVISION}:
-                return last
+        whole = not isinstance(last, Missing) and last.value is not None and not last.holes
+        if isinstance(last, Known) and whole and agrees(last.value, shown.value, (_REVISION,)):
+            return last
         hole = Hole(_REVISION, "a deletion answers with a resourceVersion of its own", RECORD_RESPONSES)
         return shown.with_holes([hole])
 
@@ -201,13 +206,13 @@ def _lost_the_removal(found: Known, last: Known | Missing) -> Known | Missing:
     """Either the object that the deletion wrote or the one before it, which differ in the fields of the deletion."""
     if not isinstance(last, Missing) and last.value is not None:
         ignored = (*_WRITTEN_BY_ALL, *_DELETION, *(hole.path for hole in last.holes))
-        if agrees(last.value, found.value, [], ignored):
+        if agrees(last.value, found.value, ignored):
             return merged([found, last], _REMOVAL_RACE, RECORD_RESPONSES)
     paths = (*_DELETION, _GENERATION)
     return found.as_basis(Basis.RECONSTRUCTED).with_holes([Hole(path, _REMOVAL_RACE) for path in paths])
 
 
-def _deletion_began_before(metadata: dict[str, JSON], received: int) -> bool:
+def deletion_began_before(metadata: dict[str, JSON], received: int) -> bool:
     """Whether the deletion that an answer shows was asked for by an earlier request."""
     at = metadata.get("deletionTimestamp")
     if not isinstance(at, str):
@@ -241,10 +246,10 @@ def _generations_agree(before: JSON, after: JSON) -> bool:
     """Whether at most one change of the specification lies between two states."""
     one, other = get(before, _GENERATION), get(after, _GENERATION)
     if not isinstance(one, int) or not isinstance(other, int):
-        return one == other
+        return bool(one == other)
     if get(before, ("spec",)) == get(after, ("spec",)):
-        return other == one or bool(get(after, _DELETION[0]))
-    return other == one + 1
+        return bool(other == one or get(after, _DELETION[0]))
+    return bool(other == one + 1)
 
 
 def _is_same(before: JSON, after: JSON) -> bool:
@@ -257,7 +262,9 @@ def _nothing_before() -> Missing:
 
 
 def _gap() -> Missing:
-    return Missing("", "the log has gaps, and a write before the request may be among what is missing", RECORD_RESPONSES)
+    return Missing(
+        "", "the log has gaps, and a write before the request may be among what is missing", RECORD_RESPONSES
+    )
 
 
 def _unknown_revision(named: int) -> str:

@@ -1,5 +1,4 @@
-"""`operation`, `options`, `name` and CONNECT objects, as the API server's handlers make them
-(`apiserver/pkg/endpoints/handlers`)."""
+"""Options and the objects of connections, as the API server's handlers make them (`apiserver/pkg/endpoints/handlers`)."""
 
 from __future__ import annotations
 
@@ -34,7 +33,9 @@ def delete_options(exchange: Exchange) -> JSON | Missing:
         return Missing("request.options", "DeleteOptions are not recorded at level Metadata", "record the request")
     options: dict[str, JSON] = {"kind": "DeleteOptions", "apiVersion": _META}
     body = sent if isinstance(sent, dict) else _options_from_query(exchange.query)
-    options.update({name: value for name, value in body.items() if name not in ("kind", "apiVersion") and value is not None})
+    options.update(
+        {name: value for name, value in body.items() if name not in ("kind", "apiVersion") and value is not None}
+    )
     return options
 
 

@@ -8,7 +8,7 @@ applied and the caller is told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any
 
@@ -205,19 +205,38 @@ def _changed(value: JSON, path: Path, leaf: JSON = None, *, remove: bool = False
     return fields
 
 
-def agrees(before: JSON, after: JSON, paths: list[Path], ignored: tuple[Path, ...]) -> bool:
-    """Whether two states are equal but for what a patch touched and for what every write changes."""
-    return all(get(before, path) == get(after, path) for path in _untouched(before, after, [*paths, *ignored]))
+def agrees(before: JSON, after: JSON, paths: Iterable[Path]) -> bool:
+    """Whether two states are equal but for what lies at or below the given paths."""
+    ignored: _Tree = {}
+    for path in paths:
+        at = ignored
+        for part in path:
+            at = at.setdefault(part, {})
+        at[_ALL] = {}
+    return _equal_apart(before, after, ignored)
 
 
-def _untouched(one: JSON, other: JSON, paths: list[Path], at: Path = ()) -> Iterator[Path]:
-    """The largest parts of two values that lie apart from all the paths."""
-    if at in paths:
-        return
-    if not any(path[: len(at)] == at for path in paths):
-        yield at
-        return
-    if not isinstance(one, dict) or not isinstance(other, dict):
-        return
-    for key in one.keys() | other.keys():
-        yield from _untouched(one.get(key), other.get(key), paths, (*at, key))
+_Tree = dict[str | int | None, Any]
+_ALL = None
+
+
+def _equal_apart(one: JSON, other: JSON, ignored: _Tree) -> bool:
+    """Equality of two values apart from a tree of paths; what is absent equals a map whose entries are all ignored."""
+    if _ALL in ignored:
+        return True
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(
+            _equal_apart(left, right, ignored[index]) if index in ignored else left == right
+            for index, (left, right) in enumerate(zip(one, other, strict=True))
+        )
+    one, other = (({} if value is None else value) for value in (one, other))
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        return bool(one == other)
+    for key, value in one.items():
+        below = ignored.get(key)
+        if below is None:
+            if key not in other or other[key] != value:
+                return False
+        elif not _equal_apart(value, other.get(key), below):
+            return False
+    return all(key in one or (key in ignored and _equal_apart(None, other[key], ignored[key])) for key in other)

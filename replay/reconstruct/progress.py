@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from replay.kube.attributes import Missing
 from replay.reconstruct.body import Shape, revision
 from replay.reconstruct.collection import is_pending
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.history import History
 from replay.reconstruct.known import Known
-from replay.reconstruct.old_object import OldObjects, sent_revision
+from replay.reconstruct.old_object import OldObjects, deletion_began_before, sent_revision
 from replay.reconstruct.reached import Progress, progress
 from replay.reconstruct.request import Reached
 
@@ -39,10 +38,10 @@ def _deleting_already(exchange: Exchange, olds: OldObjects) -> Progress | None:
     if not is_pending(exchange.response.json, exchange.request.json):
         return None
     stored = revision(exchange.response.metadata)
-    if stored is not None and olds.history.index_of(exchange) is None:
+    known = stored is not None and olds.history.index_of(exchange) is None
+    if known or deletion_began_before(exchange.response.metadata, exchange.record.received):
         return Progress(_BEFORE, "its graceful deletion was under way, so that nothing was asked")
-    asked = olds.last(exchange)
-    if isinstance(asked, Missing) and not olds.trusted:
+    if not olds.trusted:
         return Progress(Reached.UNKNOWN, "its graceful deletion may have been under way")
     return None
 

@@ -39,7 +39,9 @@ class Progress:
     reason: str = ""
 
 
-def progress(exchange: Exchange) -> Progress | None:
+def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest first
+    exchange: Exchange,
+) -> Progress | None:
     """What the record alone tells; None where it depends on the state of the object."""
     record = exchange.record
     if exchange.succeeded:
@@ -77,11 +79,15 @@ def _by_message(code: int, message: str) -> Progress | None:
     if code == 404 and message.startswith('namespaces "'):
         return Progress(Reached.FAILED_BEFORE, "its namespace did not exist")
     if "admission webhook" in message:
-        return Progress(Reached.UNKNOWN, "a webhook refused it, and the log does not tell a mutating from a validating one")
+        return Progress(
+            Reached.UNKNOWN, "a webhook refused it, and the log does not tell a mutating from a validating one"
+        )
     return None
 
 
-def _by_code(exchange: Exchange) -> Progress | None:
+def _by_code(  # noqa: PLR0911 - one return per code
+    exchange: Exchange,
+) -> Progress | None:
     """What the code tells for the verb; None where the state of the object decides."""
     record = exchange.record
     code, creates = record.code, record.verb == "create"

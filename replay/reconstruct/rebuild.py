@@ -15,10 +15,12 @@ from replay.reconstruct.history import History
 from replay.reconstruct.known import Hole, Known, get
 from replay.reconstruct.old_object import RECORD_RESPONSES, OldObjects, sent_revision
 from replay.reconstruct.options import connect_object
+from replay.reconstruct.patch import PatchForm, form_of
 from replay.reconstruct.sent import sent_object
 from replay.reconstruct.strategy import after_create, after_update
 
 NULL = Known(None, Basis.RECORDED)
+NOT_ASKED = Missing("", "the object before mutation was not asked for")
 _REVISION = ("metadata", "resourceVersion")
 _AS_SENT = frozenset({"binding", "eviction"})
 """Subresources whose object goes through no strategy on its way to validation."""
@@ -42,6 +44,8 @@ class Surroundings:
     lister: Lister
     discovery: Discovery
     mutators: Mutators = Mutators.WEBHOOKS
+    mutation: bool = True
+    """Whether anybody will ask for the object before mutation."""
 
 
 def operation_of(exchange: Exchange, history: History) -> Operation:
@@ -55,6 +59,8 @@ def operation_of(exchange: Exchange, history: History) -> Operation:
         return Operation.DELETE
     if exchange.succeeded:
         return Operation.CREATE if record.code == 201 else Operation.UPDATE
+    if record.code == 404 or (record.verb == "patch" and form_of(exchange) is not PatchForm.APPLY):
+        return Operation.UPDATE
     before = history.at(record.received, record.stage_time)
     absent = isinstance(before, Known) and before.value is None
     return Operation.CREATE if absent else Operation.UPDATE
@@ -76,11 +82,14 @@ def rebuild(exchange: Exchange, around: Surroundings) -> Rebuilt:
 
 def _created(exchange: Exchange, around: Surroundings) -> Rebuilt:
     """A CREATE: the response is the object; where it is not, the body as the plugins and the strategy leave it."""
-    if exchange.record.verb == "create":
+    shown = exchange.succeeded and exchange.shape is Shape.OBJECT and exchange.record.subresource not in _AS_SENT
+    if shown and not around.mutation:
+        before: Known | Missing = NOT_ASKED
+    elif exchange.record.verb == "create":
         before = _sent(exchange, around, creating=True)
     else:
         before = before_created(exchange)
-    if exchange.succeeded and exchange.shape is Shape.OBJECT and exchange.record.subresource not in _AS_SENT:
+    if shown:
         validated: Known | Missing = Known(exchange.response.json, Basis.RECORDED).without(_REVISION)
     elif isinstance(before, Missing) or exchange.record.subresource in _AS_SENT:
         validated = before
@@ -105,7 +114,9 @@ def _updated(exchange: Exchange, old: Known | Missing, around: Surroundings) -> 
     is_patch = exchange.record.verb == "patch"
     if exchange.succeeded and exchange.shape is Shape.OBJECT:
         validated = _with_found_revision(Known(exchange.response.json, Basis.RECORDED), old, exchange)
-        if is_patch:
+        if not around.mutation:
+            before: Known | Missing = NOT_ASKED
+        elif is_patch:
             before = before_patched(exchange, validated, old, around.mutators)
         else:
             before = _sent(exchange, around, creating=False)

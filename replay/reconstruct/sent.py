@@ -13,8 +13,15 @@ from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.known import Hole, Known, get
 
 RECORD_REQUESTS = "record the requests to this resource (level Request)"
-_SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion",
-                  "generation", "selfLink")
+_SYSTEM_FIELDS = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "resourceVersion",
+    "generation",
+    "selfLink",
+)
 _KEEPS_SYSTEM_FIELDS = frozenset({"binding"})
 _MANAGED = ("metadata", "managedFields")
 

@@ -1,5 +1,7 @@
-"""Reads a cluster snapshot: API objects one a line, `kubectl get -A -o json` lists, YAML documents, compressed or not,
-one file or a directory of them."""
+"""Reads a cluster snapshot.
+
+API objects one a line, `kubectl get -A -o json` lists, YAML documents, compressed or not, one file or a directory.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,7 @@ def _documents(path: Path, content: bytes) -> Iterator[tuple[int, JSON]]:
             yield from _json_lines(path, content)
         return
     try:
-        for document in yaml.load_all(content, _Loader):  # noqa: S506 - a subclass of the safe loader
+        for document in yaml.load_all(content, _Loader):
             yield 1, document
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)

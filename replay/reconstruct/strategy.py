@@ -20,7 +20,9 @@ _REVISION = ("metadata", "resourceVersion")
 
 _SET_ON_CREATE: dict[tuple[str, str], tuple[Path, ...]] = {
     ("", "pods"): (("status", "qosClass"),),
-    ("", "services"): tuple(("spec", name) for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "ports")),
+    ("", "services"): tuple(
+        ("spec", name) for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "ports")
+    ),
     ("batch", "jobs"): (("metadata", "labels"), ("spec", "selector"), ("spec", "template", "metadata", "labels")),
     ("apiregistration.k8s.io", "apiservices"): (("status",),),
     ("certificates.k8s.io", "certificatesigningrequests"): (("spec",), ("status",)),
@@ -67,7 +69,13 @@ def after_update(before: Known, old: Known | Missing, exchange: Exchange) -> Kno
         return known.with_holes(_open_without_old(exchange))
     if exchange.record.subresource == "scale":
         return old.with_value(("spec", "replicas"), get(known.value, ("spec", "replicas")) or 0)
-    for path in (_UID, _CREATED, _REVISION, ("metadata", "deletionTimestamp"), ("metadata", "deletionGracePeriodSeconds")):
+    for path in (
+        _UID,
+        _CREATED,
+        _REVISION,
+        ("metadata", "deletionTimestamp"),
+        ("metadata", "deletionGracePeriodSeconds"),
+    ):
         known = _taken_over(known, old, path)
     known = known.without(_GENERATION) if get(old.value, _GENERATION) is None else _generation(known, old)
     if not exchange.record.subresource:
@@ -75,7 +83,9 @@ def after_update(before: Known, old: Known | Missing, exchange: Exchange) -> Kno
     if exchange.record.subresource == "status":
         known = _taken_over(known, old, ("spec",))
         return known.with_holes(_metadata_of_status(known, old))
-    return known.with_holes([Hole(("spec",), "a subresource changes part of it"), Hole(("status",), "a subresource may change it")])
+    return known.with_holes(
+        [Hole(("spec",), "a subresource changes part of it"), Hole(("status",), "a subresource may change it")]
+    )
 
 
 def _taken_over(known: Known, old: Known, path: Path) -> Known:
@@ -97,19 +107,31 @@ def _metadata_of_status(known: Known, old: Known) -> list[Hole]:
     """A status strategy keeps metadata of the old object, all or part of it; where both agree there is no question."""
     one, other = get(known.value, ("metadata",)), get(old.value, ("metadata",))
     reason = "a status update may or may not change it"
-    return [Hole(("metadata", *path), reason) for path in differences(one, other) if path and path[0] != "managedFields"]
+    return [
+        Hole(("metadata", *path), reason) for path in differences(one, other) if path and path[0] != "managedFields"
+    ]
 
 
 def _open_without_old(exchange: Exchange) -> list[Hole]:
     """What is copied from an old object that is not known."""
     reason = "it is copied from the old object, which is not known"
-    paths: list[Path] = [_CREATED, _GENERATION, _REVISION, ("metadata", "deletionTimestamp"),
-                         ("metadata", "deletionGracePeriodSeconds")]
+    paths: list[Path] = [
+        _CREATED,
+        _GENERATION,
+        _REVISION,
+        ("metadata", "deletionTimestamp"),
+        ("metadata", "deletionGracePeriodSeconds"),
+    ]
     if not get(exchange.request.json, _UID):
         paths.append(_UID)
-    if not exchange.record.subresource:
+    if exchange.record.subresource != "status":
         paths.append(("status",))
-    else:
-        paths += [("spec",), ("metadata", "labels"), ("metadata", "annotations"), ("metadata", "finalizers"),
-                  ("metadata", "ownerReferences")]
+    if exchange.record.subresource:
+        paths += [
+            ("spec",),
+            ("metadata", "labels"),
+            ("metadata", "annotations"),
+            ("metadata", "finalizers"),
+            ("metadata", "ownerReferences"),
+        ]
     return [Hole(path, reason) for path in paths]

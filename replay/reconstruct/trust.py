@@ -34,6 +34,9 @@ class Trust:
         return self.whole and resource not in self.distrusted
 
 
+ALL_TRUSTED = Trust()
+
+
 @dataclass
 class Continuity:
     """Counts links between writes of the same object, and breaks; counts of parts of a log can be added."""

@@ -1,0 +1,87 @@
+"""The parts of the attributes that are not objects: namespace, name, options."""
+
+from __future__ import annotations
+
+from replay.audit.event import RequestRecord
+from replay.kube.attributes import JSON, Missing, Operation
+from replay.reconstruct.exchange import Exchange
+from replay.reconstruct.known import Known, get
+from replay.reconstruct.old_object import RECORD_RESPONSES
+from replay.reconstruct.options import delete_options, write_options
+from replay.reconstruct.rebuild import Rebuilt
+
+
+def namespace_of(record: RequestRecord) -> str:
+    """The namespace of the attributes; a Namespace is its own (`request.RequestInfoFactory`, `createHandler`)."""
+    return (
+        record.name or record.namespace
+        if record.resource == "namespaces" and not record.api_group
+        else record.namespace
+    )
+
+
+def name_of(exchange: Exchange, rebuilt: Rebuilt) -> str:
+    """The name in the validating phase, which a generated one has by then; a collection's deletions have none."""
+    if exchange.record.name or exchange.record.verb != "create":
+        return exchange.record.name
+    if isinstance(rebuilt.object, Missing):
+        name = exchange.response.metadata.get("name")
+    else:
+        name = get(rebuilt.object.value, ("metadata", "name"))
+    return name if isinstance(name, str) else ""
+
+
+def options_of(exchange: Exchange, rebuilt: Rebuilt) -> JSON | Missing | None:
+    """The operation's options; a connection has none."""
+    if rebuilt.operation is Operation.CONNECT:
+        return None
+    if rebuilt.operation is Operation.DELETE:
+        options = delete_options(exchange)
+        if isinstance(options, Missing):
+            return options
+        options = _with_grace_period(exchange, options, rebuilt.old_object)
+        return options if isinstance(options, Missing) else _with_precondition(exchange, options, rebuilt.old_object)
+    return write_options(exchange, rebuilt.operation)
+
+
+def _with_precondition(exchange: Exchange, options: JSON, old: Known | Missing) -> JSON | Missing:
+    """The namespace store makes the uid that it found a precondition (`pkg/registry/core/namespace/storage.REST.Delete`)."""
+    if exchange.record.resource != "namespaces" or get(options, ("preconditions", "uid")):
+        return options
+    uid = None if isinstance(old, Missing) else get(old.value, ("metadata", "uid"))
+    if not isinstance(uid, str):
+        return Missing("request.options", "the uid of the deleted namespace is not known")
+    return {**options, "preconditions": {**(options.get("preconditions") or {}), "uid": uid}}
+
+
+def _with_grace_period(exchange: Exchange, options: JSON, old: Known | Missing) -> JSON | Missing:
+    """The pod strategy writes the grace period that it settles on into the options (`podStrategy.CheckGracefulDelete`)."""
+    record = exchange.record
+    if record.resource != "pods" or record.api_group:
+        return options
+    period = exchange.response.metadata.get("deletionGracePeriodSeconds")
+    if not (exchange.succeeded and record.verb == "delete" and isinstance(period, int)):
+        period = _grace_period(options, old)
+    if period is None:
+        return Missing("request.options", "the grace period depends on the pod, which is not known")
+    return {**options, "gracePeriodSeconds": period}
+
+
+def _grace_period(options: JSON, old: Known | Missing) -> int | None:
+    """The grace period for a pod; None where it is not known. Zero needs no pod to stay zero."""
+    asked = options.get("gracePeriodSeconds")
+    if asked == 0:
+        return 0
+    if isinstance(old, Missing) or old.value is None or any(hole.path[0] in ("spec", "status") for hole in old.holes):
+        return None
+    if not get(old.value, ("spec", "nodeName")) or get(old.value, ("status", "phase")) in ("Failed", "Succeeded"):
+        return 0
+    period = asked if isinstance(asked, int) else get(old.value, ("spec", "terminationGracePeriodSeconds")) or 0
+    return 1 if period < 0 else int(period)
+
+
+def missing_name(exchange: Exchange, name: str) -> tuple[Missing, ...]:
+    """Where a name was generated that the log does not hold."""
+    if name or exchange.record.verb != "create":
+        return ()
+    return (Missing("request.name", "the name was generated, and the response is not recorded", RECORD_RESPONSES),)

@@ -1,0 +1,58 @@
+"""What is known of an object of which the log has no body: its kind, name and namespace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from replay.kube.attributes import JSON, Missing, PartialObject
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.schema import Schemas
+
+_METADATA = (
+    "generateName",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+_NAMED = ("apiVersion", "kind", "metadata")
+
+
+@dataclass
+class Skeletons:
+    """Makes objects that are known by name alone; `schemas` tells which fields a kind may have."""
+
+    schemas: Schemas
+    _leaves: dict[tuple[GroupVersionKind, str, str], list[Missing]] = field(default_factory=dict)
+
+    def of(
+        self, missing: Missing, root: str, kind: GroupVersionKind, namespace: str, name: str
+    ) -> PartialObject | Missing:
+        """The object called `root` with `missing` in all its other fields.
+
+        `missing` itself where the kind has no schema, so that its fields are not known, or where there is no name.
+        """
+        schema = self.schemas.for_kind(kind)
+        if schema is None or not name or schema.preserve_unknown_fields:
+            return Missing(root, missing.reason, missing.fix)
+        key = (kind, root, missing.reason)
+        leaves = self._leaves.get(key)
+        if leaves is None:
+            paths = [f"metadata.{of}" for of in _METADATA] + [of for of in schema.fields if of not in _NAMED]
+            leaves = self._leaves[key] = [Missing(f"{root}.{path}", missing.reason, missing.fix) for path in paths]
+        metadata: dict[str, JSON] = {"name": name}
+        if namespace:
+            metadata["namespace"] = namespace
+        value: dict[str, JSON] = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+        for leaf in leaves:
+            _, first, *rest = leaf.path.split(".", 2)
+            (metadata if rest else value)[rest[0] if rest else first] = leaf
+        return PartialObject(value, tuple(leaves))
