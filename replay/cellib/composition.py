@@ -72,8 +72,11 @@ class Evaluated:
 class ExpressionCompiler:
     """Compiles the expressions of one policy for a server of one version."""
 
-    def __init__(self, version: KubernetesVersion, *, has_params: bool, mutation: bool = False) -> None:
-        """`has_params` declares `params`; `mutation` is for policies that change objects."""
+    def __init__(
+        self, version: KubernetesVersion, *, has_params: bool, mutation: bool = False, composed: bool = True
+    ) -> None:
+        """`has_params` declares `params`; `mutation` is for policies that change objects; not `composed`: no `variables`."""
+        self._composed = composed
         self._version = version
         self._has_params = has_params
         self.mutation = mutation
@@ -90,7 +93,8 @@ class ExpressionCompiler:
 
     def compile(self, kind: ExpressionKind, expression: str) -> CompiledExpression:
         """Compile an expression of a kind, seeing the variables declared so far."""
-        env = admission_env(self._version, kind, has_params=self._has_params, variables=self._types)
+        variables = self._types if self._composed else None
+        env = admission_env(self._version, kind, has_params=self._has_params, variables=variables)
         program, error, output_type = _compile(env, kind, expression)
         if program is None:
             return CompiledExpression(kind, expression, None, error, None)

@@ -87,11 +87,16 @@ BASE_LIBRARIES: tuple[VersionedLibrary, ...] = (
 
 
 def admission_env(
-    version: KubernetesVersion, kind: ExpressionKind, *, has_params: bool, variables: Mapping[str, Type]
+    version: KubernetesVersion, kind: ExpressionKind, *, has_params: bool, variables: Mapping[str, Type] | None
 ) -> Env:
-    """The environment of one kind of expression; `variables` are the types of `variables.<name>`. Equal calls share one."""
+    """The environment of one kind of expression; equal calls share one.
+
+    `variables` are the types of `variables.<name>`; None declares no `variables` at all (the REST API validates match
+    conditions, and policies without variables, without composition).
+    """
     authorizer = kind is not ExpressionKind.MESSAGE_EXPRESSION
-    return _env(version, authorizer, kind.is_mutation, has_params, tuple(variables.items()))
+    types = None if variables is None else tuple(variables.items())
+    return _env(version, authorizer, kind.is_mutation, has_params, types)
 
 
 @lru_cache(maxsize=1024)
@@ -100,7 +105,7 @@ def _env(
     has_authorizer: bool,
     has_patch_types: bool,
     has_params: bool,
-    variables: tuple[tuple[str, Type], ...],
+    variables: tuple[tuple[str, Type], ...] | None,
 ) -> Env:
     libraries = [row.library for row in BASE_LIBRARIES if row.since <= version.minor < row.until]
     libraries.append(_declarations(has_authorizer, has_params, variables))
@@ -112,7 +117,7 @@ def _env(
 def _declarations(
     has_authorizer: bool,
     has_params: bool,
-    variables: tuple[tuple[str, Type], ...],
+    variables: tuple[tuple[str, Type], ...] | None,
 ) -> Library:
     declared = {"object": DYN, "oldObject": DYN, "namespaceObject": NAMESPACE_TYPE, "request": REQUEST_TYPE}
     if has_params:
@@ -120,9 +125,10 @@ def _declarations(
     if has_authorizer:
         declared["authorizer"] = AUTHORIZER_TYPE
         declared["authorizer.requestResource"] = RESOURCE_CHECK_TYPE
-    declared["variables"] = VARIABLES_TYPE
+    if variables is not None:
+        declared["variables"] = VARIABLES_TYPE
     return Library(
         name="kubernetes.admission",
         variables=tuple(VariableDecl(name, type_) for name, type_ in declared.items()),
-        struct_fields={**STRUCT_FIELDS, VARIABLES_TYPE.name: dict(variables)},
+        struct_fields={**STRUCT_FIELDS, VARIABLES_TYPE.name: dict(variables or ())},
     )
