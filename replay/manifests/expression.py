@@ -1,6 +1,7 @@
 """The CEL expressions of one object, compiled as its validation does, and no further.
 
-A policy's variables, validations, messages, annotations and mutations share one compiler; a match condition stands
+The server validates manifests as new objects, with the libraries of the minor before, and evaluates them with its own. A
+policy's variables, validations, messages, annotations and mutations share one compiler; a match condition stands
 alone. Everything about CEL that manifests need is here.
 """
 
@@ -28,11 +29,15 @@ class CheckedExpression:
 
 @dataclass(slots=True)
 class Expressions:
-    """Compiles the expressions of one object and keeps them for the lints."""
+    """Compiles the expressions of one object and keeps them for the lints.
+
+    `composed`: whether expressions can read `variables`, which a validating policy without any does not even declare.
+    """
 
     version: KubernetesVersion
     has_params: bool = False
     mutation: bool = False
+    composed: bool = True
     checked: list[CheckedExpression] = field(default_factory=list)
     _compiler: ExpressionCompiler | None = None
 
@@ -51,11 +56,13 @@ class Expressions:
 
     def _composed(self) -> ExpressionCompiler:
         if self._compiler is None:
-            self._compiler = ExpressionCompiler(self.version, has_params=self.has_params, mutation=self.mutation)
+            self._compiler = ExpressionCompiler(
+                self.version.previous, has_params=self.has_params, mutation=self.mutation, composed=self.composed
+            )
         return self._compiler
 
     def _standalone(self) -> ExpressionCompiler:
-        return ExpressionCompiler(self.version, has_params=self.has_params)
+        return ExpressionCompiler(self.version.previous, has_params=self.has_params, composed=False)
 
 
 def _errors(compiled: CompiledExpression, path: str, shown: str) -> Iterator[FieldError]:

@@ -20,7 +20,9 @@ def validate(
 ) -> tuple[list[FieldError], tuple[CheckedExpression, ...]]:
     """The errors of a defaulted object, and its expressions as they were compiled."""
     has_params = kind.endswith("Policy") and obj["spec"].get("paramKind") is not None
-    expressions = Expressions(version, has_params=has_params, mutation=kind == "MutatingAdmissionPolicy")
+    mutation = kind == "MutatingAdmissionPolicy"
+    composed = mutation or (kind == "ValidatingAdmissionPolicy" and bool(obj["spec"].get("variables")))
+    expressions = Expressions(version, has_params=has_params, mutation=mutation, composed=composed)
     if kind == "ValidatingAdmissionPolicy":
         errors = validate_validating_policy(obj, expressions)
     elif kind == "MutatingAdmissionPolicy":
