@@ -1,0 +1,177 @@
+"""One mutating policy, compiled (`k8s.io/apiserver/pkg/admission/plugin/policy/mutating/compilation.go`, `patch/`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
+from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
+from replay.admission.mutation_value import InputValues, MutationError, apply_configuration_from, json_patch_from
+from replay.admission.object_patcher import ObjectPatcher, StatusError
+from replay.admission.partial_patch import patch_partially
+from replay.admission.validator import RUNTIME_BUDGET, Inputs
+from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
+from replay.cellib.environment import ExpressionKind
+from replay.cellib.version import KubernetesVersion
+from replay.kube.admissionregistration import MutatingAdmissionPolicy, Mutation
+from replay.kube.attributes import JSON, Missing, PartialObject
+
+Object = JSON | PartialObject | Missing | None
+
+_KINDS = {
+    "ApplyConfiguration": ExpressionKind.APPLY_CONFIGURATION,
+    "JSONPatch": ExpressionKind.JSON_PATCH,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MutateResult:
+    """What a policy did for one binding and parameter.
+
+    `matched` tells whether its match conditions held, `dirty` whether any mutation was applied, changing something or not.
+    `errors` count as `failurePolicy` says, in their order; `status` ends the request. `unknown` says on what it depends what
+    the policy does; `object` is then `Missing` too, unless nothing that is known of it can change.
+    """
+
+    object: Object
+    matched: bool = False
+    dirty: bool = False
+    errors: tuple[str, ...] = ()
+    status: StatusError | None = None
+    unknown: tuple[Missing, ...] = ()
+
+
+class Mutator:
+    """The expressions of a policy, compiled on first use; policies that differ in name or match alone share one."""
+
+    def __init__(self, policy: MutatingAdmissionPolicy, version: KubernetesVersion) -> None:
+        """Nothing is compiled yet."""
+        self._policy = policy
+        self._version = version
+
+    @cached_property
+    def _compiler(self) -> ExpressionCompiler:
+        """The compiler, with the variables in their order."""
+        compiler = ExpressionCompiler(self._version, has_params=self._policy.param_kind is not None, mutation=True)
+        for variable in self._policy.variables:
+            compiler.declare_variable(variable.name, variable.expression)
+        return compiler
+
+    @cached_property
+    def _match_conditions(self) -> tuple[CompiledExpression, ...]:
+        kind = ExpressionKind.MATCH_CONDITION
+        return tuple(self._compiler.compile(kind, each.expression) for each in self._policy.match_conditions)
+
+    @cached_property
+    def _mutations(self) -> tuple[tuple[Mutation, CompiledExpression], ...]:
+        return tuple(
+            (mutation, self._compiler.compile(_KINDS[mutation.patch_type], mutation.expression))
+            for mutation in self._policy.mutations
+        )
+
+    def mutate(self, inputs: Inputs, value: Object, patcher: ObjectPatcher | None, view: Any) -> MutateResult:
+        """Mutate `value`, with `inputs` for everything but it; `view` makes the `object` that expressions see.
+
+        Without a patcher the kind's schema is not known, and so is what the policy makes of the object.
+        """
+        matched = self._match(inputs, view(value))
+        if matched.error:
+            return MutateResult(value, errors=(matched.error,))
+        if not matched.matches:
+            return MutateResult(value)
+        if value is None:
+            return MutateResult(None, matched=True)
+        result = self._mutate(inputs.bindings, value, patcher, view)
+        if matched.unknown and (result.dirty or result.errors or result.status or result.unknown):
+            if result.object is value and not (result.errors or result.status or result.unknown):
+                return MutateResult(value)
+            return _unknown(matched.unknown)
+        return result
+
+    def _match(self, inputs: Inputs, value: Any) -> MatchConditionsResult:
+        if not self._policy.match_conditions:
+            return MATCHES
+        bindings = {**inputs.match_bindings, "object": value}
+        evaluation = Evaluation(self._compiler, bindings, MATCH_CONDITIONS_BUDGET)
+        return match_conditions(self._match_conditions, evaluation, self._policy.failure_policy)
+
+    def _mutate(
+        self, bindings: Mapping[str, Any], value: Object, patcher: ObjectPatcher | None, view: Any
+    ) -> MutateResult:
+        """The mutations in order, each on the result of the one before; one that fails is left out."""
+        errors: list[str] = []
+        dirty = False
+        for mutation, compiled in self._mutations:
+            try:
+                mutated = self._apply(mutation, compiled, {**bindings, "object": view(value)}, value, patcher)
+            except MutationError as error:
+                errors.append(str(error))
+                continue
+            except StatusError as error:
+                return MutateResult(value, matched=True, dirty=dirty, errors=tuple(errors), status=error)
+            if isinstance(mutated, _Unknown):
+                return _unknown(mutated.missing)
+            value, dirty = mutated, True
+        return MutateResult(value, matched=True, dirty=dirty, errors=tuple(errors))
+
+    def _apply(
+        self,
+        mutation: Mutation,
+        compiled: CompiledExpression,
+        bindings: Mapping[str, Any],
+        value: Object,
+        patcher: ObjectPatcher | None,
+    ) -> Object | _Unknown:
+        """The object after one mutation, or what that depends on. Raises `MutationError` and `StatusError`."""
+        if compiled.error:
+            raise MutationError(compiled.error)
+        evaluated = Evaluation(self._compiler, bindings, RUNTIME_BUDGET).evaluate(compiled)
+        if evaluated.unknown:
+            return _Unknown(evaluated.unknown)
+        if evaluated.error is not None:
+            raise MutationError(_error_text(evaluated, compiled))
+        inputs = InputValues(bindings)
+        if mutation.patch_type == "ApplyConfiguration":
+            configuration = apply_configuration_from(evaluated.value, inputs)
+            change = lambda known: _require(patcher).apply_configuration(known, configuration)  # noqa: E731
+        else:
+            operations = json_patch_from(evaluated.value, inputs)
+            change = lambda known: _require(patcher).json_patch(known, operations)  # noqa: E731
+        if patcher is None:
+            return _Unknown((_NO_SCHEMA,))
+        changed = patch_partially(value, change)
+        return _Unknown((changed,)) if isinstance(changed, Missing) else changed
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    """What a mutation does is not known."""
+
+    missing: tuple[Missing, ...]
+
+
+_NO_SCHEMA = Missing(
+    "object",
+    "the schema of its kind is not known",
+    "give the CustomResourceDefinition in the cluster snapshot",
+)
+
+
+def _require(patcher: ObjectPatcher | None) -> ObjectPatcher:
+    assert patcher is not None
+    return patcher
+
+
+def _unknown(missing: tuple[Missing, ...]) -> MutateResult:
+    first = missing[0]
+    reason = f"what a mutating policy makes of it depends on `{first.path}`, which is not known: {first.reason}"
+    return MutateResult(Missing("object", reason, first.fix), matched=True, dirty=True, unknown=missing)
+
+
+def _error_text(evaluated: Evaluated, compiled: CompiledExpression) -> str:
+    if evaluated.out_of_budget:
+        return str(evaluated.error)
+    return f"expression '{compiled.expression}' resulted in error: {evaluated.error}"

@@ -1,0 +1,58 @@
+"""Mutating an object of which some parts are not known.
+
+The mutation is tried on the known part. Its outcome stands if it touches nothing at, above or below a part that is not known,
+and no list that has such an item: then it would be the same whatever stands there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from replay.admission.json_patch import apply, diff, escaped
+from replay.kube.attributes import JSON, Missing, PartialObject
+
+Object = JSON | PartialObject | Missing
+
+
+def patch_partially(value: Object, change: Callable[[JSON], JSON]) -> Object:
+    """The changed object, or the `Missing` on which it depends; `change` may raise, and is not called for a `Missing`."""
+    if isinstance(value, Missing):
+        return value
+    if not isinstance(value, PartialObject):
+        return change(value)
+    unknown = dict(_leaves("", value.value))
+    for missing in unknown.values():
+        if missing.path.endswith("]"):
+            return missing
+    known = _without_missing(value.value)
+    operations = diff(known, change(known))
+    for operation in operations:
+        for path, missing in unknown.items():
+            if _overlap(operation["path"], path):
+                return missing
+    return PartialObject(apply(value.value, operations), value.missing)
+
+
+def _leaves(path: str, value: JSON) -> Iterator[tuple[str, Missing]]:
+    """The pointers to what is not known."""
+    if isinstance(value, Missing):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(f"{path}/{escaped(key)}", inner)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _leaves(f"{path}/{index}", item)
+
+
+def _without_missing(value: JSON) -> JSON:
+    if isinstance(value, dict):
+        return {key: _without_missing(inner) for key, inner in value.items() if not isinstance(inner, Missing)}
+    if isinstance(value, list):
+        return [_without_missing(item) for item in value]
+    return value
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether one pointer is the other or leads to it."""
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
