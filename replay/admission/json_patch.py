@@ -275,6 +275,8 @@ def _with_parent(document: JSON, path: str, change: Any) -> JSON:
 
 def equal(one: JSON, other: JSON) -> bool:
     """Whether two JSON values are the same: `true` is not 1, and 1 is not 1.0."""
+    if one is other:
+        return True
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
@@ -294,6 +296,8 @@ def diff(before: JSON, after: JSON) -> tuple[dict[str, JSON], ...]:
 
 
 def _differences(path: str, before: JSON, after: JSON) -> Iterator[dict[str, JSON]]:
+    if before is after:
+        return
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted(before.keys() | after.keys()):
             at = f"{path}/{escaped(key)}"

@@ -167,7 +167,7 @@ class _Converter:
         """The value of a field: containers of the expression itself are opened one level deep, inputs all through."""
         if isinstance(value, OptionalValue):
             value = value.value if value.has_value else None
-        if isinstance(value, TypedMap | TypedList) or value in self._inputs:
+        if isinstance(value, TypedMap | TypedList) or (_is_nested(value) and value in self._inputs):
             return _without_null(_plain(value))
         if isinstance(value, list | tuple):
             return [self._item(item) for item in value]
@@ -186,6 +186,12 @@ class _Converter:
         if isinstance(value, OptionalValue):
             return self._item(value.value) if value.has_value else None
         return _scalar(_plain(value))
+
+
+def _is_nested(value: Value) -> bool:
+    """Whether it matters who made a container: it holds others, or nulls."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(item is None or isinstance(item, list | dict) for item in inner)
 
 
 def _without_null(value: JSON) -> Any:

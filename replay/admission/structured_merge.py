@@ -44,7 +44,7 @@ def apply_configuration(atom: Atom, live: JSON, patch: JSON) -> JSON:
     if atomics := list(_atomics(atom, patch, "")):
         message = "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: "
         raise MergeError(message + ", ".join(atomics))
-    if errors := list(_validate(atom, live, allow_duplicates=True)):
+    if not _conforms(atom, live) and (errors := list(_validate(atom, live, allow_duplicates=True))):
         raise MergeError(f"failed to convert original object to typed object: {_joined(errors)}")
     merged = _merge(atom, live, patch)
     return {} if merged is _ABSENT else merged
@@ -69,6 +69,33 @@ def _validate(atom: Atom, value: JSON, *, allow_duplicates: bool) -> Iterator[_V
             yield from _validate_list(fitting.list, value, allow_duplicates)
         elif value is not None:
             yield _ValidationError("", f"expected list, got {_printed(value)}")
+
+
+def _conforms(atom: Atom, value: JSON) -> bool:
+    """Whether `_validate` would find nothing, duplicates allowed; most objects conform, and this is quicker."""
+    if value is None:
+        return True
+    if isinstance(value, dict) and atom.map is not None:
+        fields, element = atom.map.fields, atom.map.element
+        for name, inner in value.items():
+            declared = fields.get(name, element)
+            if declared is None or not _conforms(declared, inner):
+                return False
+        return True
+    if isinstance(value, list) and atom.list is not None and atom.map is None:
+        return all(_is_keyed(atom.list, item) and _conforms(atom.list.element, item) for item in value)
+    if isinstance(value, str) and atom.scalar in {"string", "untyped"}:
+        return True
+    return next(_validate(atom, value, allow_duplicates=True), None) is None
+
+
+def _is_keyed(atom: ListAtom, item: JSON) -> bool:
+    """Whether an item certainly has a key, if it needs one."""
+    if not atom.associative:
+        return True
+    if not atom.keys:
+        return isinstance(item, str | int | float)
+    return isinstance(item, dict) and not item.keys().isdisjoint(atom.keys)
 
 
 def _validate_map(atom: MapAtom, value: dict[str, JSON], allow_duplicates: bool) -> Iterator[_ValidationError]:

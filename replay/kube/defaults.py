@@ -8,9 +8,9 @@ alone (k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting).
 
 from __future__ import annotations
 
+from replay.kube.amount import rounded_up_to_milli
 from replay.kube.attributes import JSON
 from replay.kube.default_rules import FILLED, RULES
-from replay.kube.amount import rounded_up_to_milli
 from replay.kube.schema import Encoding, Schema
 
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
@@ -29,12 +29,12 @@ def set_defaults(schema: Schema, value: dict[str, JSON], before: JSON = None) ->
     if rule is not None:
         rule(value)
     known = before if isinstance(before, dict) else {}
-    for name, field_schema in schema.fields.items():
-        given = value.get(name)
-        if given is None:
+    for name, field_schema in schema.with_default.items():
+        if value.get(name) is None:
             _fill(value, name, field_schema)
-        elif given is not known.get(name) and isinstance(given, dict | list):
-            _descend(field_schema, value, name, known.get(name), schema.name)
+    for name, given in value.items():
+        if isinstance(given, dict | list) and given is not known.get(name):
+            _descend(schema.fields[name], value, name, known.get(name), schema.name)
 
 
 def _fill(value: dict[str, JSON], name: str, schema: Schema) -> None:
@@ -83,8 +83,8 @@ def set_custom_defaults(schema: Schema, value: JSON) -> JSON:
         return value
     changed = {
         name: field.default
-        for name, field in schema.fields.items()
-        if field.default is not None and value.get(name) is None and not (name in value and field.nullable)
+        for name, field in schema.with_default.items()
+        if value.get(name) is None and not (name in value and field.nullable)
     }
     for name, given in {**value, **changed}.items():
         field = schema.field(name)

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from replay.kube.attributes import JSON
 from replay.kube.amount import NO_QUANTITY, QuantityError, canonical_quantity
+from replay.kube.attributes import JSON
 from replay.kube.schema import Encoding, Schema
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -94,8 +94,8 @@ class _Decoder:
                 decoded = self.value(field, given, known.get(name), place.named(struct, name))
             if not _left_out(field, decoded):
                 written[name] = decoded
-        for name, field in schema.fields.items():
-            if field.encoding in {Encoding.ALWAYS, Encoding.NULL} and written.get(name) is None:
+        for name, field in schema.always_written.items():
+            if written.get(name) is None:
                 written[name] = None if field.encoding is Encoding.NULL else _zero(field)
         return written
 
@@ -130,8 +130,7 @@ def _zero(schema: Schema) -> JSON:
     if schema.fields:
         return {
             name: None if field.encoding is Encoding.NULL else _zero(field)
-            for name, field in schema.fields.items()
-            if field.encoding in {Encoding.ALWAYS, Encoding.NULL}
+            for name, field in schema.always_written.items()
         }
     if schema.format == "int-or-string":
         return 0

@@ -67,6 +67,17 @@ class Schema:
         """The declared properties."""
         return {name: Schema(node, self._types) for name, node in self._target.get("properties", _NO_NODE).items()}
 
+    @cached_property
+    def always_written(self) -> Mapping[str, Schema]:
+        """The properties that are written even where nothing was given."""
+        always = {Encoding.ALWAYS, Encoding.NULL}
+        return {name: field for name, field in self.fields.items() if field.encoding in always}
+
+    @cached_property
+    def with_default(self) -> Mapping[str, Schema]:
+        """The properties for which the schema states a default."""
+        return {name: field for name, field in self.fields.items() if field.default is not None}
+
     def field(self, name: str) -> Schema | None:
         """The schema of a property, else that of any value of a map, else None."""
         return self.fields.get(name) or self.values
