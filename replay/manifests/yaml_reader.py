@@ -70,6 +70,8 @@ def read_yaml(document: bytes, first_line: int = 1) -> YAMLDocument:
         root = _compose(document)
     except yaml.YAMLError as error:
         raise _syntax_error(error, first_line) from error
+    except _UnsupportedScalarError as error:
+        raise YAMLSyntaxError(str(error), Position(first_line + error.line, error.column + 1)) from error
     if root is None:
         return YAMLDocument(Scalar(Position(first_line, 1), None), ())
     decoder = _Decoder(first_line)
@@ -84,20 +86,25 @@ def _compose(document: bytes) -> _Event | None:
     parser = CParser(document)
     anchors: dict[str, _Event] = {}
     open_nodes: list[_Event] = []
+    flow: list[bool] = [False]
     deepest = 0
     while True:
         event = parser.get_event()
         if isinstance(event, yaml.StreamEndEvent):
             return None
         if isinstance(event, yaml.NodeEvent):
+            if flow[-1]:
+                _check_flow_scalar(event, is_mapping=open_nodes[-1].is_mapping)
             root = node = _node(event, anchors)
             if open_nodes and (siblings := open_nodes[-1].children) is not None:
                 siblings.append(node)
             if node.children is not None:
                 open_nodes.append(node)
+                flow.append(flow[-1] or bool(getattr(event, "flow_style", False)))
                 deepest = max(deepest, len(open_nodes))
         elif isinstance(event, yaml.CollectionEndEvent):
             root = open_nodes.pop()
+            flow.pop()
         else:
             continue
         if not open_nodes:
@@ -105,6 +112,24 @@ def _compose(document: bytes) -> _Event | None:
             _check_depth(deepest)
             return root
         _check_depth(deepest, _MAX_SERVER_DEPTH)
+
+
+def _check_flow_scalar(event: yaml.NodeEvent, *, is_mapping: bool) -> None:
+    """In flow style the server's older parser ends a plain scalar at `?`, where libyaml by now goes on."""
+    if isinstance(event, yaml.ScalarEvent) and not event.style and "?" in event.value[1:]:
+        mark, closer = event.end_mark, "}" if is_mapping else "]"
+        where = f"line {mark.line}: " if mark.line else ""
+        problem = f"yaml: {where}did not find expected ',' or '{closer}'"
+        raise _UnsupportedScalarError(problem, mark.line, mark.column)
+
+
+class _UnsupportedScalarError(Exception):
+    """A scalar that the server's parser refuses and ours reads."""
+
+    def __init__(self, problem: str, line: int, column: int) -> None:
+        super().__init__(problem)
+        self.line = line
+        self.column = column
 
 
 def _check_depth(depth: int, limit: int = _MAX_DEPTH) -> None:
