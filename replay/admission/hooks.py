@@ -8,10 +8,8 @@ from typing import Generic, Protocol, TypeVar
 
 from replay.kube.admissionregistration import MatchResources, ParamKind, ParamRef
 from replay.kube.attributes import Attributes
-from replay.kube.gvk import GroupVersionKind
 from replay.matching.exclusion import is_excluded_from_all_hooks, is_excluded_from_api_policies
-from replay.matching.matcher import Criteria, Matcher, rule_key
-from replay.matching.rules import RuleKey
+from replay.matching.matcher import Criteria, Matcher, RequestClass
 
 
 class Policy(Protocol):
@@ -97,25 +95,24 @@ class HookIndex(Generic[P, B, E]):
         """`sets` are the hooks of each set."""
         self._sets = sets
         self._matcher = matcher
-        self._known: dict[tuple[RuleKey, GroupVersionKind], tuple[tuple[PolicyHook[P, B, E], ...], ...] | None] = {}
+        self._known: dict[RequestClass, tuple[tuple[PolicyHook[P, B, E], ...], ...] | None] = {}
 
     def candidates(self, attributes: Attributes) -> tuple[tuple[PolicyHook[P, B, E], ...], ...] | None:
         """For each set the hooks that may match, in order; None if no set has any."""
-        key = (rule_key(attributes), attributes.kind)
-        if key not in self._known:
-            candidates = tuple(tuple(self._may_match(hooks, *key)) for hooks in self._sets)
-            self._known[key] = candidates if any(candidates) else None
-        return self._known[key]
+        request = self._matcher.request_class(attributes)
+        if request not in self._known:
+            candidates = tuple(tuple(self._may_match(hooks, request)) for hooks in self._sets)
+            self._known[request] = candidates if any(candidates) else None
+        return self._known[request]
 
-    def _may_match(
-        self, hooks: Iterable[PolicyHook[P, B, E]], key: RuleKey, kind: GroupVersionKind
-    ) -> Iterable[PolicyHook[P, B, E]]:
+    def _may_match(self, hooks: Iterable[PolicyHook[P, B, E]], request: RequestClass) -> Iterable[PolicyHook[P, B, E]]:
         """The hooks that are asked about the resource at all and whose rules may match."""
-        if is_excluded_from_all_hooks(key.resource):
+        resource = request.key.resource
+        if is_excluded_from_all_hooks(resource):
             return
-        static_only = is_excluded_from_api_policies(key.resource)
+        static_only = is_excluded_from_api_policies(resource)
         for hook in hooks:
             if static_only and not hook.policy.static:
                 continue
-            if hook.criteria is None or hook.criteria.may_match(key, kind, self._matcher.mapper):
+            if hook.criteria is None or hook.criteria.may_match(request):
                 yield hook

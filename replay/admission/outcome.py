@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from replay.admission.audit_annotations import (
     VALIDATION_FAILURE_KEY,
     AuditAnnotationCollector,
@@ -62,11 +59,12 @@ class OutcomeCollector:
         self._unknown(policy, binding, unknown)
         self._unknown_keys.update(f"{policy.name}/{each.key}" for each in policy.audit_annotations)
 
-    @contextmanager
-    def audit_annotations(self, policy: Policy) -> Iterator[None]:
-        """Collect the audit annotations of all bindings of a policy; they are published at the end."""
+    def begin_annotations(self) -> None:
+        """Collect the audit annotations of the next policy."""
         self._collector, self._unknown_keys = AuditAnnotationCollector(), set()
-        yield
+
+    def publish_annotations(self, policy: Policy) -> None:
+        """Publish what all bindings of the policy have collected, as far as it is certain."""
         for key, value in self._collector.published(policy.name).items():
             if key not in self._unknown_keys:
                 self._annotations[key] = value
@@ -107,9 +105,10 @@ class OutcomeCollector:
     def _unknown(self, policy: Policy, binding: Binding | None, unknown: tuple[Missing, ...]) -> None:
         """Something of a policy is not known; with the action Audit that leaves the list of failures open."""
         name = binding.name if binding else ""
-        for missing in unknown:
-            reason = f"`{missing.path}` is not known: {missing.reason}"
-            self._undetermined[Undetermined(policy.name, name, reason, missing.path, missing.fix)] = None
+        first, others = unknown[0], len(unknown) - 1
+        more = f" (and {others} more)" if others else ""
+        reason = f"`{first.path}` is not known: {first.reason}{more}"
+        self._undetermined[Undetermined(policy.name, name, reason, first.path, first.fix)] = None
         if binding is None or "Audit" in binding.validation_actions:
             self._failures_are_certain = False
 

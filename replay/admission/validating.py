@@ -14,7 +14,7 @@ from replay.admission.decision import Decision, Verdict
 from replay.admission.hooks import BoundBinding, HookIndex, PolicyHook, policy_hooks
 from replay.admission.namespace import namespace_object
 from replay.admission.outcome import OutcomeCollector
-from replay.admission.params import ConfigurationError, Params, collect_params, param_kind
+from replay.admission.params import NO_PARAMS, ConfigurationError, Params, collect_params, param_kind
 from replay.admission.policy_decision import ValidateResult
 from replay.admission.request import admission_request
 from replay.admission.validator import Inputs, Validator
@@ -166,9 +166,11 @@ class _Request:
         if isinstance(params, Missing):
             outcome.undetermined(hook.policy, None, (params,))
             return
-        with outcome.audit_annotations(hook.policy):
-            for bound in hook.bindings:
-                self._dispatch_binding(hook, bound, match, params, outcome)
+        outcome.begin_annotations()
+        for bound in hook.bindings:
+            self._dispatch_binding(hook, bound, match, params, outcome)
+        if hook.policy.audit_annotations:
+            outcome.publish_annotations(hook.policy)
 
     def _dispatch_binding(
         self, hook: Hook, bound: Bound, match: Match, params: APIResource | None, outcome: OutcomeCollector
@@ -183,8 +185,8 @@ class _Request:
             self._evaluate(hook, bound, match, params, outcome)
         else:
             possible = OutcomeCollector()
-            with possible.audit_annotations(hook.policy):
-                self._evaluate(hook, bound, match, params, possible)
+            self._evaluate(hook, bound, match, params, possible)
+            possible.publish_annotations(hook.policy)
             if not possible.is_empty:
                 outcome.undetermined(hook.policy, bound.binding, (by_binding.unknown,))
 
@@ -207,14 +209,20 @@ class _Request:
 
         INVARIANT: `_params` keeps the parameters alive, so that no other object of the request can have their ids.
         """
-        self._params.extend(params)
+        if params is not NO_PARAMS:
+            self._params.extend(params)
         results = []
         for param in params:
-            read = (match.resource, match.kind, id(param))
-            key = (id(validator), *read)
-            if key not in self._results:
-                if read not in self._inputs:
-                    self._inputs[read] = self._admission.inputs(match, self._attributes, self._lister, param)
-                self._results[key] = validator.validate(self._inputs[read])
-            results.append(self._results[key])
+            key = (id(validator), match.resource, match.kind, id(param))
+            result = self._results.get(key)
+            if result is None:
+                result = self._results[key] = validator.validate(self._input(match, param))
+            results.append(result)
         return results
+
+    def _input(self, match: Match, param: JSON | PartialObject | None) -> Inputs:
+        """What expressions read for a parameter, made once for each version of the objects."""
+        key = (match.resource, match.kind, id(param))
+        if key not in self._inputs:
+            self._inputs[key] = self._admission.inputs(match, self._attributes, self._lister, param)
+        return self._inputs[key]

@@ -91,6 +91,12 @@ class Validator:
         )
 
     @cached_property
+    def _messages_limit(self) -> int:
+        """What all message expressions and the variables can cost at most."""
+        messages = sum(1 for each in self._policy.validations if each.message_expression)
+        return PER_CALL_LIMIT * (messages + len(self._policy.variables)) if messages else 0
+
+    @cached_property
     def _audit_annotations(self) -> tuple[tuple[str, CompiledExpression], ...]:
         """The compiled audit annotations with their keys."""
         kind = ExpressionKind.AUDIT_ANNOTATION
@@ -163,9 +169,9 @@ class Validator:
         The server evaluates them all, whatever the validations say. Where none denies only an exhausted budget could
         matter, and it cannot be exhausted where it covers the limit of every expression: then nothing is evaluated.
         """
-        expressions = len(self._policy.variables) + sum(message is not None for message in self._messages)
-        is_needed = any(evaluated is not None and evaluated.value is False for evaluated in results)
-        if not is_needed and evaluation.remaining >= expressions * PER_CALL_LIMIT:
+        if evaluation.remaining >= self._messages_limit and not any(
+            evaluated is not None and evaluated.value is False for evaluated in results
+        ):
             return [None] * len(results)
         messages = Evaluation(self._compiler, inputs.bindings, evaluation.remaining)
         evaluated_messages: list[Evaluated | None] = []

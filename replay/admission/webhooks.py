@@ -27,8 +27,7 @@ from replay.kube.lister import Lister
 from replay.kube.rbac import RBACAuthorizer
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.exclusion import is_excluded_from_all_hooks, is_excluded_from_api_webhooks
-from replay.matching.matcher import INTERNAL_ERROR, Criteria, Matcher, MatchError, RequestMatcher, rule_key
-from replay.matching.rules import RuleKey
+from replay.matching.matcher import INTERNAL_ERROR, Criteria, Matcher, MatchError, RequestClass, RequestMatcher
 
 Phase = Literal["mutating", "validating"]
 
@@ -128,7 +127,7 @@ class WebhookAdmission:
         self._converter = ObjectConverter(discovery)
         self._matcher = Matcher(EquivalentResourceMapper(discovery))
         self._sets = [self._hooks(manifests) for manifests in sets]
-        self._known: dict[tuple[RuleKey, GroupVersionKind], list[tuple[WebhookHook, ...]]] = {}
+        self._known: dict[RequestClass, list[tuple[WebhookHook, ...]]] = {}
 
     def _hooks(self, manifests: ManifestSet) -> tuple[WebhookHook, ...]:
         """All webhooks of a set: configurations in their order, webhooks as they stand in them."""
@@ -148,16 +147,12 @@ class WebhookAdmission:
 
     def candidates(self, attributes: Attributes) -> list[tuple[WebhookHook, ...]]:
         """For each set the webhooks that are asked about the resource at all and whose rules match, in order."""
-        key = (rule_key(attributes), attributes.kind)
-        if key not in self._known:
-            self._known[key] = [tuple(hook for hook in hooks if self._is_candidate(hook, *key)) for hooks in self._sets]
-        return self._known[key]
-
-    def _is_candidate(self, hook: WebhookHook, key: RuleKey, kind: GroupVersionKind) -> bool:
-        """Whether the exclusions and the rules let a webhook be called."""
-        if is_excluded_from_all_hooks(key.resource) or (is_excluded_from_api_webhooks(kind) and not hook.static):
-            return False
-        return hook.criteria.may_match(key, kind, self._matcher.mapper)
+        request = self._matcher.request_class(attributes)
+        if request not in self._known:
+            self._known[request] = [
+                tuple(hook for hook in hooks if _is_candidate(hook, request)) for hooks in self._sets
+            ]
+        return self._known[request]
 
     def select(self, attributes: Attributes, lister: Lister) -> list[WebhookSelection]:
         """For each set which webhooks would be called, as long as none changes the object."""
@@ -227,6 +222,15 @@ def _refusal(hook: WebhookHook, attributes: Attributes, conditions: MatchConditi
         text = f'admission webhook "{webhook.name}" does not support dry run'
         return Denial(hook.configuration, webhook.name, None, text, "BadRequest", 400)
     return None
+
+
+def _is_candidate(hook: WebhookHook, request: RequestClass) -> bool:
+    """Whether the exclusions and the rules let a webhook be called."""
+    if is_excluded_from_all_hooks(request.key.resource):
+        return False
+    if is_excluded_from_api_webhooks(request.kind) and not hook.static:
+        return False
+    return hook.criteria.may_match(request)
 
 
 def _match_resources(webhook: Webhook) -> MatchResources:

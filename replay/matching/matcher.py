@@ -18,7 +18,7 @@ from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import Lister
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.rules import RuleKey, matches_rule
-from replay.matching.selectors import Labels, Selector, SelectorError, selector_from_label_selector
+from replay.matching.selectors import EVERYTHING, Labels, Selector, SelectorError, selector_from_label_selector
 
 INTERNAL_ERROR = "Internal error occurred: "
 """What `apierrors.NewInternalError` puts before a text."""
@@ -47,10 +47,25 @@ MatchResult = Match | MatchError | None
 """None: the request does not match."""
 
 
+class RequestClass:
+    """All requests that rules cannot tell apart but by name; interned by `Matcher`, so that it is its own identity."""
+
+    __slots__ = ("equivalents", "key", "kind")
+
+    def __init__(self, key: RuleKey, kind: GroupVersionKind, mapper: EquivalentResourceMapper) -> None:
+        """Look up the equivalent resources, each with the key that rules are asked with and its kind."""
+        self.key = key
+        self.kind = kind
+        self.equivalents = tuple(
+            (key._replace(resource=resource), mapper.kind(resource, key.subresource))
+            for resource in mapper.equivalents(key.resource, key.subresource)
+        )
+
+
 class Criteria:
     """A compiled `MatchResources`; build it with `Matcher.criteria` so that equal ones are one object."""
 
-    __slots__ = ("_rule_cache", "exclude_rules", "has_names", "match_all", "namespace", "object", "policy", "rules")
+    __slots__ = ("_known", "exclude_rules", "has_names", "match_all", "namespace", "object", "policy", "rules")
 
     def __init__(self, match_resources: MatchResources, *, match_all: bool) -> None:
         """Compile the selectors; `match_all`: whether an empty list of rules matches everything."""
@@ -61,67 +76,57 @@ class Criteria:
         self.policy = match_resources.match_policy
         self.match_all = match_all and not self.rules
         self.has_names = any(rule.resource_names for rule in (*self.rules, *self.exclude_rules))
-        self._rule_cache: dict[tuple[RuleKey, GroupVersionKind], MatchResult] = {}
+        self._known: dict[RequestClass, MatchResult] = {}
 
-    def match_rules(
-        self, key: RuleKey, kind: GroupVersionKind, name: str, mapper: EquivalentResourceMapper
-    ) -> MatchResult:
-        """The answer of the rules alone; without `resource_names` it is computed once for each kind of request."""
+    def match_rules(self, request: RequestClass, name: str) -> MatchResult:
+        """The answer of the rules alone; without `resource_names` it is computed once for each class of requests."""
         if self.has_names:
-            return self._match_rules(key, kind, name, mapper)
-        cached = (key, kind)
-        if cached not in self._rule_cache:
-            self._rule_cache[cached] = self._match_rules(key, kind, name, mapper)
-        return self._rule_cache[cached]
+            return self._match_rules(request, name)
+        if request not in self._known:
+            self._known[request] = self._match_rules(request, name)
+        return self._known[request]
 
-    def may_match(self, key: RuleKey, kind: GroupVersionKind, mapper: EquivalentResourceMapper) -> bool:
+    def may_match(self, request: RequestClass) -> bool:
         """Whether the rules match for some name; never False where `match_rules` matches or errs."""
         if not self.has_names:
-            return self.match_rules(key, kind, "", mapper) is not None
-        equivalents = mapper.equivalents(key.resource, key.subresource)
-        keys = [key, *(key._replace(resource=equivalent) for equivalent in equivalents)]
+            return self.match_rules(request, "") is not None
+        keys = [request.key, *(key for key, _ in request.equivalents)]
         rules = (*self.rules, *self.exclude_rules)
-        return self.match_all or any(matches_rule(rule, each) for rule in rules for each in keys)
+        return self.match_all or any(matches_rule(rule, key) for rule in rules for key in keys)
 
-    def _match_rules(
-        self, key: RuleKey, kind: GroupVersionKind, name: str, mapper: EquivalentResourceMapper
-    ) -> MatchResult:
+    def _match_rules(self, request: RequestClass, name: str) -> MatchResult:
         """`matching.Matcher.Matches` without the selectors."""
-        excluded = self._match_list(self.exclude_rules, key, kind, name, mapper)
+        excluded = self._match_list(self.exclude_rules, request, name)
         if excluded is not None:
             return excluded if isinstance(excluded, MatchError) else None
         if self.match_all:
-            return Match(key.resource, kind)
-        return self._match_list(self.rules, key, kind, name, mapper)
+            return Match(request.key.resource, request.kind)
+        return self._match_list(self.rules, request, name)
 
-    def _match_list(
-        self, rules: Sequence[Rule], key: RuleKey, kind: GroupVersionKind, name: str, mapper: EquivalentResourceMapper
-    ) -> MatchResult:
+    def _match_list(self, rules: Sequence[Rule], request: RequestClass, name: str) -> MatchResult:
         """The first rule that matches: by the resource of the request first, then by its equivalents."""
         for rule in rules:
-            if matches_rule(rule, key) and _matches_name(rule, name):
-                return Match(key.resource, kind)
+            if matches_rule(rule, request.key) and _matches_name(rule, name):
+                return Match(request.key.resource, request.kind)
         if self.policy is not MatchPolicy.EQUIVALENT:
             return None
-        equivalents = mapper.equivalents(key.resource, key.subresource)
         for rule in rules:
-            for equivalent in equivalents:
-                if matches_rule(rule, key._replace(resource=equivalent)) and _matches_name(rule, name):
-                    return _match_as(equivalent, mapper.kind(equivalent, key.subresource))
+            for key, kind in request.equivalents:
+                if matches_rule(rule, key) and _matches_name(rule, name):
+                    return _match_as(key.resource, kind)
         return None
 
 
 class RequestMatcher:
     """One request on its way through many criteria: labels are looked up once, equal criteria are asked once."""
 
-    __slots__ = ("_attributes", "_key", "_lister", "_mapper", "_memo", "_namespace_labels")
+    __slots__ = ("_attributes", "_class", "_lister", "_memo", "_namespace_labels")
 
-    def __init__(self, attributes: Attributes, lister: Lister, mapper: EquivalentResourceMapper) -> None:
+    def __init__(self, attributes: Attributes, lister: Lister, request_class: RequestClass) -> None:
         """Nothing is looked up yet."""
         self._attributes = attributes
         self._lister = lister
-        self._mapper = mapper
-        self._key = rule_key(attributes)
+        self._class = request_class
         self._memo: dict[int, MatchResult] = {}
         self._namespace_labels: Labels | Missing | MatchError | None = None
 
@@ -137,10 +142,9 @@ class RequestMatcher:
 
         INVARIANT: a selector that says no wins over an error of the rules, and those over an error of a selector.
         """
-        attributes = self._attributes
-        by_rules = criteria.match_rules(self._key, attributes.kind, attributes.name, self._mapper)
-        if by_rules is None:
-            return None
+        by_rules = criteria.match_rules(self._class, self._attributes.name)
+        if by_rules is None or (criteria.namespace is EVERYTHING and criteria.object is EVERYTHING):
+            return by_rules
         by_namespace = self._match_namespace(criteria.namespace)
         by_object = self._match_object(criteria.object) if by_namespace is not False else False
         if by_namespace is False or by_object is False:
@@ -188,8 +192,9 @@ class Matcher:
 
     def __init__(self, mapper: EquivalentResourceMapper) -> None:
         """`mapper` knows which resources are equivalent."""
-        self.mapper = mapper
+        self._mapper = mapper
         self._criteria: dict[Any, Criteria] = {}
+        self._classes: dict[tuple[RuleKey, GroupVersionKind], RequestClass] = {}
 
     def criteria(self, match_resources: MatchResources, *, match_all: bool = True) -> Criteria:
         """The compiled form; `match_all` is False for webhooks, where an empty list of rules matches nothing."""
@@ -198,14 +203,18 @@ class Matcher:
             self._criteria[key] = Criteria(match_resources, match_all=match_all)
         return self._criteria[key]
 
+    def request_class(self, attributes: Attributes) -> RequestClass:
+        """The class of a request; equal ones are one object."""
+        resource, subresource, operation = attributes.resource, attributes.subresource, attributes.operation
+        interned = (RuleKey(resource, subresource, operation, bool(attributes.namespace)), attributes.kind)
+        request_class = self._classes.get(interned)
+        if request_class is None:
+            request_class = self._classes[interned] = RequestClass(*interned, self._mapper)
+        return request_class
+
     def request(self, attributes: Attributes, lister: Lister) -> RequestMatcher:
         """The matcher of one request."""
-        return RequestMatcher(attributes, lister, self.mapper)
-
-
-def rule_key(attributes: Attributes) -> RuleKey:
-    """What rules read of a request."""
-    return RuleKey(attributes.resource, attributes.subresource, attributes.operation, bool(attributes.namespace))
+        return RequestMatcher(attributes, lister, self.request_class(attributes))
 
 
 def namespace_labels(attributes: Attributes, lister: Lister) -> Labels | Missing | MatchError:

@@ -58,6 +58,8 @@ def selector_from_label_selector(label_selector: LabelSelector) -> Selector:
     Of several errors the server reports the first that it meets; it walks `matchLabels` in no defined order, here they
     are sorted.
     """
+    if not label_selector.match_labels and not label_selector.match_expressions:
+        return EVERYTHING
     requirements = [_requirement(key, "=", (value,)) for key, value in sorted(label_selector.match_labels.items())]
     requirements += [_requirement_from_expression(expression) for expression in label_selector.match_expressions]
     return Selector(tuple(requirements))

@@ -300,3 +300,10 @@ def test_a_policy_that_may_match_leaves_the_failures_of_others_open() -> None:
 def test_a_namespace_that_is_not_there_is_not_known() -> None:
     decision = decide(policy("namespaceObject == null"), binding(), pod(namespace_object=None))
     assert [each.path for each in decision.undetermined] == ["namespaceObject"]
+
+
+def test_several_missing_parts_are_one_entry() -> None:
+    namespace_too = policy("object.metadata.name == 'a' || namespaceObject.metadata.name == 'b'")
+    decision = decide(namespace_too, binding(), pod(object=NO_BODY, namespace_object=NO_NAMESPACE))
+    reason = "`object` is not known: the log has no body (and 1 more)"
+    assert decision.undetermined == (Undetermined("p", "b", reason, "object", "level: Request"),)
