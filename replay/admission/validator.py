@@ -20,6 +20,7 @@ from replay.admission.policy_decision import (
     ValidateResult,
     error_decision,
 )
+from replay.cellib.activation import Activation
 from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.version import KubernetesVersion
@@ -43,13 +44,13 @@ class Inputs:
     Match conditions have a `request` of their own: its resource is the one that was sent, whatever was matched.
     """
 
-    __slots__ = ("bindings", "match_bindings")
+    __slots__ = ("activation", "match_activation")
 
     def __init__(self, bindings: Mapping[str, Any], match_request: Any) -> None:
         """`bindings` are those of the validations."""
-        self.bindings = bindings
         is_same = match_request is bindings["request"]
-        self.match_bindings = bindings if is_same else {**bindings, "request": match_request}
+        self.activation = Activation(bindings)
+        self.match_activation = self.activation if is_same else Activation({**bindings, "request": match_request})
 
 
 class Validator:
@@ -120,12 +121,12 @@ class Validator:
         """The match conditions."""
         if not self._policy.match_conditions:
             return MATCHES
-        evaluation = Evaluation(self._compiler, inputs.match_bindings, MATCH_CONDITIONS_BUDGET)
+        evaluation = Evaluation(self._compiler, inputs.match_activation, MATCH_CONDITIONS_BUDGET)
         return match_conditions(self._match_conditions, evaluation, self.failure_policy)
 
     def _validate(self, inputs: Inputs) -> ValidateResult:
         """The validations with their messages, then the audit annotations, which have a budget of their own."""
-        evaluation = Evaluation(self._compiler, inputs.bindings, RUNTIME_BUDGET)
+        evaluation = Evaluation(self._compiler, inputs.activation, RUNTIME_BUDGET)
         results: list[Evaluated | None] = []
         for compiled in self._validations:
             evaluated = None if compiled.error else evaluation.evaluate(compiled)
@@ -173,7 +174,7 @@ class Validator:
             evaluated is not None and evaluated.value is False for evaluated in results
         ):
             return [None] * len(results)
-        messages = Evaluation(self._compiler, inputs.bindings, evaluation.remaining)
+        messages = Evaluation(self._compiler, inputs.activation, evaluation.remaining)
         evaluated_messages: list[Evaluated | None] = []
         for compiled in self._messages:
             evaluated = None if compiled is None or compiled.error else messages.evaluate(compiled)
@@ -186,7 +187,7 @@ class Validator:
         """The audit annotations that are not excluded, or the error of running out of budget."""
         if not self._policy.audit_annotations:
             return ()
-        evaluation = Evaluation(self._compiler, inputs.bindings, RUNTIME_BUDGET)
+        evaluation = Evaluation(self._compiler, inputs.activation, RUNTIME_BUDGET)
         annotations = []
         for key, compiled in self._audit_annotations:
             evaluated = None if compiled.error else evaluation.evaluate(compiled)

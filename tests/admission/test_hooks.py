@@ -9,6 +9,7 @@ import pytest
 
 from replay.admission.decision import Decision, Denial, Verdict
 from replay.admission.validating import ValidatingAdmission
+from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation
 from replay.cellib.version import NEWEST
 from replay.kube.admissionregistration import (
     ManifestSet,
@@ -99,15 +100,13 @@ def test_an_api_policy_without_bindings_is_never_asked() -> None:
 
 def test_equal_policies_of_several_sets_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    from replay.admission import validator  # noqa: PLC0415 - the class that is watched
+    evaluate = Evaluation.evaluate
 
-    evaluate = validator.Evaluation.evaluate
-
-    def watched(self: validator.Evaluation, compiled: validator.CompiledExpression) -> validator.Evaluated:
+    def watched(self: Evaluation, compiled: CompiledExpression) -> Evaluated:
         calls.append(compiled.expression)
         return evaluate(self, compiled)
 
-    monkeypatch.setattr(validator.Evaluation, "evaluate", watched)
+    monkeypatch.setattr(Evaluation, "evaluate", watched)
     other = ManifestSet(
         validating_policies=(policy("renamed"), policy("different", "1 == 2")),
         validating_bindings=(binding("rb", "renamed"), binding("db", "different")),
