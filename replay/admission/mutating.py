@@ -14,12 +14,11 @@ from replay.admission.conversion import ObjectConverter
 from replay.admission.decision import Denial, Mutated, Undetermined
 from replay.admission.hooks import BoundBinding, HookIndex, PolicyHook, policy_hooks
 from replay.admission.json_patch import diff, equal
-from replay.admission.mutator import MutateResult, Mutator, Object
+from replay.admission.mutator import MutateResult, MutationInputs, Mutator, Object
 from replay.admission.namespace import namespace_object
 from replay.admission.object_patcher import ObjectPatchers, StatusError
 from replay.admission.params import ConfigurationError, collect_params, param_kind
 from replay.admission.request import admission_request
-from replay.admission.validator import Inputs
 from replay.cellib.authorizer import authorizer_bindings
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import (
@@ -148,21 +147,21 @@ class MutatingAdmission:
 
     def inputs(
         self, match: Match, attributes: Attributes, lister: Lister, param: JSON | PartialObject | None
-    ) -> Inputs:
+    ) -> MutationInputs:
         """What the expressions read but for `object`."""
         objects = self.converter.versioned(replace(attributes, object=None), match.kind, lister)
         request = admission_request(attributes, match.resource, match.kind)
-        is_as_sent = match.resource == attributes.resource
-        return Inputs(
-            {
-                "oldObject": self.converter.cel_value(objects.old_object, match.kind),
-                "request": request,
-                "namespaceObject": namespace_object(attributes),
-                "params": param,
-                **authorizer_bindings(self._authorizer(lister), attributes),
-            },
-            request if is_as_sent else admission_request(attributes, attributes.resource, match.kind),
-        )
+        bindings = {
+            "oldObject": self.converter.cel_value(objects.old_object, match.kind),
+            "request": request,
+            "namespaceObject": namespace_object(attributes),
+            "params": param,
+            **authorizer_bindings(self._authorizer(lister), attributes),
+        }
+        if match.resource == attributes.resource:
+            return MutationInputs(bindings, bindings)
+        as_sent = admission_request(attributes, attributes.resource, match.kind)
+        return MutationInputs(bindings, {**bindings, "request": as_sent})
 
 
 class MutatingRequest:
@@ -173,7 +172,7 @@ class MutatingRequest:
         self.admission = admission
         self.attributes = attributes
         self.lister = lister
-        self._inputs: dict[Any, Inputs] = {}
+        self._inputs: dict[Any, MutationInputs] = {}
         self._results: dict[Any, MutateResult] = {}
         self._alive: list[Any] = []
 
@@ -192,7 +191,7 @@ class MutatingRequest:
             self._results[key] = self._mutate(invocation, value, self._inputs[read])
         return self._results[key]
 
-    def _mutate(self, invocation: Invocation, value: Object, inputs: Inputs) -> MutateResult:
+    def _mutate(self, invocation: Invocation, value: Object, inputs: MutationInputs) -> MutateResult:
         """The same in the version that the policy matched."""
         kind, sent = invocation.match.kind, self.attributes.kind
         converter = self.admission.converter

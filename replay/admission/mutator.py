@@ -12,7 +12,7 @@ from replay.admission.match_conditions import MATCHES, MatchConditionsResult, ma
 from replay.admission.mutation_value import InputValues, MutationError, apply_configuration_from, json_patch_from
 from replay.admission.object_patcher import ObjectPatcher, StatusError
 from replay.admission.partial_patch import patch_partially
-from replay.admission.validator import RUNTIME_BUDGET, Inputs
+from replay.admission.validator import RUNTIME_BUDGET
 from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.version import KubernetesVersion
@@ -25,6 +25,17 @@ _KINDS = {
     "ApplyConfiguration": ExpressionKind.APPLY_CONFIGURATION,
     "JSONPatch": ExpressionKind.JSON_PATCH,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class MutationInputs:
+    """What the expressions of one policy, binding and parameter read, but for `object`.
+
+    Match conditions have a `request` of their own: its resource is the one that was sent, whatever was matched.
+    """
+
+    bindings: Mapping[str, Any]
+    match_bindings: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +83,7 @@ class Mutator:
             for mutation in self._policy.mutations
         )
 
-    def mutate(self, inputs: Inputs, value: Object, patcher: ObjectPatcher | None, view: Any) -> MutateResult:
+    def mutate(self, inputs: MutationInputs, value: Object, patcher: ObjectPatcher | None, view: Any) -> MutateResult:
         """Mutate `value`, with `inputs` for everything but it; `view` makes the `object` that expressions see.
 
         Without a patcher the kind's schema is not known, and so is what the policy makes of the object.
@@ -91,7 +102,7 @@ class Mutator:
             return _unknown(matched.unknown)
         return result
 
-    def _match(self, inputs: Inputs, value: Any) -> MatchConditionsResult:
+    def _match(self, inputs: MutationInputs, value: Any) -> MatchConditionsResult:
         if not self._policy.match_conditions:
             return MATCHES
         bindings = {**inputs.match_bindings, "object": value}

@@ -6,7 +6,7 @@ and no list that has such an item: then it would be the same whatever stands the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from replay.admission.json_patch import apply, diff, escaped
 from replay.kube.attributes import JSON, Missing, PartialObject
@@ -20,17 +20,21 @@ def patch_partially(value: Object, change: Callable[[JSON], JSON]) -> Object:
         return value
     if not isinstance(value, PartialObject):
         return change(value)
-    unknown = dict(_leaves("", value.value))
-    for missing in unknown.values():
-        if missing.path.endswith("]"):
+    for path, missing in _leaves("", value.value):
+        if path.rpartition("/")[2].isdigit():
             return missing
     known = _without_missing(value.value)
     operations = diff(known, change(known))
-    for operation in operations:
-        for path, missing in unknown.items():
-            if _overlap(operation["path"], path):
-                return missing
-    return PartialObject(apply(value.value, operations), value.missing)
+    touched = touched_missing(value.value, operations)
+    return touched or PartialObject(apply(value.value, operations), value.missing)
+
+
+def touched_missing(value: JSON, operations: Sequence[Mapping[str, JSON]]) -> Missing | None:
+    """What of a partly known object a patch touches without knowing it."""
+    for path, missing in _leaves("", value):
+        if any(_overlap(operation["path"], path) for operation in operations):
+            return missing
+    return None
 
 
 def _leaves(path: str, value: JSON) -> Iterator[tuple[str, Missing]]:

@@ -1,0 +1,186 @@
+"""All four admission plugins in the server's order, for several manifest sets at once.
+
+Mutating policies and webhooks first, twice if something changed the object and someone wants to see it again
+(`admission.reinvoker`); then validating policies and webhooks on the object that is left. The first plugin that refuses ends
+the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict
+from replay.admission.mutating import Hook, MutatingAdmission, PolicyPlugin, changes
+from replay.admission.mutator import Object
+from replay.admission.validated_object import validated_object
+from replay.admission.validating import ValidatingAdmission
+from replay.admission.webhook_plugin import Backends, MutatingWebhookPlugin, WebhookEffects, validate
+from replay.admission.webhooks import WebhookAdmission, WebhookHook
+from replay.cellib.version import KubernetesVersion
+from replay.kube.admissionregistration import ManifestSet
+from replay.kube.attributes import Attributes, Missing
+from replay.kube.authorizer import Authorizer
+from replay.kube.discovery import Discovery
+from replay.kube.lister import Lister
+from replay.kube.rbac import RBACAuthorizer
+from replay.kube.schema import Schemas
+
+_NO_BACKENDS: Backends = {}
+
+
+@dataclass(slots=True)
+class _Mutation:
+    """What the mutating phase of one set came to; `object` is what is left of the object."""
+
+    object: Object
+    denials: list[Denial] = field(default_factory=list)
+    undetermined: list[Undetermined] = field(default_factory=list)
+    mutated: list[Mutated] = field(default_factory=list)
+    webhooks: WebhookEffects = field(default_factory=WebhookEffects)
+
+
+class Chain:
+    """The plugins of several manifest sets; the first set is the one that was in force when the log was written."""
+
+    def __init__(
+        self,
+        sets: Sequence[ManifestSet],
+        version: KubernetesVersion,
+        discovery: Discovery,
+        schemas: Schemas,
+        *,
+        authorizer: Callable[[Lister], Authorizer | Missing] = RBACAuthorizer,
+    ) -> None:
+        """`schemas` include the custom kinds of the cluster; `authorizer` answers for the instant of a lister."""
+        self.validating = ValidatingAdmission(sets, version, discovery, authorizer)
+        self._single = [
+            self.validating if len(sets) == 1 else ValidatingAdmission([each], version, discovery, authorizer)
+            for each in sets
+        ]
+        self.mutating = MutatingAdmission(sets, version, discovery, schemas, authorizer)
+        self.mutating_webhooks = WebhookAdmission(sets, "mutating", version, discovery, authorizer)
+        self.validating_webhooks = WebhookAdmission(sets, "validating", version, discovery, authorizer)
+
+    def decide(
+        self,
+        before: Attributes | Missing,
+        attributes: Attributes,
+        lister: Lister,
+        backends: Backends = _NO_BACKENDS,
+    ) -> list[Decision]:
+        """What each set decides, in the order of the sets.
+
+        `before` are the attributes with which the mutating phase begins, `attributes` those of the validating phase as it
+        was at the time: what a set mutates otherwise than the first one is carried over to them. `backends` answer for
+        webhooks by name; webhooks without one are named in the decision and change nothing.
+        """
+        if isinstance(before, Missing):
+            before = replace(attributes, object=before)
+        hooks = self.mutating.candidates(before)
+        mutating = self.mutating_webhooks.candidates(before)
+        validating = self.validating_webhooks.candidates(attributes)
+        if hooks is None and not any(mutating) and not any(validating):
+            return self.validating.decide(attributes, lister)
+        request = _Request(self, before, attributes, lister, backends)
+        mutations = [request.mutate(hooks[index] if hooks else (), webhooks) for index, webhooks in enumerate(mutating)]
+        seen = [validated_object(mutations[0].object, each.object, attributes.object) for each in mutations]
+        decisions = self._validate(seen, attributes, lister)
+        return [
+            request.combine(mutation, decision, webhooks, value)
+            for mutation, decision, webhooks, value in zip(mutations, decisions, validating, seen, strict=True)
+        ]
+
+    def _validate(self, objects: Sequence[Object], attributes: Attributes, lister: Lister) -> list[Decision]:
+        """The decisions of the validating policies, all sets at once where they see the same object."""
+        if all(value is objects[0] for value in objects):
+            return self.validating.decide(replace(attributes, object=objects[0]), lister)
+        return [
+            single.decide(replace(attributes, object=value), lister)[0]
+            for single, value in zip(self._single, objects, strict=True)
+        ]
+
+
+class _Request:
+    """One request on its way through the chain."""
+
+    def __init__(
+        self, chain: Chain, before: Attributes, attributes: Attributes, lister: Lister, backends: Backends
+    ) -> None:
+        self._chain = chain
+        self._before = before
+        self._attributes = attributes
+        self._lister = lister
+        self._backends = backends
+        self._policies = chain.mutating.request(before, lister)
+
+    def mutate(self, hooks: tuple[Hook, ...], webhooks: Sequence[WebhookHook]) -> _Mutation:
+        """The mutating phase of one set: policies, then webhooks, and both once more if anything changed."""
+        mutation = _Mutation(self._before.object)
+        policies = PolicyPlugin(hooks, self._policies) if hooks else None
+        plugin = None
+        if webhooks:
+            admission, patchers = self._chain.mutating_webhooks, self._chain.mutating.patchers
+            plugin = MutatingWebhookPlugin(admission, webhooks, patchers, self._lister, self._backends)
+        for reinvoke in (False, True):
+            again = policies is not None and _admit_policies(policies, mutation, reinvoke=reinvoke)
+            if plugin is not None and not mutation.denials:
+                attributes = replace(self._before, object=mutation.object)
+                mutation.object, changed = plugin.admit(attributes, mutation.webhooks, reinvoke=reinvoke)
+                mutation.denials += mutation.webhooks.denials
+                again = again or changed
+            if mutation.denials or not again:
+                break
+        return mutation
+
+    def combine(
+        self, mutation: _Mutation, decision: Decision, webhooks: Sequence[WebhookHook], value: Object
+    ) -> Decision:
+        """The decision of both phases, with the validating webhooks asked; a plugin that refuses ends the request."""
+        early = mutation.webhooks
+        if mutation.denials:
+            return _decision(mutation, denials=tuple(mutation.denials), annotations=early.audit_annotations)
+        late = WebhookEffects()
+        if webhooks and not decision.denials:
+            attributes = replace(self._attributes, object=value)
+            late = validate(self._chain.validating_webhooks, webhooks, attributes, self._lister, self._backends)
+        combined = _decision(
+            mutation,
+            denials=(*decision.denials, *late.denials),
+            annotations={**early.audit_annotations, **decision.audit_annotations, **late.audit_annotations},
+            undetermined=(*decision.undetermined, *late.undetermined),
+            warnings=(*decision.warnings, *late.warnings),
+        )
+        patch = changes(self._before.object, mutation.object)
+        return replace(combined, patch=patch, webhooks=(*early.calls, *late.calls))
+
+
+def _admit_policies(policies: PolicyPlugin, mutation: _Mutation, *, reinvoke: bool) -> bool:
+    """One pass of the policies; whether all plugins are to run once more."""
+    result = policies.admit(mutation.object, reinvoke=reinvoke)
+    mutation.object = result.object
+    mutation.denials += result.denials
+    mutation.mutated += result.mutated
+    mutation.undetermined += [each for each in result.undetermined if each not in mutation.undetermined]
+    return result.should_reinvoke
+
+
+def _decision(
+    mutation: _Mutation,
+    *,
+    denials: tuple[Denial, ...],
+    annotations: dict[str, str],
+    undetermined: tuple[Undetermined, ...] = (),
+    warnings: tuple[str, ...] = (),
+) -> Decision:
+    open_questions = (*mutation.undetermined, *mutation.webhooks.undetermined, *undetermined)
+    verdict = Verdict.DENIED if denials else Verdict.ADMITTED
+    return Decision(
+        verdict=Verdict.UNDETERMINED if open_questions else verdict,
+        denials=denials,
+        warnings=tuple(dict.fromkeys((*mutation.webhooks.warnings, *warnings))),
+        audit_annotations=annotations,
+        undetermined=tuple(dict.fromkeys(open_questions)),
+        mutated=(*mutation.mutated, *mutation.webhooks.mutated),
+        webhooks=tuple(mutation.webhooks.calls),
+    )
