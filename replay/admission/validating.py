@@ -12,12 +12,13 @@ from typing import Any
 from replay.admission.conversion import ObjectConverter
 from replay.admission.decision import Decision, Verdict
 from replay.admission.hooks import BoundBinding, HookIndex, PolicyHook, policy_hooks
+from replay.admission.inputs import Inputs
 from replay.admission.namespace import namespace_object
 from replay.admission.outcome import OutcomeCollector
 from replay.admission.params import NO_PARAMS, ConfigurationError, Params, collect_params, param_kind
 from replay.admission.policy_decision import ValidateResult
 from replay.admission.request import admission_request
-from replay.admission.validator import Inputs, Validator
+from replay.admission.validator import Validator
 from replay.cellib.authorizer import authorizer_bindings
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import (

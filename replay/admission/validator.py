@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
+from replay.admission.inputs import Inputs
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
 from replay.admission.policy_decision import (
@@ -20,7 +21,6 @@ from replay.admission.policy_decision import (
     ValidateResult,
     error_decision,
 )
-from replay.cellib.activation import Activation
 from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.version import KubernetesVersion
@@ -36,21 +36,6 @@ MAX_MESSAGE_BYTES = 5 * 1024
 
 # what Go's strings.TrimSpace trims: unicode.IsSpace is not str.isspace
 _GO_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
-
-
-class Inputs:
-    """What the expressions of one policy, binding and parameter read.
-
-    Match conditions have a `request` of their own: its resource is the one that was sent, whatever was matched.
-    """
-
-    __slots__ = ("activation", "match_activation")
-
-    def __init__(self, bindings: Mapping[str, Any], match_request: Any) -> None:
-        """`bindings` are those of the validations."""
-        is_same = match_request is bindings["request"]
-        self.activation = Activation(bindings)
-        self.match_activation = self.activation if is_same else Activation({**bindings, "request": match_request})
 
 
 class Validator:
@@ -104,6 +89,26 @@ class Validator:
         annotations = self._policy.audit_annotations
         return tuple((each.key, self._compiler.compile(kind, each.value_expression)) for each in annotations)
 
+    @cached_property
+    def _match_footprint(self) -> frozenset[str]:
+        """What the match conditions read."""
+        return _footprint(self._match_conditions)
+
+    @cached_property
+    def _footprint(self) -> frozenset[str]:
+        """What the validations read."""
+        return _footprint(self._validations)
+
+    @cached_property
+    def _messages_footprint(self) -> frozenset[str]:
+        """What the message expressions read."""
+        return _footprint(each for each in self._messages if each is not None)
+
+    @cached_property
+    def _annotations_footprint(self) -> frozenset[str]:
+        """What the audit annotations read."""
+        return _footprint(each for _, each in self._audit_annotations)
+
     def validate(self, inputs: Inputs) -> ValidateResult:
         """Decide; `NO_DECISION` is returned for every result that changes nothing."""
         matched = self._match(inputs)
@@ -121,12 +126,14 @@ class Validator:
         """The match conditions."""
         if not self._policy.match_conditions:
             return MATCHES
-        evaluation = Evaluation(self._compiler, inputs.match_activation, MATCH_CONDITIONS_BUDGET)
+        evaluation = Evaluation(
+            self._compiler, inputs.activation(self._match_footprint, matching=True), MATCH_CONDITIONS_BUDGET
+        )
         return match_conditions(self._match_conditions, evaluation, self.failure_policy)
 
     def _validate(self, inputs: Inputs) -> ValidateResult:
         """The validations with their messages, then the audit annotations, which have a budget of their own."""
-        evaluation = Evaluation(self._compiler, inputs.activation, RUNTIME_BUDGET)
+        evaluation = Evaluation(self._compiler, inputs.activation(self._footprint), RUNTIME_BUDGET)
         results: list[Evaluated | None] = []
         for compiled in self._validations:
             evaluated = None if compiled.error else evaluation.evaluate(compiled)
@@ -174,7 +181,7 @@ class Validator:
             evaluated is not None and evaluated.value is False for evaluated in results
         ):
             return [None] * len(results)
-        messages = Evaluation(self._compiler, inputs.activation, evaluation.remaining)
+        messages = Evaluation(self._compiler, inputs.activation(self._messages_footprint), evaluation.remaining)
         evaluated_messages: list[Evaluated | None] = []
         for compiled in self._messages:
             evaluated = None if compiled is None or compiled.error else messages.evaluate(compiled)
@@ -187,7 +194,7 @@ class Validator:
         """The audit annotations that are not excluded, or the error of running out of budget."""
         if not self._policy.audit_annotations:
             return ()
-        evaluation = Evaluation(self._compiler, inputs.activation, RUNTIME_BUDGET)
+        evaluation = Evaluation(self._compiler, inputs.activation(self._annotations_footprint), RUNTIME_BUDGET)
         annotations = []
         for key, compiled in self._audit_annotations:
             evaluated = None if compiled.error else evaluation.evaluate(compiled)
@@ -250,3 +257,8 @@ def _error_of(compiled: CompiledExpression, evaluated: Evaluated | None) -> str 
     if evaluated is None or evaluated.error is None or evaluated.unknown:
         return None
     return f"expression '{compiled.expression}' resulted in error: {evaluated.error}"
+
+
+def _footprint(expressions: Iterable[CompiledExpression]) -> frozenset[str]:
+    """The paths that any of the expressions may read."""
+    return frozenset().union(*(each.footprint for each in expressions))
