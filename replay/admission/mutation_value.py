@@ -39,10 +39,14 @@ class MutationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class GoValue:
-    """A value of a Go type that is none of JSON's: `text` is how Go prints it."""
+    """A value of a Go type that is none of JSON's: `text` is how Go prints it, `json` how encoding/json writes it.
+
+    `json` is None where encoding/json refuses the type.
+    """
 
     go_type: str
     text: str
+    json: JSON = None
 
     def __str__(self) -> str:
         """As `%v` prints it."""
@@ -64,6 +68,35 @@ class InputValues:
             for binding in self._bindings.values():
                 self._ids.update(_containers(_plain(binding)))
         return id(value) in self._ids
+
+    def struct_type(self, value: object) -> str:
+        """The Go type of a struct of `request` or `namespaceObject`, empty for any other container."""
+        for name, (own, fields) in _STRUCTS.items():
+            binding = _plain(self._bindings.get(name))
+            if binding is value:
+                return own
+            for field, go_type in fields.items():
+                if isinstance(binding, dict) and binding.get(field) is value:
+                    return go_type
+        return ""
+
+
+_STRUCTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "request": (
+        "v1.AdmissionRequest",
+        {
+            "kind": "v1.GroupVersionKind",
+            "requestKind": "v1.GroupVersionKind",
+            "resource": "v1.GroupVersionResource",
+            "requestResource": "v1.GroupVersionResource",
+            "userInfo": "v1.UserInfo",
+        },
+    ),
+    "namespaceObject": (
+        "v1.Namespace",
+        {"metadata": "v1.ObjectMeta", "spec": "v1.NamespaceSpec", "status": "v1.NamespaceStatus"},
+    ),
+}
 
 
 def _plain(value: Any) -> Any:
@@ -118,6 +151,23 @@ def _operation(item: Value, inputs: InputValues) -> dict[str, Any]:
     return operation
 
 
+def json_from(value: Any) -> JSON:
+    """What `apply_configuration_from` returns as encoding/json writes it. Raises `MutationError`."""
+    if isinstance(value, dict):
+        return {name: json_from(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [json_from(item) for item in value]
+    if isinstance(value, GoValue):
+        if value.json is None:
+            raise MutationError(f"json: unsupported type: {value.go_type}")
+        return value.json
+    return value
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
 def _is_json_string(text: str) -> bool:
     try:
         orjson.loads(text)
@@ -167,6 +217,8 @@ class _Converter:
         """The value of a field: containers of the expression itself are opened one level deep, inputs all through."""
         if isinstance(value, OptionalValue):
             value = value.value if value.has_value else None
+        if isinstance(value, TypedMap) and (struct := self._inputs.struct_type(value.value)):
+            return GoValue(struct, str(value.value))
         if isinstance(value, TypedMap | TypedList) or (_is_nested(value) and value in self._inputs):
             return _without_null(_plain(value))
         if isinstance(value, list | tuple):
@@ -217,16 +269,16 @@ def _scalar(value: Value) -> Any:
     for kinds, convert in _GO_VALUES:
         if isinstance(value, kinds):
             return convert(value)
-    return GoValue("structpb.NullValue", "NULL_VALUE") if value is None else value
+    return GoValue("structpb.NullValue", "NULL_VALUE", 0) if value is None else value
 
 
 _GO_VALUES: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
-    (Uint, lambda value: GoValue("uint64", str(int(value)))),
-    (bytes, lambda value: GoValue("[]uint8", "[" + " ".join(map(str, value)) + "]")),
-    (Timestamp, lambda value: GoValue("time.Time", value.text(0))),
-    (Duration, lambda value: GoValue("time.Duration", value.seconds_text())),
+    (Uint, lambda value: GoValue("uint64", str(int(value)), int(value))),
+    (bytes, lambda value: GoValue("[]uint8", f"[{' '.join(map(str, value))}]", _base64(value))),
+    (Timestamp, lambda value: GoValue("time.Time", value.text(0), value.text(0))),
+    (Duration, lambda value: GoValue("time.Duration", value.seconds_text(), value.nanos)),
     (TypeValue, lambda value: value.name),
-    (OpaqueValue, lambda value: GoValue(getattr(value, "go_type", "ref.Val"), str(value))),
+    (OpaqueValue, lambda value: GoValue(getattr(value, "go_type", "ref.Val"), str(value), str(value))),
 )
 
 
@@ -245,7 +297,11 @@ def _structpb(value: Value, inputs: InputValues) -> JSON:
             raise _ConversionError(f"cannot convert to native type: {_TARGET}")
         return _from_native(_object(value, inputs))
     if isinstance(value, TypedMap | TypedList):
-        raise _ConversionError(f"type conversion error from '{_typed_name(value)}' to '{_TARGET}'")
+        struct = inputs.struct_type(value.value)
+        if struct:
+            raise _ConversionError(f"type conversion error from struct type {struct} to {_TARGET}")
+        name = "map(dyn, dyn)" if isinstance(value, TypedMap) else "list(dyn)"
+        raise _ConversionError(f"type conversion error from '{name}' to '{_TARGET}'")
     if is_list(value):
         return [_structpb(item, inputs) for item in elements(value)]
     if is_map(value):
@@ -258,10 +314,6 @@ def _object(value: ObjectValue, inputs: InputValues) -> dict[str, Any]:
         return _Converter(inputs).object(value)
     except _NoStringKeyError:
         raise _ConversionError("map key is of a type that is not string") from None
-
-
-def _typed_name(value: TypedMap | TypedList) -> str:
-    return "map(dyn, dyn)" if isinstance(value, TypedMap) else "list(dyn)"
 
 
 def _json_key(key: Value) -> str:
@@ -280,7 +332,7 @@ def _structpb_scalar(value: Value) -> JSON:
     if isinstance(value, int):
         return int(value) if abs(value) <= _SAFE_INTEGER else str(int(value))
     if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
+        return _base64(value)
     if isinstance(value, Timestamp):
         return value.text(0)
     if isinstance(value, Duration):
@@ -321,7 +373,7 @@ def _from_native(value: Any) -> JSON:
         if value.go_type == "uint64":
             return _number(float(value.text))
         if value.go_type == "[]uint8":
-            return base64.b64encode(bytes(map(int, value.text[1:-1].split()))).decode()
+            return value.json
         raise _ConversionError(f"proto: invalid type: {value.go_type}")
     if isinstance(value, int) and not isinstance(value, bool):
         return _number(float(value))
