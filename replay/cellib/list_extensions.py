@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import cmp_to_key
 
+from replay.cel.cost import STRING_FACTOR, sizer_size
 from replay.cel.equality import compare, elements, is_list, value_equal
 from replay.cel.library import Function, Library, Overload
-from replay.cel.text import type_name
-from replay.cel.traits import COMPARER, LISTER, has_trait
+from replay.cel.text import go_type_name, type_name
+from replay.cel.traits import ADDER, COMPARER, LISTER, has_trait
 from replay.cel.types import (
     BOOL,
     BYTES,
@@ -21,7 +22,7 @@ from replay.cel.types import (
     list_type,
     type_param,
 )
-from replay.cel.values import EvalError, Value
+from replay.cel.values import EvalError, PanicError, Value
 from replay.cellib.cost import list_building_cost
 
 _MAX_RANGE = 1_000_000
@@ -118,17 +119,24 @@ def _distinct(values: Value) -> Value:
 
 
 def _output_cost(_args: Args, result: Value) -> int:
-    return list_building_cost(len(result))
+    return list_building_cost(sizer_size(result))
 
 
 def _flatten_cost(args: Args, _result: Value) -> int:
-    return list_building_cost(len(args[0]), float(args[1]) if len(args) == 2 else 1.0)
+    depth = args[1] if len(args) == 2 else 1
+    if type(depth) is not int:
+        raise PanicError(f"interface conversion: ref.Val is {go_type_name(depth)}, not types.Int")
+    return list_building_cost(sizer_size(args[0]), float(depth))
 
 
 def _self_compare_cost(values: Value) -> int:
+    """Every element compared with every other; what is no list crashes the server's count, as it does here."""
+    if not is_list(values):
+        method = "Contains" if has_trait(values, ADDER) else "Add"
+        raise PanicError(f"interface conversion: {go_type_name(values)} is not traits.Lister: missing method {method}")
     size, factor = len(values), 2.0
     if size and isinstance(next(iter(elements(values))), str | bytes):
-        factor += 0.1
+        factor += STRING_FACTOR
     return list_building_cost(size * size, factor)
 
 

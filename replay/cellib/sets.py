@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from replay.cel.cost import sizer_size
 from replay.cel.equality import contains, elements
 from replay.cel.library import Function, Library, Overload
 from replay.cel.types import BOOL, list_type, type_param
@@ -24,11 +25,11 @@ def _intersects(left: Value, right: Value) -> bool:
 
 
 def _cost(args: Args, _result: Value) -> int:
-    return 1 + len(args[0]) * len(args[1])
+    return 1 + sizer_size(args[0]) * sizer_size(args[1])
 
 
 def _double_cost(args: Args, _result: Value) -> int:
-    return 1 + len(args[0]) * len(args[1]) * 2
+    return 1 + sizer_size(args[0]) * sizer_size(args[1]) * 2
 
 
 SETS = Library(

@@ -49,14 +49,15 @@ def regex_message(message: str, pattern: str, *examples: str) -> str:
     return f"{message} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
-def _length_messages(text: str, limit: int) -> list[str]:
+def _length_messages(text: str, limit: int, unit: str) -> list[str]:
+    """The newer of the server's two packages says bytes where the older one says characters."""
     too_long = len(text.encode("utf-8", "surrogateescape")) > limit
-    return [f"must be no more than {limit} characters"] if too_long else []
+    return [f"must be no more than {limit} {unit}"] if too_long else []
 
 
 def dns1123_label(text: str) -> list[str]:
     """A DNS label (`IsDNS1123Label`)."""
-    messages = _length_messages(text, _MAX_LABEL)
+    messages = _length_messages(text, _MAX_LABEL, "characters")
     if not _RX_LABEL.fullmatch(text):
         if _RX_SUBDOMAIN.fullmatch(text):
             messages.append("must not contain dots")
@@ -65,9 +66,9 @@ def dns1123_label(text: str) -> list[str]:
     return messages
 
 
-def dns1123_subdomain(text: str) -> list[str]:
+def dns1123_subdomain(text: str, unit: str = "characters") -> list[str]:
     """A DNS subdomain (`IsDNS1123Subdomain`)."""
-    messages = _length_messages(text, _MAX_SUBDOMAIN)
+    messages = _length_messages(text, _MAX_SUBDOMAIN, unit)
     if not _RX_SUBDOMAIN.fullmatch(text):
         messages.append(regex_message(_SUBDOMAIN_MESSAGE, _SUBDOMAIN, "example.com"))
     return messages
@@ -75,7 +76,7 @@ def dns1123_subdomain(text: str) -> list[str]:
 
 def dns1035_label(text: str) -> list[str]:
     """A DNS label that begins with a letter (`IsDNS1035Label`)."""
-    messages = _length_messages(text, _MAX_LABEL)
+    messages = _length_messages(text, _MAX_LABEL, "characters")
     if not _RX_LABEL_1035.fullmatch(text):
         messages.append(regex_message(_LABEL_1035_MESSAGE, _LABEL_1035, "my-name", "abc-123"))
     return messages
@@ -93,10 +94,10 @@ def qualified_name(text: str) -> list[str]:
     if slash and not prefix:
         messages.append("prefix part must be non-empty")
     elif slash:
-        messages += [f"prefix part {message}" for message in dns1123_subdomain(prefix)]
+        messages += [f"prefix part {message}" for message in dns1123_subdomain(prefix, "bytes")]
     if not name:
         messages.append("name part must be non-empty")
-    messages += [f"name part {message}" for message in _length_messages(name, _MAX_LABEL)]
+    messages += [f"name part {message}" for message in _length_messages(name, _MAX_LABEL, "bytes")]
     if not _RX_KEY.fullmatch(name):
         messages.append(f"name part {key_message}")
     return messages
@@ -104,7 +105,7 @@ def qualified_name(text: str) -> list[str]:
 
 def label_value(text: str) -> list[str]:
     """The value of a label (`IsValidLabelValue`)."""
-    messages = _length_messages(text, _MAX_LABEL)
+    messages = _length_messages(text, _MAX_LABEL, "bytes")
     if not _RX_VALUE.fullmatch(text):
         messages.append(regex_message(_VALUE_MESSAGE, _VALUE, "MyValue", "my_value", "12345"))
     return messages
