@@ -28,13 +28,33 @@ _GROUP = "apiserver.config.k8s.io"
 _LEGACY_GROUP = "apiserver.k8s.io"
 _LEGACY_KEYS = ("imagePolicy", "podNodeSelectorPluginConfig")
 
-DEFAULT_PLUGINS = (
-    "NamespaceLifecycle LimitRanger ServiceAccount TaintNodesByCondition PodSecurity Priority DefaultTolerationSeconds "
-    "DefaultStorageClass StorageObjectInUseProtection PodGroupProtection PersistentVolumeClaimResize RuntimeClass "
-    "CertificateApproval CertificateSigning ClusterTrustBundleAttest CertificateSubjectRestriction DefaultIngressClass "
-    "PodTopologyLabels NodeDeclaredFeatureValidator PodResizeValidator MutatingAdmissionPolicy MutatingAdmissionWebhook "
-    "ValidatingAdmissionPolicy ValidatingAdmissionWebhook ResourceQuota"
-).split()
+DEFAULT_PLUGINS = [
+    "NamespaceLifecycle",
+    "LimitRanger",
+    "ServiceAccount",
+    "TaintNodesByCondition",
+    "PodSecurity",
+    "Priority",
+    "DefaultTolerationSeconds",
+    "DefaultStorageClass",
+    "StorageObjectInUseProtection",
+    "PodGroupProtection",
+    "PersistentVolumeClaimResize",
+    "RuntimeClass",
+    "CertificateApproval",
+    "CertificateSigning",
+    "ClusterTrustBundleAttest",
+    "CertificateSubjectRestriction",
+    "DefaultIngressClass",
+    "PodTopologyLabels",
+    "NodeDeclaredFeatureValidator",
+    "PodResizeValidator",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+    "ResourceQuota",
+]
 """The plugins that are on by default, in the order in which the server makes them."""
 
 
@@ -123,8 +143,7 @@ def load_configuration(path: Path, version: KubernetesVersion) -> LoadedConfigur
         try:
             if entry is not None and (directory := _load_plugin(entry, version)) is not None:
                 directories.append(directory)
-                if directory.error is not None:
-                    raise _StoppedError(_manifests_error(directory), "manifests")
+                _check_manifests(directory)
         except _StoppedError as stopped:
             findings = directories[-1].findings if stopped.stage == "manifests" else (_stop_finding(stopped, path),)
             text, loaded = str(stopped), tuple(directories)
@@ -133,10 +152,13 @@ def load_configuration(path: Path, version: KubernetesVersion) -> LoadedConfigur
     return LoadedConfiguration(str(path), tuple(directories), entries=entries)
 
 
-def _manifests_error(directory: LoadedDirectory) -> str:
+def _check_manifests(directory: LoadedDirectory) -> None:
+    if directory.error is None:
+        return
     sort = "webhook" if directory.plugin.is_webhook else "policy"
     where = f"failed to load static {sort} manifests from {quote(directory.path)}: {directory.error}"
-    return f"failed to initialize admission plugin {quote(directory.plugin.value)}: {where}"
+    text = f"failed to initialize admission plugin {quote(directory.plugin.value)}: {where}"
+    raise _StoppedError(text, "manifests")
 
 
 def _read_entries(path: Path) -> tuple[PluginConfiguration, ...]:
@@ -166,7 +188,9 @@ def _is_legacy(node: Node | None) -> bool:
 def _entries(decoded: DecodedObject, path: Path) -> Iterator[PluginConfiguration]:
     assert isinstance(decoded.node, Mapping)
     nodes = decoded.node.get("plugins")
-    for value, node in zip(decoded.value["plugins"] or (), nodes.items if isinstance(nodes, Sequence) else (), strict=True):
+    for value, node in zip(
+        decoded.value["plugins"] or (), nodes.items if isinstance(nodes, Sequence) else (), strict=True
+    ):
         configuration = node.get("configuration") if isinstance(node, Mapping) else None
         if isinstance(configuration, Scalar) and configuration.value is None:
             configuration = None

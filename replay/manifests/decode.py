@@ -11,6 +11,7 @@ import base64
 import re
 from collections.abc import Sequence as AbstractSequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from replay.kube.attributes import JSON
 from replay.manifests.go_base64 import Base64Error, decode_base64
@@ -20,6 +21,7 @@ from replay.manifests.node import Entry, Mapping, Node, Number, Position, Scalar
 from replay.manifests.schema import Field, Struct, struct
 
 _BITS = {"int32": 31, "int64": 63}
+_RAW_TYPES = frozenset({"runtime.RawExtension", "runtime.Unknown", "v1.FieldsV1"})
 _MAX_STRICT_ERRORS = 100
 _INTEGER = re.compile(r"-?[0-9]+")
 
@@ -91,14 +93,18 @@ class _Decoder:
             return None if _is_null(node) else self.value(node, go_type[1:], context)
         if (target := struct(go_type)) is not None:
             return self._struct(node, target, context)
+        if go_type in _RAW_TYPES:
+            return plain(node)
+        return self._unnamed(node, go_type, context)
+
+    def _unnamed(self, node: Node, go_type: str, context: _Context) -> JSON:
+        """A value of a type that is no struct."""
         if go_type == "[]byte":
             return self._bytes(node, context)
         if go_type.startswith("[]"):
             return self._list(node, go_type, context)
         if go_type.startswith("map["):
             return self._map(node, go_type, context)
-        if go_type in ("runtime.RawExtension", "runtime.Unknown", "v1.FieldsV1"):
-            return plain(node)
         return self._scalar(node, go_type, context)
 
     def _struct(self, node: Node, target: Struct, context: _Context) -> dict[str, JSON]:
@@ -137,7 +143,7 @@ class _Decoder:
         items = [self.value(item, element, context.into_index(index)) for index, item in enumerate(node.items)]
         return ["" if item is None and _is_text(element) else item for item in items]
 
-    def _bytes(self, node: Node, context: _Context) -> str | None:
+    def _bytes(self, node: Node, context: _Context) -> JSON:
         """Base64 text, line breaks ignored; written back without them."""
         if _is_null(node):
             return None
@@ -169,7 +175,7 @@ class _Decoder:
             return value
         return self._mismatch(node, go_type, context)
 
-    def _integer(self, node: Node, text: str, go_type: str, context: _Context) -> int | None:
+    def _integer(self, node: Node, text: str, go_type: str, context: _Context) -> JSON:
         low, high = (0, 2**8) if go_type == "uint8" else (-(2 ** _BITS[go_type]), 2 ** _BITS[go_type])
         if _INTEGER.fullmatch(text) and len(text) < 25 and low <= int(text) < high:
             return int(text)
@@ -183,8 +189,10 @@ class _Decoder:
         except TimeError as error:
             raise _AbortError(Problem(str(error), node.position, context.path)) from error
 
-    def _mismatch(self, node: Node, go_type: str, context: _Context, shown: str = "") -> None:
+    def _mismatch(self, node: Node, go_type: str, context: _Context, shown: str = "") -> Any:
+        """Note a wrong type; there is no value then."""
         self.decoded.type_errors.append(self._type_problem(node, go_type, context, shown or json_type(node)))
+        return None
 
     def _type_problem(self, node: Node, go_type: str, context: _Context, shown: str) -> Problem:
         target = self._in_package(go_type)
@@ -210,9 +218,24 @@ class _Decoder:
 
 
 _SHARED_TYPES = frozenset(
-    "v1.ObjectMeta v1.ListMeta v1.OwnerReference v1.ManagedFieldsEntry v1.ManagedFieldsOperationType v1.Condition "
-    "v1.ConditionStatus v1.LabelSelector v1.LabelSelectorRequirement v1.LabelSelectorOperator v1.StatusReason v1.Time "
-    "v1.Rule v1.RuleWithOperations v1.OperationType v1.ScopeType".split()
+    [
+        "v1.ObjectMeta",
+        "v1.ListMeta",
+        "v1.OwnerReference",
+        "v1.ManagedFieldsEntry",
+        "v1.ManagedFieldsOperationType",
+        "v1.Condition",
+        "v1.ConditionStatus",
+        "v1.LabelSelector",
+        "v1.LabelSelectorRequirement",
+        "v1.LabelSelectorOperator",
+        "v1.StatusReason",
+        "v1.Time",
+        "v1.Rule",
+        "v1.RuleWithOperations",
+        "v1.OperationType",
+        "v1.ScopeType",
+    ]
 )
 
 

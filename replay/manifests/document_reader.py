@@ -17,7 +17,9 @@ from replay.manifests.json_reader import JSONSyntaxError, read_json, text_from_b
 from replay.manifests.node import Mapping, Node, Position, Scalar, position_of
 from replay.manifests.scheme import Registered, Scheme
 
-_JSON_PREFIX = re.compile(rb"(?:[\t\n\v\f\r ]|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80)*\{")
+_JSON_PREFIX = re.compile(
+    rb"(?:[\t\n\v\f\r ]|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80)*\{"
+)
 _PROTOBUF_PREFIX = b"k8s\x00"
 _ANONYMOUS = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
@@ -34,9 +36,7 @@ class DecodedObject:
 class UndecodableError(Exception):
     """A document that the server cannot decode; `str()` is its text, `problems` are its parts and what else is wrong."""
 
-    def __init__(
-        self, text: str, problems: Iterable[Problem], told: int = 1, *, untyped: Node | None = None
-    ) -> None:
+    def __init__(self, text: str, problems: Iterable[Problem], told: int = 1, *, untyped: Node | None = None) -> None:
         """`told`: how many of `problems`, from the first, the text itself tells; `untyped`: the kind is the problem."""
         super().__init__(text)
         self.problems = tuple(problems)
@@ -154,6 +154,8 @@ def _meta_error(target: str, value: Node, field: str) -> UndecodableError:
 def _not_registered(kind: str, api_version: str, node: Node) -> UndecodableError:
     """The error for a kind that the scheme does not know; the name of the scheme is a source position of the build."""
     group, _, version = api_version.rpartition("/")
-    where = f"the internal version of group {quote(group)}" if version == "__internal" else f"version {quote(api_version)}"
+    where = (
+        f"the internal version of group {quote(group)}" if version == "__internal" else f"version {quote(api_version)}"
+    )
     text = f'no kind {quote(kind)} is registered for {where} in scheme "SCHEME"'
     return UndecodableError(text, [Problem(text, position_of(node, "kind"), "kind")], untyped=node)

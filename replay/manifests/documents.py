@@ -60,7 +60,7 @@ class Directory:
 def read_directory(path: Path) -> Directory:
     """All documents of a directory; problems are returned, in the order in which the server would meet them."""
     try:
-        names = sorted(os.listdir(path), key=os.fsencode)
+        names = sorted((entry.name for entry in path.iterdir()), key=os.fsencode)
     except OSError as error:
         reason = f"failed to read manifest directory {quote(str(path))}: open {path}: {os_reason(error)}"
         return Directory((), "", (Unreadable(str(path), reason),))

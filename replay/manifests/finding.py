@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from replay.manifests.node import Position
+from replay.manifests.node import NOWHERE, Position
 
 SERVER = "server"
 """The name of every finding that the API server itself would refuse."""
@@ -30,7 +30,7 @@ class Finding:
     name: str
     message: str
     path: str
-    position: Position = Position(0, 0)
+    position: Position = NOWHERE
     field_path: str = ""
     object: str = ""
     first: bool = False

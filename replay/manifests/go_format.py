@@ -71,21 +71,19 @@ def float_text(value: float) -> str:
 
 def marshal(value: JSON, *, sort_keys: bool = True) -> str:
     """A value as compact JSON; the keys of a map are sorted, those of a struct (`sort_keys=False`) stay in order."""
-    if value is None:
-        return "null"
-    if value is True or value is False:
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return marshal_string(value)
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        return float_text(value)
     if isinstance(value, Mapping):
         keys = sorted(value) if sort_keys else value
         items = (f"{marshal_string(key)}:{marshal(value[key], sort_keys=sort_keys)}" for key in keys)
         return "{" + ",".join(items) + "}"
-    return "[" + ",".join(marshal(item, sort_keys=sort_keys) for item in value) + "]"
+    if isinstance(value, list):
+        return "[" + ",".join(marshal(item, sort_keys=sort_keys) for item in value) + "]"
+    return marshal_string(value) if isinstance(value, str) else _marshalled_scalar(value)
+
+
+def _marshalled_scalar(value: float | None) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return float_text(value) if isinstance(value, float) else str(value)
 
 
 def marshal_string(text: str) -> str:
@@ -107,10 +105,6 @@ def _marshalled_character(character: str) -> str:
 
 def go_syntax(value: JSON) -> str:
     """A decoded YAML value as `%#v` prints it."""
-    if value is None:
-        return "<nil>"
-    if isinstance(value, bool):
-        return "true" if value else "false"
     if isinstance(value, str):
         return quote(value)
     if isinstance(value, float):
@@ -120,4 +114,4 @@ def go_syntax(value: JSON) -> str:
         return f"map[interface {{}}]interface {{}}{{{inner}}}"
     if isinstance(value, list):
         return f"[]interface {{}}{{{', '.join(go_syntax(item) for item in value)}}}"
-    return str(value)
+    return "<nil>" if value is None else str(value).lower()

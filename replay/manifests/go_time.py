@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 _PARTS = (
@@ -57,7 +57,7 @@ def _in_utc(text: str, values: list[str]) -> str:
     except ValueError as error:
         raise TimeError(f"parsing time {_quote(text)}: day out of range") from error
     try:
-        return instant.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
+        return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
     except OverflowError:
         return text
 

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from replay.manifests.go_format import quote
-from replay.manifests.node import Entry, Mapping, Node, Number, Position, Scalar, Sequence
+from replay.manifests.node import START, Entry, Mapping, Node, Number, Position, Scalar, Sequence
 
 _MAX_DEPTH = 10_000
 _EMBEDDED_DEPTHS = (2, 3)
@@ -33,7 +33,7 @@ class JSONSyntaxError(Exception):
         self.position = position
 
 
-def read_json(document: bytes, start: Position = Position(1, 1)) -> Node:
+def read_json(document: bytes, start: Position = START) -> Node:
     """The one JSON value of a document that begins at `start` of its file.
 
     Raises JSONSyntaxError.
@@ -70,7 +70,7 @@ class _Reader:
         self._line_starts = [0, *(match.end() for match in re.finditer("\n", self._text))]
 
     def read(self) -> Node:
-        """document = value, with an explicit stack: depth is the document's choice."""
+        """Grammar: document = value. The stack is explicit, because the depth is the document's choice."""
         stack: list[_Open] = []
         while True:
             node = self._begin(stack)
@@ -83,7 +83,7 @@ class _Reader:
                 return node
 
     def _begin(self, stack: list[_Open]) -> Node | None:
-        """value = scalar | "{" [key ":" | "}"] | "[" ["]"]; None where a value has to follow."""
+        """Grammar: value = scalar | "{" [key ":" | "}"] | "[" ["]"]; None where a value has to follow."""
         self._skip_space()
         opener = self._peek()
         if opener not in "{[":
@@ -117,7 +117,7 @@ class _Reader:
         return None
 
     def _key(self, top: _Open) -> None:
-        """key = string ":" """
+        """Grammar: key = string ":"."""
         at = self._at
         if self._peek() != '"':
             raise self._error("looking for beginning of object key string")
@@ -139,7 +139,7 @@ class _Reader:
         return Mapping(position, tuple(entries), raw)
 
     def _scalar(self, opener: str) -> Scalar:
-        """scalar = string | number | "true" | "false" | "null" """
+        """Grammar: scalar = string | number | "true" | "false" | "null"."""
         position = self._position(self._at)
         if opener == '"':
             return Scalar(position, self._string())
@@ -237,5 +237,5 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def _joined(match: re.Match[str]) -> str:
-    high, low = match[0]
+    high, low = match[0][0], match[0][1]
     return chr(0x10000 + ((ord(high) - 0xD800) << 10) + (ord(low) - 0xDC00))

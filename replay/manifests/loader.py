@@ -20,6 +20,7 @@ from replay.manifests.expression import CheckedExpression
 from replay.manifests.field_error import aggregate
 from replay.manifests.finding import SERVER, Finding, Refusal, Severity
 from replay.manifests.go_format import quote
+from replay.manifests.json_reader import text_from_bytes
 from replay.manifests.node import Mapping, Node, Position, position_of
 from replay.manifests.node import Sequence as NodeSequence
 from replay.manifests.plugin import Plugin
@@ -30,7 +31,10 @@ from replay.manifests.validate.kind import validate
 
 @dataclass(frozen=True, slots=True)
 class LoadedObject:
-    """One object of a set: its JSON after defaulting, where it was read, and its compiled expressions."""
+    """One object of a set: its JSON after defaulting, where it was read, and its compiled expressions.
+
+    `text` is the document that it stands in; `is_valid` says whether the REST API would take the object by itself.
+    """
 
     kind: str
     name: str
@@ -38,6 +42,8 @@ class LoadedObject:
     path: str
     node: Node
     expressions: tuple[CheckedExpression, ...] = ()
+    text: str = ""
+    is_valid: bool = True
 
     def position(self, field_path: str) -> Position:
         """Where a field stands in the file."""
@@ -69,9 +75,7 @@ class LoadedDirectory:
         )
 
 
-def load_directory(
-    path: Path, plugin: Plugin, version: KubernetesVersion, *, mixed: bool = False
-) -> LoadedDirectory:
+def load_directory(path: Path, plugin: Plugin, version: KubernetesVersion, *, mixed: bool = False) -> LoadedDirectory:
     """Load a directory for one plugin. Never raises: what is wrong is in `refusals`.
 
     `mixed`: objects of the other plugins may stand in the same directory (no server allows that) and are left out.
@@ -99,11 +103,13 @@ class _Loading:
     objects: list[LoadedObject] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     seen: dict[str, dict[str, str]] = field(default_factory=dict)
+    text: str = ""
 
     def refuse(self, text: str, findings: Iterable[Finding]) -> None:
         self.refusals.append(Refusal(text, tuple(findings)))
 
     def load(self, document: Document) -> None:
+        self.text = text_from_bytes(document.data)
         try:
             self._accept(read_object(document.data, document.line, LOADER_SCHEME), document.path)
         except UndecodableError as error:
@@ -141,7 +147,7 @@ class _Loading:
         name = value["metadata"].get("name", "")
         errors, expressions = validate(kind, value, self.version)
         value = {"kind": kind, "apiVersion": f"{GROUP}/v1", **_without_type(value)}
-        loaded = LoadedObject(kind, name, value, path, node, expressions)
+        loaded = LoadedObject(kind, name, value, path, node, expressions, self.text, not errors)
         if errors:
             text = f"error loading {path}: {kind} {quote(name)}: {aggregate(errors)}"
             self.refuse(text, (_field_finding(loaded, error.path, str(error)) for error in errors))

@@ -20,6 +20,12 @@ class Position(NamedTuple):
     column: int
 
 
+NOWHERE = Position(0, 0)
+"""The position of what stands in no file, or of a file as a whole."""
+
+START = Position(1, 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Number:
     """A number as JSON text: `10`, `1e1`, `-0.5`."""
@@ -113,12 +119,11 @@ def walk(node: Node) -> Iterator[Node]:
 
 def node_from_json(value: JSON) -> Node:
     """Plain JSON as nodes without a position."""
-    nowhere = Position(0, 0)
     if isinstance(value, dict):
-        entries = (Entry(str(key), nowhere, node_from_json(item)) for key, item in value.items())
-        return Mapping(nowhere, tuple(entries))
+        entries = (Entry(str(key), NOWHERE, node_from_json(item)) for key, item in value.items())
+        return Mapping(NOWHERE, tuple(entries))
     if isinstance(value, list):
-        return Sequence(nowhere, tuple(node_from_json(item) for item in value))
+        return Sequence(NOWHERE, tuple(node_from_json(item) for item in value))
     if isinstance(value, bool) or value is None or isinstance(value, str):
-        return Scalar(nowhere, value)
-    return Scalar(nowhere, Number(str(value)))
+        return Scalar(NOWHERE, value)
+    return Scalar(NOWHERE, Number(str(value)))

@@ -1,4 +1,4 @@
-"""Protobuf manifests: the server's deserializer takes them too, behind the four bytes `k8s\\0`.
+"""Protobuf manifests: the server's deserializer takes them too, behind `k8s` and a zero byte.
 
 The message is turned into nodes by the field numbers of `schema` and then decoded like a document in JSON. Nobody writes
 manifests like that; but a directory that holds one must give the server's answer.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from replay.kube.attributes import JSON
 from replay.manifests.node import Mapping, Node, Position, node_from_json
@@ -111,18 +111,15 @@ def _set(value: dict[str, JSON], field: Field, raw: int | bytes) -> None:
 def _value(raw: int | bytes, go_type: str) -> JSON:
     if struct(go_type) is not None:
         return _struct(_as_bytes(raw), go_type)
-    if go_type == "bool":
-        return bool(raw)
-    if go_type in ("int32", "int64"):
+    if go_type in ("bool", "int32", "int64"):
         number = raw if isinstance(raw, int) else 0
-        return number - 2**64 if number >= 2**63 else number
+        return bool(number) if go_type == "bool" else number - 2**64 if number >= 2**63 else number
+    data = _as_bytes(raw)
     if go_type == "[]byte":
-        return base64.b64encode(_as_bytes(raw)).decode()
+        return base64.b64encode(data).decode()
     if go_type == "v1.Time":
-        return _time(_as_bytes(raw))
-    if go_type == "v1.FieldsV1":
-        return _fields_v1(_as_bytes(raw))
-    return _as_bytes(raw).decode(errors="replace")
+        return _time(data)
+    return _fields_v1(data) if go_type == "v1.FieldsV1" else data.decode(errors="replace")
 
 
 def _fields_v1(message: bytes) -> JSON:
@@ -138,7 +135,7 @@ def _time(message: bytes) -> str | None:
     seconds = dict(_fields(message)).get(1, 0)
     if not isinstance(seconds, int) or not seconds:
         return None
-    return datetime.fromtimestamp(seconds, tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _as_bytes(raw: int | bytes) -> bytes:

@@ -309,7 +309,12 @@ def _list_types() -> list[str]:
     """The `...List` kinds are all alike."""
     lines: list[str] = []
     for kind in _LISTED:
-        lines += [f"v1.{kind}List", "  +TypeMeta v1.TypeMeta 0", "  metadata v1.ListMeta 1", f"  items []v1.{kind} 2 always"]
+        lines += [
+            f"v1.{kind}List",
+            "  +TypeMeta v1.TypeMeta 0",
+            "  metadata v1.ListMeta 1",
+            f"  items []v1.{kind} 2 always",
+        ]
     return lines
 
 

@@ -34,9 +34,7 @@ class LoadedSet:
         return tuple(dict.fromkeys(found))
 
 
-def load_manifest_set(
-    path: Path, *, version: KubernetesVersion, api_objects: Iterable[JSON] = ()
-) -> ManifestSet:
+def load_manifest_set(path: Path, *, version: KubernetesVersion, api_objects: Iterable[JSON] = ()) -> ManifestSet:
     """The set at `path`; `api_objects` of the cluster are used where it has no `api/` of its own.
 
     Raises ManifestError with file, line and the server's reason if any part of it is refused.

@@ -10,11 +10,11 @@ import math
 from dataclasses import dataclass, field, replace
 
 import yaml
-from yaml.cyaml import CParser
+from yaml._yaml import CParser
 
 from replay.kube.attributes import JSON
 from replay.manifests.go_format import float_text, go_syntax
-from replay.manifests.node import Entry, Mapping, Node, Number, Position, Scalar, Sequence
+from replay.manifests.node import START, Entry, Mapping, Node, Number, Position, Scalar, Sequence
 from replay.manifests.yaml_resolver import UnresolvableError, YAMLValue, is_merge, key_text, resolve_scalar
 
 _MAX_SERVER_DEPTH = 10_000
@@ -71,7 +71,8 @@ def read_yaml(document: bytes, first_line: int = 1) -> YAMLDocument:
     except yaml.YAMLError as error:
         raise _syntax_error(error, first_line) from error
     except _UnsupportedScalarError as error:
-        raise YAMLSyntaxError(str(error), Position(first_line + error.line, error.column + 1)) from error
+        place = error.position
+        raise YAMLSyntaxError(str(error), place._replace(line=first_line - 1 + place.line)) from error
     if root is None:
         return YAMLDocument(Scalar(Position(first_line, 1), None), ())
     decoder = _Decoder(first_line)
@@ -117,19 +118,18 @@ def _compose(document: bytes) -> _Event | None:
 def _check_flow_scalar(event: yaml.NodeEvent, *, is_mapping: bool) -> None:
     """In flow style the server's older parser ends a plain scalar at `?`, where libyaml by now goes on."""
     if isinstance(event, yaml.ScalarEvent) and not event.style and "?" in event.value[1:]:
-        mark, closer = event.end_mark, "}" if is_mapping else "]"
-        where = f"line {mark.line}: " if mark.line else ""
+        position, closer = _place(event.end_mark), "}" if is_mapping else "]"
+        where = f"line {position.line - 1}: " if position.line > 1 else ""
         problem = f"yaml: {where}did not find expected ',' or '{closer}'"
-        raise _UnsupportedScalarError(problem, mark.line, mark.column)
+        raise _UnsupportedScalarError(problem, position)
 
 
 class _UnsupportedScalarError(Exception):
     """A scalar that the server's parser refuses and ours reads."""
 
-    def __init__(self, problem: str, line: int, column: int) -> None:
+    def __init__(self, problem: str, position: Position) -> None:
         super().__init__(problem)
-        self.line = line
-        self.column = column
+        self.position = position
 
 
 def _check_depth(depth: int, limit: int = _MAX_DEPTH) -> None:
@@ -139,8 +139,14 @@ def _check_depth(depth: int, limit: int = _MAX_DEPTH) -> None:
         raise YAMLSyntaxError(f"nested {depth} levels deep; over {limit} levels a document is not read", Position(1, 1))
 
 
+def _place(mark: yaml.error.Mark | yaml._yaml.Mark | None) -> Position:
+    """A mark, which counts from 0, as a position within the document."""
+    return Position(mark.line + 1, mark.column + 1) if mark is not None else START
+
+
 def _node(event: yaml.NodeEvent, anchors: dict[str, _Event]) -> _Event:
-    line, column = event.start_mark.line, event.start_mark.column
+    place = _place(event.start_mark)
+    line, column = place.line - 1, place.column - 1
     if isinstance(event, yaml.AliasEvent):
         if event.anchor not in anchors:
             raise YAMLSyntaxError(f"yaml: unknown anchor '{event.anchor}' referenced", Position(line + 1, column + 1))
@@ -148,8 +154,7 @@ def _node(event: yaml.NodeEvent, anchors: dict[str, _Event]) -> _Event:
     if isinstance(event, yaml.ScalarEvent):
         node = _Event(line, column, event.tag or "", event.implicit[0], event.value)
     else:
-        is_mapping = isinstance(event, yaml.MappingStartEvent)
-        node = _Event(line, column, event.tag or "", children=[], is_mapping=is_mapping)
+        node = _Event(line, column, children=[], is_mapping=isinstance(event, yaml.MappingStartEvent))
     if event.anchor is not None:
         anchors[event.anchor] = node
     return node

@@ -17,17 +17,21 @@ _STR, _BOOL, _INT, _FLOAT, _NULL = (f"{_PREFIX}{name}" for name in ("str", "bool
 _TIMESTAMP, _BINARY, _MERGE = (f"{_PREFIX}{name}" for name in ("timestamp", "binary", "merge"))
 _RESOLVABLE = frozenset({"", _STR, _BOOL, _INT, _FLOAT, _NULL, _TIMESTAMP})
 _WORDS: dict[str, tuple[str, YAMLValue]] = {
-    **{word: (_BOOL, True) for word in "y Y yes Yes YES true True TRUE on On ON".split()},
-    **{word: (_BOOL, False) for word in "n N no No NO false False FALSE off Off OFF".split()},
-    **{word: (_NULL, None) for word in ("", "~", "null", "Null", "NULL")},
-    **{word: (_FLOAT, math.nan) for word in (".nan", ".NaN", ".NAN")},
-    **{word: (_FLOAT, math.inf) for word in (".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF")},
-    **{word: (_FLOAT, -math.inf) for word in ("-.inf", "-.Inf", "-.INF")},
+    **dict.fromkeys(["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"], (_BOOL, True)),
+    **dict.fromkeys(["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"], (_BOOL, False)),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), (_NULL, None)),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), (_FLOAT, math.nan)),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), (_FLOAT, math.inf)),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), (_FLOAT, -math.inf)),
     "<<": (_MERGE, "<<"),
 }
 _FLOAT_TEXT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _GO_FLOAT = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
-_BASES = ((re.compile(r"0[xX]([0-9a-fA-F]+)"), 16), (re.compile(r"0[bB]([01]+)"), 2), (re.compile(r"0[oO]?([0-7]+)"), 8))
+_BASES = (
+    (re.compile(r"0[xX]([0-9a-fA-F]+)"), 16),
+    (re.compile(r"0[bB]([01]+)"), 2),
+    (re.compile(r"0[oO]?([0-7]+)"), 8),
+)
 _DECIMAL = re.compile(r"(0|[1-9][0-9]*)")
 _DATE = r"[0-9]{4}-(?:0?[1-9]|1[0-2])-(?:0?[1-9]|[12][0-9]|3[01])"
 _TIME = r"(?:[01]?[0-9]|2[0-3]):[0-5]?[0-9]:[0-5]?[0-9](?:[.,][0-9]+)?"
@@ -71,6 +75,11 @@ def _resolve(text: str, tag: str) -> tuple[str, YAMLValue]:
         return _STR, text
     if tag in ("", _TIMESTAMP) and _DATE_TIME.fullmatch(text):
         return _TIMESTAMP, text
+    return _number(text)
+
+
+def _number(text: str) -> tuple[str, YAMLValue]:
+    """An integer or a float, underscores ignored; a string if it is neither."""
     plain = text.replace("_", "")
     number = _integer(plain)
     if number is not None:

@@ -108,35 +108,29 @@ def _validate_resources(resources: list[str], path: str) -> Iterator[FieldError]
     """Resources with subresources; a wildcard excludes what it covers if that comes after it."""
     if not resources:
         yield required(path)
-    whole_resources: set[str] = set()
-    whole_subresources: set[str] = set()
-    # INVARIANT: as in the server, only the last resource without subresource decides this.
+    # As in the server, only the last resource without subresource decides whether there is one beside `*`.
     has_plain_resource = False
     for index, entry in enumerate(resources):
         if not entry:
             yield required(f"{path}[{index}]")
-            continue
-        resource, slash, subresource = entry.partition("/")
-        if not slash:
+        elif "/" not in entry:
             has_plain_resource = entry != "*"
-            continue
-        if resource in whole_resources:
-            yield invalid(f"{path}[{index}]", entry, f"if '{resource}/*' is present, must not specify {entry}")
-        if subresource in whole_subresources:
-            yield invalid(f"{path}[{index}]", entry, f"if '*/{subresource}' is present, must not specify {entry}")
-        if subresource == "*":
-            whole_resources.add(resource)
-        if resource == "*":
-            whole_subresources.add(subresource)
+        else:
+            yield from _validate_subresource(entry, resources[:index], f"{path}[{index}]")
     if len(resources) > 1 and "*/*" in resources:
         yield invalid(path, resources, "if '*/*' is present, must not specify other resources")
     if "*" in resources and has_plain_resource:
         yield invalid(path, resources, "if '*' is present, must not specify other resources without subresources")
 
 
-def validate_match_conditions(
-    conditions: list[JSON], path: str, expressions: Expressions
-) -> Iterator[FieldError]:
+def _validate_subresource(entry: str, before: list[str], path: str) -> Iterator[FieldError]:
+    resource, _, subresource = entry.partition("/")
+    for wildcard in (f"{resource}/*", f"*/{subresource}"):
+        if wildcard in before:
+            yield invalid(path, entry, f"if '{wildcard}' is present, must not specify {entry}")
+
+
+def validate_match_conditions(conditions: list[JSON], path: str, expressions: Expressions) -> Iterator[FieldError]:
     """Match conditions; their expressions stand alone: they see neither variables nor each other."""
     if len(conditions) > _MAX_MATCH_CONDITIONS:
         yield too_many(path, len(conditions), _MAX_MATCH_CONDITIONS)

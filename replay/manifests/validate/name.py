@@ -14,8 +14,29 @@ _KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE = f"({_KEY})?"
 _CEL_IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _CEL_RESERVED = frozenset(
-    "true false null in as break const continue else for function if import let loop package namespace return var void "
-    "while".split()
+    [
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
 )
 
 _MAX_LABEL, _MAX_SUBDOMAIN = 63, 253
@@ -62,7 +83,9 @@ def label_key_problems(value: str) -> list[str]:
     pattern_problem = _pattern_problem(message, _KEY, "MyName", "my.name", "123-abc")
     parts = value.split("/")
     if len(parts) > 2:
-        return [f"a valid label key {pattern_problem} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+        return [
+            f"a valid label key {pattern_problem} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
     problems = _key_prefix_problems(parts[0]) if len(parts) == 2 else []
     name = parts[-1]
     if not name:

@@ -142,9 +142,7 @@ def _validate_variables(spec: JSON, expressions: Expressions) -> Iterator[FieldE
             yield from expressions.declare_variable(name, variable["expression"], f"{path}.expression")
 
 
-def _validate_validation(
-    validation: JSON, path: str, expressions: Expressions
-) -> Iterator[FieldError]:
+def _validate_validation(validation: JSON, path: str, expressions: Expressions) -> Iterator[FieldError]:
     expression, message = validation["expression"], validation.get("message", "")
     message_expression = validation.get("messageExpression", "")
     if not expression.strip():
@@ -183,9 +181,7 @@ def _validate_audit_annotations(
         seen.add(key)
 
 
-def _validate_value_expression(
-    annotation: JSON, path: str, expressions: Expressions
-) -> Iterator[FieldError]:
+def _validate_value_expression(annotation: JSON, path: str, expressions: Expressions) -> Iterator[FieldError]:
     written = annotation["valueExpression"]
     expression = written.strip()
     if not expression:

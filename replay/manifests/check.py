@@ -1,0 +1,78 @@
+"""`replay check`: one set, what the server would refuse in it and what it would be unwise to load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from replay.cellib.version import KubernetesVersion
+from replay.errors import ManifestError
+from replay.kube.attributes import JSON
+from replay.manifests.admission_configuration import LoadedConfiguration, load_configuration
+from replay.manifests.finding import Finding, Severity
+from replay.manifests.lint.run import lint
+from replay.manifests.loader import LoadedDirectory, load_directory
+from replay.manifests.plugin import Plugin
+from replay.manifests.set_loader import load_set
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedSet:
+    """A set with all that was found; `silenced` counts warnings that a comment or an option hides.
+
+    `configuration` is there for an AdmissionConfiguration file alone; `error` is the text with which the server stops.
+    """
+
+    path: str
+    directories: tuple[LoadedDirectory, ...]
+    findings: tuple[Finding, ...]
+    silenced: int
+    error: str | None
+    configuration: LoadedConfiguration | None = None
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether a server would start with it."""
+        return self.error is None
+
+
+def check_set(
+    path: Path,
+    version: KubernetesVersion,
+    *,
+    plugin: Plugin | None = None,
+    cluster: Sequence[JSON] | None = None,
+    silenced: Iterable[str] = (),
+) -> CheckedSet:
+    """Check the set at `path`: for one plugin a single directory, else whatever a set may be.
+
+    `cluster` are objects of the cluster, for the warnings that need them. Raises ManifestError if there is nothing.
+    """
+    if not path.exists():
+        raise ManifestError("no such file or directory", path=str(path))
+    configuration = None
+    if not path.is_dir():
+        configuration = load_configuration(path, version)
+        directories, errors = configuration.directories, configuration.findings
+        error = configuration.error
+    else:
+        directories = _directories(path, version, plugin)
+        errors = tuple(dict.fromkeys(finding for directory in directories for finding in directory.findings))
+        error = next((directory.error for directory in directories if directory.error is not None), None)
+    warnings = lint(directories, configuration, cluster)
+    hidden = frozenset(silenced)
+    shown = tuple(found.finding for found in warnings if found.finding.name not in hidden | found.silenced)
+    return CheckedSet(str(path), directories, (*errors, *shown), len(warnings) - len(shown), error, configuration)
+
+
+def _directories(path: Path, version: KubernetesVersion, plugin: Plugin | None) -> tuple[LoadedDirectory, ...]:
+    if plugin is not None:
+        return (load_directory(path, plugin, version),)
+    return tuple(load_set(path, version).directories.values())
+
+
+def counts(findings: Iterable[Finding]) -> tuple[int, int]:
+    """How many errors and warnings there are."""
+    severities = [finding.severity for finding in findings]
+    return severities.count(Severity.ERROR), severities.count(Severity.WARNING)

@@ -1,0 +1,1 @@
+"""Warnings about manifests that the server accepts and an operator would regret."""

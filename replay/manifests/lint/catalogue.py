@@ -1,0 +1,42 @@
+"""The names of all warnings with the reason for each; a name never changes its meaning."""
+
+from __future__ import annotations
+
+OBJECT_NULL = "object-null-on-delete"
+UNGUARDED_FIELD = "unguarded-optional-field"
+NO_BINDING = "policy-without-binding"
+UNKNOWN_RESOURCE = "unknown-resource"
+NEVER_TRUE = "condition-never-true"
+CONTROL_PLANE_LOCKOUT = "control-plane-lockout"
+ADMISSION_LOCKOUT = "admission-configuration-lockout"
+NEVER_SENT = "resource-never-sent"
+NO_NAMESPACE = "binding-selects-no-namespace"
+MESSAGE_CAN_FAIL = "message-expression-can-fail"
+COST = "cost-may-exceed-limit"
+LOOPBACK_WITHOUT_CA = "loopback-without-ca-bundle"
+CLUSTER_WEBHOOK = "webhook-depends-on-cluster"
+UNKNOWN_PLUGIN = "unknown-plugin"
+PLUGIN_TWICE = "plugin-configured-twice"
+IGNORED_DOCUMENT = "ignored-document"
+IGNORED_KIND = "ignored-kind"
+
+REASONS = {
+    OBJECT_NULL: "`object` is null on DELETE and CONNECT: reading it there fails, and failurePolicy Fail then denies every such request",
+    UNGUARDED_FIELD: "an optional field that is absent makes the expression fail, and failurePolicy Fail then denies the request",
+    NO_BINDING: "a policy without a binding decides nothing",
+    UNKNOWN_RESOURCE: "a rule for a resource that no server has matches nothing",
+    NEVER_TRUE: "a match condition that is never true turns the policy or webhook off",
+    CONTROL_PLANE_LOCKOUT: "denying what nodes and controllers write to keep the cluster alive can take it down",
+    ADMISSION_LOCKOUT: "a static policy also sees admission configuration: denying changes to it can make it impossible to lift",
+    NEVER_SENT: "reviews of access and tokens are never sent to policies",
+    NO_NAMESPACE: "a binding whose namespaceSelector selects no namespace of the cluster decides nothing there",
+    MESSAGE_CAN_FAIL: "a messageExpression that fails is dropped without a trace, and the message says less",
+    COST: "on large objects the expression can exceed the cost that one expression may have, which is an error",
+    LOOPBACK_WITHOUT_CA: "the certificate of a webhook on loopback is hardly signed by one of the system's authorities",
+    CLUSTER_WEBHOOK: "a static webhook is called before the cluster can run what answers it",
+    UNKNOWN_PLUGIN: "an entry for a plugin that no server has configures nothing, and the plugin that was meant has no manifests",
+    PLUGIN_TWICE: "only the first entry of a plugin counts",
+    IGNORED_DOCUMENT: "only the first YAML document is read here",
+    IGNORED_KIND: "what an item of a typed list says about its own kind is not read",
+}
+"""Why each warning matters, in one sentence."""

@@ -1,0 +1,134 @@
+"""What can be said of an expression without evaluating it: guards, optional fields, null objects, cost.
+
+A path is a chain of selections from a root, `("object", "metadata", "labels")`; an index or a variable of a macro ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from replay.cel.ast import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr, Select, StructExpr
+
+Path = tuple[str, ...]
+
+_EQUALITY = frozenset({"_==_", "_!=_"})
+_LARGE_LIST = 200
+_STEP_COST = 8
+"""What one step of a loop costs at least: the selections and comparisons of a short predicate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What an expression reads: paths with the offset of each, and the paths that it tests before."""
+
+    paths: tuple[tuple[Path, int], ...]
+    guards: frozenset[Path]
+
+    def is_guarded(self, path: Path) -> bool:
+        """Whether the path itself, or something below it, is tested somewhere in the expression."""
+        return any(guard[: len(path)] == path for guard in self.guards)
+
+
+def reading_of(ast: Ast) -> Reading:
+    """What an expression reads."""
+    paths: list[tuple[Path, int]] = []
+    guards: set[Path] = set()
+    for node in _nodes(ast.expr):
+        if isinstance(node, Select):
+            path = path_of(node)
+            if path is not None and node.test_only:
+                guards.add(path)
+            elif path is not None:
+                paths.append((path, ast.positions.get(node.id, 0)))
+        elif isinstance(node, Call) and node.function in ("_?._", "_[?_]"):
+            path = path_of(node.args[0])
+            if path is not None and isinstance(node.args[1], Const):
+                guards.add((*path, str(node.args[1].value)))
+        elif isinstance(node, Call) and node.function in _EQUALITY:
+            guards.update(_compared_with_null(node))
+    return Reading(tuple(paths), frozenset(guards))
+
+
+def _compared_with_null(node: Call) -> Iterator[Path]:
+    for one, other in (node.args, node.args[::-1]):
+        if isinstance(other, Const) and other.value is None and (path := path_of(one)) is not None:
+            yield path
+
+
+def path_of(node: Expr) -> Path | None:
+    """The path of a chain of selections, None for anything else."""
+    fields: list[str] = []
+    while isinstance(node, Select):
+        fields.append(node.field)
+        node = node.operand
+    if not isinstance(node, Ident):
+        return None
+    return (*node.name.split("."), *reversed(fields))
+
+
+def mentions(ast: Ast, path: Path) -> bool:
+    """Whether the expression reads, tests or compares the path or something below it."""
+    reading = reading_of(ast)
+    read = (*(found for found, _ in reading.paths), *reading.guards)
+    return any(found[: len(path)] == path for found in read)
+
+
+def compared_operations(ast: Ast) -> Iterator[tuple[str, int]]:
+    """The operations with which `request.operation` must equal for the whole expression to be true, with their offsets."""
+    for node in _conjuncts(ast.expr):
+        if isinstance(node, Call) and node.function == "_==_":
+            for one, other in (node.args, node.args[::-1]):
+                if path_of(one) == ("request", "operation") and isinstance(other, Const):
+                    yield str(other.value), ast.positions.get(other.id, 0)
+
+
+def _conjuncts(node: Expr) -> Iterator[Expr]:
+    if isinstance(node, Call) and node.function == "_&&_":
+        for argument in node.args:
+            yield from _conjuncts(argument)
+    else:
+        yield node
+
+
+def worst_cost(ast: Ast) -> int:
+    """A lower bound of what the expression costs where every list that it loops over has 200 elements."""
+    return _cost(ast.expr)
+
+
+def _cost(node: Expr) -> int:
+    if isinstance(node, Comprehension):
+        size = len(node.iter_range.elements) if isinstance(node.iter_range, ListExpr) else _LARGE_LIST
+        step = _STEP_COST + _cost(node.loop_step) + _cost(node.loop_condition)
+        return _cost(node.iter_range) + size * step + _cost(node.result)
+    return sum(_cost(child) for child in _children(node))
+
+
+def _nodes(node: Expr) -> Iterator[Expr]:
+    """A node and those below it; of a chain of selections only the longest, unless it is tested."""
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        yield current
+        if isinstance(current, Select) and path_of(current) is not None and not current.test_only:
+            continue
+        pending.extend(_children(current))
+
+
+def _children(node: Expr) -> list[Expr]:
+    match node:
+        case Select():
+            children = [node.operand]
+        case Call():
+            children = [*node.args, *([node.target] if node.target is not None else [])]
+        case ListExpr():
+            children = list(node.elements)
+        case MapExpr():
+            children = [part for entry in node.entries for part in (entry.key, entry.value)]
+        case StructExpr():
+            children = [entry.value for entry in node.fields]
+        case Comprehension():
+            children = [node.iter_range, node.accu_init, node.loop_condition, node.loop_step, node.result]
+        case _:
+            children = []
+    return children

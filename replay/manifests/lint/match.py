@@ -1,0 +1,167 @@
+"""Warnings about what policies, bindings and webhooks match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.kube.attributes import JSON
+from replay.manifests.lint import catalogue
+from replay.manifests.lint.cel import mentions
+from replay.manifests.lint.expression import rules_of
+from replay.manifests.lint.selector import selects
+from replay.manifests.lint.warning import LintContext, Warned, warned
+from replay.manifests.loader import LoadedObject
+from replay.manifests.scheme import GROUP as ADMISSION_GROUP
+
+_NEVER_SENT = frozenset(
+    {
+        ("authentication.k8s.io", "tokenreviews"),
+        ("authentication.k8s.io", "selfsubjectreviews"),
+        ("authorization.k8s.io", "localsubjectaccessreviews"),
+        ("authorization.k8s.io", "selfsubjectaccessreviews"),
+        ("authorization.k8s.io", "selfsubjectrulesreviews"),
+        ("authorization.k8s.io", "subjectaccessreviews"),
+    }
+)
+"""`k8s.io/kubernetes/pkg/controlplane/apiserver`: resources that admission policies are never asked about."""
+
+_VITAL = (
+    ("coordination.k8s.io", "leases"),
+    ("", "nodes"),
+    ("", "nodes/status"),
+    ("", "pods/status"),
+    ("", "serviceaccounts/token"),
+    ("discovery.k8s.io", "endpointslices"),
+)
+"""What nodes and controllers write all the time to stay alive."""
+
+_ADMISSION_KINDS = (
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
+    "mutatingwebhookconfigurations",
+)
+
+
+def lint_match(loaded: LoadedObject, context: LintContext) -> Iterator[Warned]:
+    """All warnings about the rules of one object, and about a policy as a whole."""
+    if loaded.kind.endswith("Binding"):
+        yield from _lint_binding(loaded, context)
+        return
+    for path, rules in _rule_lists(loaded):
+        for index, rule in enumerate(rules):
+            yield from _lint_rule(loaded, rule, f"{path}[{index}]", context)
+    if loaded.kind.endswith("AdmissionPolicy") and not context.bindings(loaded):
+        yield warned(loaded, catalogue.NO_BINDING, "no binding names this policy", "metadata.name")
+    if _can_deny(loaded, context):
+        yield from _lint_lockout(loaded, context)
+
+
+def _rule_lists(loaded: LoadedObject) -> Iterator[tuple[str, list[JSON]]]:
+    if loaded.kind.endswith("WebhookConfiguration"):
+        for index, webhook in enumerate(loaded.value.get("webhooks") or ()):
+            yield f"webhooks[{index}].rules", webhook.get("rules") or []
+        return
+    constraints = loaded.value["spec"].get("matchConstraints") or {}
+    yield "spec.matchConstraints.resourceRules", constraints.get("resourceRules") or []
+
+
+def _lint_rule(loaded: LoadedObject, rule: JSON, path: str, context: LintContext) -> Iterator[Warned]:
+    groups, versions = rule.get("apiGroups") or [], rule.get("apiVersions") or []
+    for index, entry in enumerate(rule.get("resources") or []):
+        at = f"{path}.resources[{index}]"
+        resource = entry.partition("/")[0]
+        if groups and all((group, resource) in _NEVER_SENT for group in groups):
+            yield warned(loaded, catalogue.NEVER_SENT, f"`{entry}` is never sent to policies and webhooks", at)
+        elif not _is_known(entry, groups, versions, context):
+            where = f"in {', '.join(f'`{group}`' for group in groups)}"
+            message = f"no resource `{entry}` is known {where} in version {', '.join(versions)}"
+            yield warned(loaded, catalogue.UNKNOWN_RESOURCE, message, at)
+
+
+def _is_known(entry: str, groups: list[str], versions: list[str], context: LintContext) -> bool:
+    """Whether a rule's resource may exist: without a snapshot any group that is not Kubernetes' own may have it."""
+    resource, _, subresource = entry.partition("/")
+    if any(group == "*" or (context.namespaces is None and _is_custom(group)) for group in groups):
+        return True
+    for known in context.discovery:
+        if known.resource.group not in groups or ("*" not in versions and known.resource.version not in versions):
+            continue
+        if resource in ("*", known.resource.resource) and (
+            subresource in ("", "*") or subresource in known.subresources
+        ):
+            return True
+    return False
+
+
+def _is_custom(group: str) -> bool:
+    return "." in group and not group.endswith(".k8s.io")
+
+
+def _can_deny(loaded: LoadedObject, context: LintContext) -> bool:
+    """Whether it can refuse requests at all: by a binding that denies, or by its own failures."""
+    if loaded.kind == "ValidatingAdmissionPolicy":
+        return any("Deny" in (each.value["spec"].get("validationActions") or ()) for each in context.bindings(loaded))
+    if loaded.kind == "MutatingAdmissionPolicy":
+        return False
+    return any(webhook["failurePolicy"] == "Fail" for webhook in loaded.value.get("webhooks") or ())
+
+
+def _lint_lockout(loaded: LoadedObject, context: LintContext) -> Iterator[Warned]:
+    if _looks_at_user(loaded):
+        return
+    first_rules = next((path for path, rules in _rule_lists(loaded) if rules), "metadata.name")
+    if not _is_narrowed(loaded, context):
+        vital = [f"{name}.{group}" if group else name for group, name in _VITAL if _matches(loaded, group, name)]
+        if vital:
+            message = f"can deny what the control plane writes ({', '.join(vital)}): nothing exempts system users or namespaces"
+            yield warned(loaded, catalogue.CONTROL_PLANE_LOCKOUT, message, first_rules)
+    if any(_matches(loaded, ADMISSION_GROUP, kind) for kind in _ADMISSION_KINDS):
+        message = "can deny changes of admission configuration, by whomever: nothing looks at the user"
+        yield warned(loaded, catalogue.ADMISSION_LOCKOUT, message, first_rules)
+
+
+def _looks_at_user(loaded: LoadedObject) -> bool:
+    """Whether some expression tells users apart, or asks what they may do."""
+    programs = [each.compiled.program for each in loaded.expressions if each.compiled.program is not None]
+    return any(
+        mentions(program.ast, ("request", "userInfo")) or mentions(program.ast, ("authorizer",)) for program in programs
+    ) or any("authorizer" in each.compiled.expression for each in loaded.expressions)
+
+
+def _is_narrowed(loaded: LoadedObject, context: LintContext) -> bool:
+    """Whether selectors keep it away from some objects: its own, or those of all its bindings."""
+    if loaded.kind.endswith("WebhookConfiguration"):
+        return all(_selects(webhook) for webhook in loaded.value.get("webhooks") or ())
+    if _selects(loaded.value["spec"].get("matchConstraints") or {}):
+        return True
+    return all(_selects(each.value["spec"].get("matchResources") or {}) for each in context.bindings(loaded))
+
+
+def _selects(match: JSON) -> bool:
+    return bool(match.get("namespaceSelector") or match.get("objectSelector"))
+
+
+def _matches(loaded: LoadedObject, group: str, resource: str) -> bool:
+    """Whether a rule matches a resource for writing."""
+    return any(_rule_matches(rule, group, resource) for rule in rules_of(loaded))
+
+
+def _rule_matches(rule: JSON, group: str, resource: str) -> bool:
+    if not {"*", "CREATE", "UPDATE"} & set(rule.get("operations") or ()) or rule.get("resourceNames"):
+        return False
+    name, _, subresource = resource.partition("/")
+    wanted = {resource, f"*/{subresource}", f"{name}/*", "*/*"} if subresource else {name, "*", "*/*"}
+    return bool({group, "*"} & set(rule.get("apiGroups") or ()) and wanted & set(rule.get("resources") or ()))
+
+
+def _lint_binding(loaded: LoadedObject, context: LintContext) -> Iterator[Warned]:
+    match = loaded.value["spec"].get("matchResources") or {}
+    for index, rule in enumerate(match.get("resourceRules") or []):
+        yield from _lint_rule(loaded, rule, f"spec.matchResources.resourceRules[{index}]", context)
+    selector = match.get("namespaceSelector")
+    if selector and context.namespaces is not None and not any(selects(selector, each) for each in context.namespaces):
+        message = f"selects none of the {len(context.namespaces)} namespaces of the snapshot"
+        yield warned(loaded, catalogue.NO_NAMESPACE, message, "spec.matchResources.namespaceSelector")

@@ -1,0 +1,56 @@
+"""All warnings about a set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replay.kube.attributes import JSON
+from replay.kube.discovery import Discovery, builtin_discovery
+from replay.manifests.admission_configuration import LoadedConfiguration
+from replay.manifests.lint import catalogue
+from replay.manifests.lint.configuration import lint_configuration
+from replay.manifests.lint.expression import lint_expressions
+from replay.manifests.lint.match import lint_match
+from replay.manifests.lint.warning import LintContext, Warned, warned
+from replay.manifests.lint.webhook import lint_webhooks
+from replay.manifests.loader import LoadedDirectory, LoadedObject
+from replay.manifests.node import Mapping, Scalar
+
+
+def lint(
+    directories: Sequence[LoadedDirectory],
+    configuration: LoadedConfiguration | None = None,
+    cluster: Sequence[JSON] | None = None,
+) -> list[Warned]:
+    """The warnings about objects that the server accepts, directory by directory, by file and line."""
+    found = list(lint_configuration(configuration)) if configuration is not None else []
+    for directory in directories:
+        context = _context(directory, cluster)
+        in_directory = [
+            each for loaded in directory.objects if loaded.is_valid for each in _lint_object(loaded, context)
+        ]
+        found += sorted(in_directory, key=lambda each: (each.finding.path, each.finding.position))
+    return found
+
+
+def _context(directory: LoadedDirectory, cluster: Sequence[JSON] | None) -> LintContext:
+    if cluster is None:
+        return LintContext(directory.objects, builtin_discovery())
+    namespaces = [obj for obj in cluster if obj.get("kind") == "Namespace"]
+    return LintContext(directory.objects, _discovery(cluster), namespaces)
+
+
+def _discovery(cluster: Sequence[JSON]) -> Discovery:
+    crds = [obj for obj in cluster if obj.get("kind") == "CustomResourceDefinition"]
+    return builtin_discovery().with_crds(crds)
+
+
+def _lint_object(loaded: LoadedObject, context: LintContext) -> list[Warned]:
+    found = [*lint_match(loaded, context), *lint_expressions(loaded, context)]
+    if loaded.kind.endswith("WebhookConfiguration"):
+        found += lint_webhooks(loaded)
+    kind = loaded.node.get("kind") if isinstance(loaded.node, Mapping) else None
+    if isinstance(kind, Scalar) and kind.value not in (None, loaded.kind):
+        message = f"the item calls itself `{kind.value}` and is read as {loaded.kind}"
+        found.append(warned(loaded, catalogue.IGNORED_KIND, message, "kind"))
+    return found

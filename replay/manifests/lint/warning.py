@@ -1,0 +1,53 @@
+"""A warning while it is not known yet whether it is silenced."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from replay.kube.attributes import JSON
+from replay.kube.discovery import Discovery
+from replay.manifests.finding import Finding, Severity
+from replay.manifests.loader import LoadedObject
+
+_SILENCE = re.compile(r"#\s*replay:\s*silence\s+([a-z-]+(?:\s*,\s*[a-z-]+)*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A warning, and the names that a comment in its document silences."""
+
+    finding: Finding
+    silenced: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class LintContext:
+    """What lints may look at beside the object; `namespaces` is None without a snapshot of the cluster."""
+
+    objects: Sequence[LoadedObject]
+    discovery: Discovery
+    namespaces: Sequence[JSON] | None = None
+
+    def bindings(self, policy: LoadedObject) -> list[LoadedObject]:
+        """The bindings of a policy."""
+        kind = f"{policy.kind}Binding"
+        return [
+            loaded
+            for loaded in self.objects
+            if loaded.kind == kind and loaded.value["spec"].get("policyName") == policy.name
+        ]
+
+
+def warned(loaded: LoadedObject, name: str, message: str, field_path: str) -> Warned:
+    """A warning about a field of an object."""
+    subject = f"{loaded.kind}/{loaded.name}"
+    position = loaded.position(field_path)
+    finding = Finding(Severity.WARNING, name, message, loaded.path, position, field_path, subject)
+    return Warned(finding, silenced_names(loaded.text))
+
+
+def silenced_names(text: str) -> frozenset[str]:
+    """The names in comments `# replay: silence NAME, NAME` of a document."""
+    return frozenset(name.strip() for match in _SILENCE.finditer(text) for name in match[1].split(","))
