@@ -29,6 +29,7 @@ from replay.cel.ast import (
 from replay.cel.depth import with_room
 from replay.cel.diagnostics import Diagnostics
 from replay.cel.issues import Issues
+from replay.cel.overload import OverloadResolver
 from replay.cel.scope import Candidate, Declarations, Resolved, Signatures
 from replay.cel.types import (
     BOOL,
@@ -45,9 +46,8 @@ from replay.cel.types import (
     list_type,
     map_type,
     optional_type,
-    type_param,
 )
-from replay.cel.unification import Substitutions, is_dyn, is_dyn_or_error, is_exact, most_general, unwrap_optional
+from replay.cel.unification import Substitutions, is_dyn, is_dyn_or_error, most_general, unwrap_optional
 from replay.cel.values import Uint, Value
 from replay.cel.wellknown import WELL_KNOWN_TYPES
 
@@ -100,10 +100,10 @@ class _Checker:
         self.declarations = declarations
         self.diagnostics = diagnostics
         self.substitutions = Substitutions()
+        self.overloads = OverloadResolver(declarations, self.substitutions)
         self.types: dict[int, Type] = {}
         self.references: dict[int, Reference] = {}
         self.scopes: list[dict[str, Type]] = []
-        self.type_variables = 0
 
     def check(self, node: Expr) -> Expr:
         """The node with its names resolved; its type is in `types`."""
@@ -115,10 +115,6 @@ class _Checker:
             if name in scope:
                 return scope[name]
         return None
-
-    def new_type_variable(self) -> Type:
-        self.type_variables += 1
-        return type_param(f"_var{self.type_variables - 1}")
 
     def literal(self, node: Const) -> Expr:
         self.types[node.id] = literal_type(node.value)
@@ -266,12 +262,7 @@ class _Checker:
         if signatures.name in (operator.LOGICAL_AND, operator.LOGICAL_OR):
             self.resolve_logical(node, signatures.of_globals[0], args, types)
             return
-        for type_ in types:
-            if type_.parametric:
-                ids, result = self.matching(signatures, types, member=target is not None)
-                break
-        else:
-            ids, result = self.matching_cached(signatures, types, member=target is not None)
+        ids, result = self.overloads.resolve(signatures, types, member=target is not None)
         if result is None:
             shown = [self.substitutions.substitute(type_, to_dyn=True) for type_ in types]
             self.diagnostics.no_matching_overload(node, signatures.name, shown, member=target is not None)
@@ -291,47 +282,6 @@ class _Checker:
         if not is_wrong:
             self.references[node.id] = Reference(overload_ids=(overload.id,))
 
-    def matching_cached(
-        self, signatures: Signatures, types: list[Type], *, member: bool
-    ) -> tuple[tuple[str, ...], Type | None]:
-        """As `matching`; without free parameters in the arguments the answer is the same for every expression."""
-        cache = self.declarations.resolution_cache
-        key = (signatures.name, member, tuple(types))
-        known = cache.get(key)
-        if known is not None:
-            ids, result, used = known
-            self.type_variables += used
-            return ids, result
-        before = self.type_variables
-        ids, found = self.matching(signatures, types, member=member)
-        if found is not None and not found.parametric:
-            cache[key] = (ids, found, self.type_variables - before)
-        return ids, found
-
-    def matching(
-        self, signatures: Signatures, types: list[Type], *, member: bool
-    ) -> tuple[tuple[str, ...], Type | None]:
-        ids: list[str] = []
-        result: Type | None = None
-        for overload in signatures.of_members if member else signatures.of_globals:
-            args, declared = self.instantiated(overload)
-            if not self.substitutions.is_assignable_list(types, args):
-                continue
-            ids.append(overload.id)
-            type_ = self.substitutions.substitute(declared, to_dyn=False)
-            if result is None:
-                result = type_
-            elif not is_dyn(result) and not is_exact(type_, result):
-                result = DYN
-        return tuple(ids), result
-
-    def instantiated(self, overload: Candidate) -> tuple[tuple[Type, ...], Type]:
-        """The signature with fresh type variables for its parameters."""
-        if not overload.parameters:
-            return overload.args, overload.result
-        fresh = {name: self.new_type_variable() for name in overload.parameters}
-        return tuple([_renamed(arg, fresh) for arg in overload.args]), _renamed(overload.result, fresh)
-
     def list(self, node: ListExpr) -> Expr:
         elements = self.check_all(node.elements)
         joined: Type | None = None
@@ -340,7 +290,7 @@ class _Checker:
             if index in node.optional_indices:
                 type_ = self.unwrapped(element, type_)
             joined = self.join(joined, type_)
-        self.types[node.id] = list_type(joined if joined is not None else self.new_type_variable())
+        self.types[node.id] = list_type(joined if joined is not None else self.overloads.new_type_variable())
         return node if elements is node.elements else ListExpr(node.id, elements, node.optional_indices)
 
     def map(self, node: MapExpr) -> Expr:
@@ -357,7 +307,7 @@ class _Checker:
             value_type = self.join(value_type, type_)
             entries.append(MapEntry(entry.id, key, value, entry.optional))
         if key_type is None or value_type is None:
-            key_type, value_type = self.new_type_variable(), self.new_type_variable()
+            key_type, value_type = self.overloads.new_type_variable(), self.overloads.new_type_variable()
         self.types[node.id] = map_type(key_type, value_type)
         return MapExpr(node.id, tuple(entries))
 
@@ -440,14 +390,6 @@ class _Checker:
     def assert_type(self, node: Expr, type_: Type) -> None:
         if not self.substitutions.is_assignable(type_, self.types[node.id]):
             self.diagnostics.type_mismatch(node, type_, self.types[node.id])
-
-
-def _renamed(type_: Type, names: dict[str, Type]) -> Type:
-    if not type_.parametric:
-        return type_
-    if type_.kind is Kind.TYPE_PARAM:
-        return names[type_.name]
-    return Type(type_.kind, type_.name, tuple([_renamed(inner, names) for inner in type_.parameters]))
 
 
 _CHECKS: Final[dict[type[Expr], Callable[[_Checker, Any], Expr]]] = {

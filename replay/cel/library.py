@@ -23,8 +23,9 @@ class Overload:
     """One signature of a function (cel-go `decls.OverloadDecl`).
 
     `args` include the receiver of a member. `implementation` may be None for a declaration without a body (the core
-    implements operators and control flow itself). `cost` None means the standard cost of 1. A `non_strict` overload is
-    called with unknowns and errors as arguments too.
+    implements operators and control flow itself). `cost` None means the standard cost of 1. It also holds where the overload
+    is chosen only at run time, unlike `cost_by_id`, which goes before it where the checker chose (cel-go
+    `OverloadCostTracker`). A `non_strict` overload is called with unknowns and errors as arguments too.
     """
 
     id: str
@@ -34,6 +35,7 @@ class Overload:
     implementation: Implementation | None = None
     cost: CallCost | None = None
     non_strict: bool = False
+    cost_by_id: CallCost | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Library:
     `types` are the names usable as type values or in message construction; `struct_fields` declares, by type name, the
     fields of struct types; `macros` are names of the macros of `replay.cel.macros` that it enables. `new_object` builds the
     library's own messages: from type name and fields to the value, an `EvalError`, or None where the type is not its own.
+    `aliases` are further names of types, which have no fields; they yield to everything declared otherwise.
     """
 
     name: str
@@ -76,3 +79,4 @@ class Library:
     struct_fields: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
     macros: tuple[str, ...] = ()
     new_object: Callable[[str, Mapping[str, Value]], Value] | None = None
+    aliases: Mapping[str, Type] = field(default_factory=dict)

@@ -9,7 +9,6 @@ that cel-go adds (`parser/parser.go`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from typing import Final
@@ -21,11 +20,12 @@ from replay.cel.depth import with_room
 from replay.cel.factory import ExprFactory
 from replay.cel.grammar import REPEATED, Alternative, Choice, Element, Invoke, Match, Optional, Plus, Rule, Star
 from replay.cel.issues import NO_OFFSET, Issues
-from replay.cel.lexer import EOF, LexicalError, Token
+from replay.cel.lexer import EOF, Token
 from replay.cel.macros import MacroTable
 from replay.cel.prediction import NoViableAlternativeError, Predictor, Stack
 from replay.cel.source import Source
 from replay.cel.syntax_tree import Tree, VisitDepthError, expr_from_tree
+from replay.cel.token_stream import TokenStream
 
 MAX_CODE_POINTS: Final = 100_000
 MAX_RULE_DEPTH: Final = 250
@@ -87,48 +87,6 @@ def _predictor() -> Predictor:
     return Predictor(automaton())
 
 
-class _TokenStream:
-    """The visible tokens, read as late as possible: an error in the text counts only once it is reached."""
-
-    def __init__(self, text: str, report: Callable[[int, str], None]) -> None:
-        self._source = lexer.tokens(text)
-        self._report = report
-        self._all: list[Token] = []
-        self._visible: list[Token] = []
-        self.index = 0
-
-    def look(self, offset: int) -> Token:
-        """The visible token `offset` places ahead, from 0; the last one is `EOF`, for ever."""
-        wanted = self.index + offset
-        visible = self._visible
-        while len(visible) <= wanted:
-            if visible and visible[-1].kind == EOF:
-                return visible[-1]
-            self._fetch()
-        return visible[wanted]
-
-    def kind(self, offset: int) -> int:
-        return self.look(offset).kind
-
-    def previous(self) -> Token | None:
-        return self._visible[self.index - 1] if self.index else None
-
-    def text(self, first: Token, last: Token) -> str:
-        """The text of tokens, with the hidden ones between them but without what is no token."""
-        found = self._all[first.ordinal : last.ordinal + 1]
-        return "".join([token.text for token in found if token.kind != EOF])
-
-    def _fetch(self) -> None:
-        for token in self._source:
-            if isinstance(token, LexicalError):
-                self._report(token.start, f"token recognition error at: '{token.text}'")
-                continue
-            self._all.append(token)
-            if token.kind not in (lexer.WHITESPACE, lexer.COMMENT):
-                self._visible.append(token)
-                return
-
-
 class _Parser:
     """Runs the rules of the grammar and builds a tree, with whatever could be read."""
 
@@ -136,7 +94,7 @@ class _Parser:
         self.issues = issues
         self.automaton: Automaton = automaton()
         self.predictor = _predictor()
-        self.stream = _TokenStream(text, self.report)
+        self.stream = TokenStream(text, self.report)
         self.state = -1
         self.tree: Tree | None = None
         self.precedences = [0]

@@ -14,6 +14,9 @@ from replay.cel.types import Kind, Type, struct_type, type_type
 from replay.cel.wellknown import WELL_KNOWN_TYPES
 
 
+_NO_FIELDS: Mapping[str, Type] = {}
+
+
 class Candidate(NamedTuple):
     """An overload as the checker tries it, with the names of its type parameters."""
 
@@ -60,6 +63,7 @@ class Declarations:
         self._variables = {decl.name: decl.type for library in libraries for decl in library.variables}
         self._variables.update({decl.name: decl.type for decl in variables})
         self._types = {type_.name: type_ for library in libraries for type_ in library.types}
+        self._aliases = {name: type_ for library in libraries for name, type_ in library.aliases.items()}
         self._structs = [library.struct_fields for library in libraries if library.struct_fields]
         self._signatures = _signatures(libraries)
         self._namespaces = {name.partition(".")[0] for name in self._signatures if "." in name}
@@ -117,6 +121,9 @@ class Declarations:
         type_ = self._types.get(name)
         if type_ is not None:
             return Resolved(name, type_type(type_))
+        alias = self._aliases.get(name)
+        if alias is not None:
+            return Resolved(name, type_type(alias))
         if self.fields(name) is not None:
             return Resolved(name, type_type(WELL_KNOWN_TYPES.get(name) or struct_type(name)))
         return None
@@ -127,7 +134,7 @@ class Declarations:
             fields = structs.get(struct)
             if fields is not None:
                 return fields
-        return None
+        return _NO_FIELDS if struct in self._aliases else None
 
 
 def _signatures(libraries: Iterable[Library]) -> dict[str, Signatures]:
