@@ -1,0 +1,90 @@
+"""What a webhook answered when the log was written, where the request is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replay.admission.json_patch import JSONPatchError, apply, equal
+from replay.admission.webhook_answer import WebhookAnswer, WebhookReview
+from replay.audit.event import RequestRecord
+from replay.audit.observed import Observed, WebhookMutation, observe
+from replay.kube.attributes import JSON, Attributes, Missing, PartialObject
+
+_FIX = "keep audit events at level Request or above, or call the webhook itself"
+
+
+class RecordedBackend:
+    """The answers of webhooks to one request, as far as its audit event tells.
+
+    A mutating webhook leaves an annotation, and at level Request its patch. A validating webhook leaves a trace only where
+    it refused; it allowed a request that succeeded.
+    """
+
+    def __init__(self, record: RequestRecord, before: Attributes | Missing, attributes: Attributes) -> None:
+        """`before` and `attributes` are what the mutating and the validating phase were told at the time."""
+        self._record = record
+        self._observed: Observed = observe(record)
+        self._objects = {
+            "mutating": before if isinstance(before, Missing) else before.object,
+            "validating": attributes.object,
+        }
+
+    def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
+        """The recorded answers; `Missing` where there is none or the request is another."""
+        return [self._answer(review) for review in reviews]
+
+    def _answer(self, review: WebhookReview) -> WebhookAnswer | Missing:
+        if review.phase == "mutating":
+            return self._mutating(review)
+        if not _is_same(self._objects["validating"], review.request):
+            return Missing("webhook", "what it answered is recorded for another object")
+        refusal = self._refusal(review)
+        if refusal is not None:
+            return refusal
+        if 200 <= self._record.code < 300:
+            return WebhookAnswer(allowed=True)
+        return Missing("webhook", "the log does not tell whether it was asked")
+
+    def _mutating(self, review: WebhookReview) -> WebhookAnswer | Missing:
+        hook = review.invocation.hook
+        names = (hook.configuration, hook.webhook.name)
+        entry = next((each for each in self._observed.mutations if (each.configuration, each.webhook) == names), None)
+        if entry is None:
+            return Missing("webhook", "the log does not say that it was asked")
+        if entry.mutated and entry.patch is None:
+            return Missing("webhook", "it changed the object, and the patch is not recorded", _FIX)
+        if not _is_same(self._seen_by(entry), review.request):
+            return Missing("webhook", "what it answered is recorded for another object")
+        if any(value == hook.webhook.name for value in self._observed.failed_open.values()):
+            return WebhookAnswer(error="the call had failed at the time")
+        return self._refusal(review) or WebhookAnswer(allowed=True, patch=entry.patch or ())
+
+    def _seen_by(self, entry: WebhookMutation) -> JSON | PartialObject | Missing | None:
+        """The object that a mutating webhook was shown: with the patches of those before it."""
+        value = self._objects["mutating"]
+        for earlier in self._observed.mutations:
+            if (earlier.round, earlier.index) >= (entry.round, entry.index) or not earlier.mutated:
+                continue
+            if earlier.patch is None or isinstance(value, Missing | PartialObject):
+                return Missing("object", "what webhooks before this one changed is not recorded")
+            try:
+                value = apply(value, earlier.patch)
+            except JSONPatchError:
+                return Missing("object", "the recorded patch of a webhook does not apply")
+        return value
+
+    def _refusal(self, review: WebhookReview) -> WebhookAnswer | None:
+        denial = self._observed.denial
+        if denial is None or not denial.webhook or denial.policy != review.invocation.hook.webhook.name:
+            return None
+        status: Mapping[str, Any] = {
+            "message": denial.message,
+            "reason": self._record.status_reason,
+            "code": self._record.code,
+        }
+        return WebhookAnswer(allowed=False, status=status)
+
+
+def _is_same(recorded: JSON | PartialObject | Missing | None, request: Mapping[str, Any]) -> bool:
+    return not isinstance(recorded, Missing | PartialObject) and equal(recorded, request.get("object"))
