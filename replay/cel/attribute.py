@@ -73,6 +73,10 @@ class Attribute(Protocol):
         """The value at the end of the path."""
 
 
+class ElementError(EvalError):
+    """An error that stands for an element of a list: the path goes on, and is charged, before it is seen."""
+
+
 def select(value: Value, key: Value) -> Value:
     """`value.key` or `value[key]`."""
     part, present = _lookup(value, key, testing=False)
@@ -99,8 +103,10 @@ def _lookup(value: Value, key: Value, *, testing: bool) -> Present:
         return part, found
     if is_list(value):
         return _index(value, key)
-    if isinstance(value, Unknown | EvalError):
-        return value, isinstance(value, Unknown)
+    if isinstance(value, Unknown):
+        return value, True
+    if isinstance(value, EvalError):
+        return EvalError(value.message), False
     if isinstance(value, ObjectValue) and value.type_name == "JSONPatch":
         return _patch_field(value, key, testing=testing)
     return None, False
@@ -124,7 +130,7 @@ def _index(value: Value, key: Value) -> Present:
         return None, False
     if type(value) is TypedList:
         if kind is not int:
-            return EvalError(f"unsupported index type: {go_type_name(key)}"), False
+            return ElementError(f"unsupported index type: {go_type_name(key)}"), True
         return typed(value.value[index]), True
     return value[index], True
 
@@ -252,7 +258,7 @@ def apply_qualifiers(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]
         optional = optional or qualifier.optional
         if not optional:
             value = qualifier.qualify(frame, value)
-            if isinstance(value, EvalError):
+            if isinstance(value, EvalError) and type(value) is not ElementError:
                 return value
             continue
         value, present = qualifier.qualify_if_present(frame, value, presence_only=False)

@@ -66,6 +66,7 @@ def to_double(value: Value) -> float:
     """`double(value)` of an int, uint or string (Go `strconv.ParseFloat`)."""
     if not isinstance(value, str):
         return float(value)
+    value = _without_separators(value)
     if _DECIMAL_FLOAT.match(value):
         number = float(value)
         if math.isfinite(number):
@@ -77,6 +78,14 @@ def to_double(value: Value) -> float:
     elif _HEX_FLOAT.match(value):
         return float.fromhex(value)
     raise conversion_error("string", "double")
+
+
+_SEPARATOR = re.compile(r"(?<=[0-9a-fA-FxX])_(?=[0-9a-fA-F])")
+
+
+def _without_separators(text: str) -> str:
+    """Go lets an underscore stand between digits."""
+    return _SEPARATOR.sub("", text) if "_" in text else text
 
 
 def to_bool(value: str) -> bool:

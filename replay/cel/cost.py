@@ -99,41 +99,47 @@ class CostTracker:
     `limit` is the cost past which evaluation is cancelled with `CostLimitExceeded`, None for no limit.
     """
 
-    __slots__ = ("_calls", "_limit", "_stack", "cost")
+    __slots__ = ("_calls", "_limit", "_places", "_stack", "cost")
 
     def __init__(self, calls: CallCosts, limit: int | None) -> None:
         """Start at zero."""
         self._calls = calls
         self._limit = limit
         self._stack: list[tuple[int, Value]] = []
+        # Where each id stands on the stack, lowest first: searching it would take quadratic time over a long fold.
+        self._places: dict[int, list[int]] = {}
         self.cost = 0
 
     def push(self, node_id: int, value: Value) -> None:
         """Record the value of a finished step and enforce the limit."""
+        places = self._places.get(node_id)
+        if places is None:
+            places = self._places[node_id] = []
+        places.append(len(self._stack))
         self._stack.append((node_id, value))
         if self._limit is not None and self.cost > self._limit:
             raise CostLimitExceeded
 
     def drop(self, node_id: int) -> None:
         """Remove the topmost value of a node and all above it."""
-        stack = self._stack
-        for index in range(len(stack) - 1, -1, -1):
-            if stack[index][0] == node_id:
-                del stack[index:]
-                return
+        places = self._places.get(node_id)
+        if places:
+            self._truncate(places[-1])
+
+    def _truncate(self, size: int) -> None:
+        stack, places = self._stack, self._places
+        while len(stack) > size:
+            places[stack.pop()[0]].pop()
 
     def drop_args(self, node_ids: Sequence[int]) -> tuple[Value, ...] | None:
         """The values of the arguments, last first from the top; None (with what was dropped gone) if one is missing."""
-        stack = self._stack
         found: list[Value] = []
         for node_id in reversed(node_ids):
-            for index in range(len(stack) - 1, -1, -1):
-                if stack[index][0] == node_id:
-                    found.append(stack[index][1])
-                    del stack[index:]
-                    break
-            else:
+            places = self._places.get(node_id)
+            if not places:
                 return None
+            found.append(self._stack[places[-1]][1])
+            self._truncate(places[-1])
         return tuple(reversed(found))
 
     def call(self, function: str, overload_id: str, arg_ids: Sequence[int], result: Value) -> None:

@@ -111,6 +111,8 @@ class Dispatcher:
             for overload in reversed(function.overloads):
                 if overload.cost is not None:
                     costs[overload.id] = costs[function.name] = overload.cost
+                if overload.cost_by_id is not None:
+                    costs[overload.id] = overload.cost_by_id
         self.costs: CallCosts = costs
 
     def find(self, name: str) -> Binding | None:

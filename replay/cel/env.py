@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from replay.cel import checker, parser
 from replay.cel.ast import Ast
+from replay.cel.depth import with_room
 from replay.cel.declarations import STANDARD_LIBRARY
 from replay.cel.dispatcher import Dispatcher
 from replay.cel.issues import Issues
@@ -44,6 +45,8 @@ class Env:
         self._limit = limit
         names = [name for library in self.libraries for name in library.macros]
         self._macros = macro_table(names)
+        # Messages are no types as values: the server's registry does not have them (`reference to undefined type`).
+        self._types = {declared.name for library in self.libraries for declared in library.types}
         self._optional_syntax = any("optMap" in library.macros for library in libraries)
         self.dispatcher = Dispatcher(self.libraries)
 
@@ -65,13 +68,12 @@ class Env:
 
     def program(self, ast: Ast) -> Program:
         """Plan a tree; raises `PlanError` where a constant part of it fails."""
-        step = Planner(ast, self.dispatcher, self).plan(ast.expr)
-        return Program(ast, step, self.dispatcher.costs, self._limit)
+        step = with_room(lambda: Planner(ast, self.dispatcher, self).plan(ast.expr))
+        return Program(ast, step, self.dispatcher, self.new_object, self._limit)
 
     def has_type(self, name: str) -> bool:
         """Whether a name stands for a type as a value."""
-        found = self.declarations.type_name(name)
-        return found is not None and found.name == name
+        return name in self._types
 
     def has_field_access(self, type_name: str) -> bool:
         """Whether fields of this type are read from a message that the expression built."""

@@ -59,6 +59,8 @@ def fold_constants(step: Step) -> Step:
         if isinstance(pattern, str):
             _check_pattern(pattern)
             step.eager = False
+            if step.function == "matches":
+                step.skip_trait()
     return step
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from replay.cel.ast import (
     Ast,
@@ -29,15 +30,32 @@ Paths = frozenset[str]
 """The places whose value a node may have; empty where its value is computed."""
 
 _NOTHING: Paths = frozenset()
-_PASSING = frozenset({"or", "orValue", "value", "optional.of", "optional.ofNonZeroValue", "dyn"})
-"""Functions whose result is one of their arguments."""
+_PASSING = frozenset({"or", "orValue", "value", "optional.of", "optional.ofNonZeroValue", "dyn", "_+_"})
+"""Functions whose result is one of their arguments, or a list of what stands in them."""
+
+
+class Trace(NamedTuple):
+    """What it takes to compute an expression, and the places whose value it may then have."""
+
+    reads: frozenset[str]
+    places: Paths
+
+    @property
+    def footprint(self) -> frozenset[str]:
+        """The paths that are read where the value is used."""
+        return self.reads | self.places
 
 
 def footprint_of(ast: Ast) -> frozenset[str]:
     """The paths that a checked expression may read."""
-    reader = _Reader(ast)
-    reader.consume(reader.trace(ast.expr, {}))
-    return frozenset(reader.read)
+    return trace_of(ast, {}).footprint
+
+
+def trace_of(ast: Ast, variables: Mapping[str, Trace]) -> Trace:
+    """The trace of a checked expression; `variables.name` is where the variable of that name comes from."""
+    reader = _Reader(ast, variables)
+    places = reader.trace(ast.expr, {})
+    return Trace(frozenset(reader.read), places)
 
 
 def joined(path: str, key: str) -> str:
@@ -46,8 +64,9 @@ def joined(path: str, key: str) -> str:
 
 
 class _Reader:
-    def __init__(self, ast: Ast) -> None:
+    def __init__(self, ast: Ast, variables: Mapping[str, Trace]) -> None:
         self._references = ast.reference_map
+        self._variables = variables
         self.read: set[str] = set()
 
     def consume(self, paths: Paths) -> None:
@@ -57,8 +76,6 @@ class _Reader:
     def trace(self, node: Expr, scope: Mapping[str, Paths]) -> Paths:
         """Where the value of a node comes from; what it takes to compute it is consumed."""
         match node:
-            case Const():
-                return _NOTHING
             case Ident():
                 return self._name(node, scope)
             case Select():
@@ -67,6 +84,8 @@ class _Reader:
                 return self._call(node, scope)
             case Comprehension():
                 return self._fold(node, scope)
+            case ListExpr():
+                return self._list(node, scope)
         for child in _parts(node):
             self.consume(self.trace(child, scope))
         return _NOTHING
@@ -82,11 +101,19 @@ class _Reader:
         reference = self._references.get(node.id)
         if reference is not None and reference.name:
             return frozenset({reference.name})
-        paths = frozenset(joined(path, node.field) for path in self.trace(node.operand, scope))
+        paths = self._fields(self.trace(node.operand, scope), node.field)
         if not node.test_only:
             return paths
         self.consume(paths)
         return _NOTHING
+
+    def _fields(self, paths: Paths, field: str) -> Paths:
+        """A field of each place; one of `variables` is where that variable comes from."""
+        if "variables" not in paths or field not in self._variables:
+            return frozenset(joined(path, field) for path in paths)
+        variable = self._variables[field]
+        self.consume(variable.reads)
+        return variable.places | self._fields(paths - {"variables"}, field)
 
     def _call(self, node: Call, scope: Mapping[str, Paths]) -> Paths:
         operands = node.args if node.target is None else (node.target, *node.args)
@@ -105,19 +132,25 @@ class _Reader:
     def _index(self, key: Expr, traced: list[Paths]) -> Paths:
         self.consume(traced[1])
         if isinstance(key, Const) and isinstance(key.value, str):
-            return frozenset(joined(path, key.value) for path in traced[0])
+            return self._fields(traced[0], key.value)
+        if "variables" in traced[0]:
+            self.consume(frozenset().union(*(variable.footprint for variable in self._variables.values())))
         return frozenset(f"{path}[]" for path in traced[0])
+
+    def _list(self, node: ListExpr, scope: Mapping[str, Paths]) -> Paths:
+        """A list of elements of another list is a part of that list; other elements are read."""
+        elements = frozenset().union(*(self.trace(element, scope) for element in node.elements))
+        self.consume(frozenset(path for path in elements if not path.endswith("[]")))
+        return frozenset(path.removesuffix("[]") for path in elements if path.endswith("[]"))
 
     def _fold(self, node: Comprehension, scope: Mapping[str, Paths]) -> Paths:
         ranges = self.trace(node.iter_range, scope)
         elements = frozenset(f"{path}[]" for path in ranges)
         before = set(self.read)
         accumulator = self.trace(node.accu_init, scope)
-        for _ in range(2):  # what the accumulator holds after one step, a second step may read
-            names = {**scope, node.accu_var: accumulator}
-            names.update({node.iter_var2: elements, node.iter_var: _NOTHING} if node.iter_var2 else {node.iter_var: elements})
-            self.consume(self.trace(node.loop_condition, names))
-            accumulator = accumulator | self.trace(node.loop_step, names)
+        grown = self._step(node, scope, elements, accumulator)
+        if grown != accumulator:  # what the accumulator holds after one step, a second step may read
+            accumulator = grown | self._step(node, scope, elements, grown)
         found = self.trace(node.result, {**scope, node.accu_var: accumulator})
         seen = self.read - before
         # How many elements there are, or which keys, is read in any case.
@@ -126,12 +159,18 @@ class _Reader:
             self.consume(elements)
         return found
 
+    def _step(self, node: Comprehension, scope: Mapping[str, Paths], elements: Paths, accumulator: Paths) -> Paths:
+        """What the accumulator may hold after one element."""
+        names = {**scope, node.accu_var: accumulator, node.iter_var: _NOTHING if node.iter_var2 else elements}
+        if node.iter_var2:
+            names[node.iter_var2] = elements
+        self.consume(self.trace(node.loop_condition, names))
+        return accumulator | self.trace(node.loop_step, names)
+
 
 def _parts(node: Expr) -> list[Expr]:
     """The expressions inside a literal."""
     match node:
-        case ListExpr():
-            return list(node.elements)
         case MapExpr():
             return [part for entry in node.entries for part in (entry.key, entry.value)]
         case StructExpr():

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from replay.cel.ast import Ast
-from replay.cel.cost import CallCosts, CostTracker
+from replay.cel.codegen import Compiled, compile_expression
+from replay.cel.cost import CostTracker
+from replay.cel.depth import with_room
+from replay.cel.dispatcher import Dispatcher
 from replay.cel.frame import Frame
+from replay.cel.pycode import NotCompiledError
 from replay.cel.step import Step
 from replay.cel.values import CostLimitExceeded, EvalError, PanicError, Unknown, Value
 
@@ -36,22 +41,39 @@ class Result:
 class Program:
     """The steps of an expression with its cost limit."""
 
-    def __init__(self, ast: Ast, step: Step, costs: CallCosts, limit: int | None = PER_CALL_LIMIT) -> None:
+    def __init__(
+        self,
+        ast: Ast,
+        step: Step,
+        dispatcher: Dispatcher,
+        new_object: Callable[[str, Mapping[str, Value]], Value],
+        limit: int | None = PER_CALL_LIMIT,
+    ) -> None:
         """`limit` None evaluates without bound."""
         self.ast = ast
         self._step = step
-        self._costs = costs
+        self._dispatcher = dispatcher
+        self._new_object = new_object
         self._limit = limit
+
+    @cached_property
+    def compiled(self) -> Compiled | None:
+        """The expression as Python code, made when it is first wanted; None where only the strict engine will do."""
+        try:
+            return compile_expression(self.ast, self._dispatcher, self._new_object)
+        except (NotCompiledError, RecursionError):
+            return None
 
     def eval(self, bindings: Mapping[str, Value]) -> Result:
         """Evaluate with the given input; never raises."""
-        tracker = CostTracker(self._costs, self._limit)
+        return with_room(lambda: self._eval(bindings))
+
+    def _eval(self, bindings: Mapping[str, Value]) -> Result:
+        tracker = CostTracker(self._dispatcher.costs, self._limit)
         try:
             value = self._step.exec(Frame(bindings, tracker))
         except CostLimitExceeded as limit:
             value = EvalError(str(limit))
         except PanicError as panic:
             value = EvalError(f"internal error: {panic}")
-        except RecursionError:
-            value = EvalError("internal error: evaluation is nested too deeply")
         return Result(value, tracker.cost)

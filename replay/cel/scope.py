@@ -13,7 +13,6 @@ from replay.cel.library import Function, Library, Overload, VariableDecl
 from replay.cel.types import Kind, Type, struct_type, type_type
 from replay.cel.wellknown import WELL_KNOWN_TYPES
 
-
 _NO_FIELDS: Mapping[str, Type] = {}
 
 

@@ -324,6 +324,10 @@ class CallStep:
                     return value
         return self._invoke(values)
 
+    def skip_trait(self) -> None:
+        """Leave it to the implementation to look at the first argument."""
+        self._trait = ""
+
     def _invoke(self, values: list[Value]) -> Value:
         implementation = self._implementation
         if implementation is not None and (

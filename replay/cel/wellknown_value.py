@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import struct
 from collections.abc import Mapping
 
 from replay.cel.number import INT_OVERFLOW, UINT_OVERFLOW
@@ -26,12 +28,8 @@ def new_well_known(type_name: str, fields: Mapping[str, Value]) -> Value:
     name = type_name.removeprefix("google.protobuf.")
     if name in _DEFAULTS:
         return _narrowed(name, fields.get("value", _DEFAULTS[name]))
-    if name == "ListValue":
-        return fields.get("values", [])
-    if name == "Struct":
-        return fields.get("fields", {})
-    if name == "Value":
-        return next(iter(fields.values()), None)
+    if name in ("ListValue", "Struct", "Value"):
+        return _json(next(iter(fields.values()), {"ListValue": [], "Struct": {}}.get(name)))
     seconds, nanos = fields.get("seconds", 0), fields.get("nanos", 0)
     try:
         if name == "Timestamp":
@@ -44,10 +42,23 @@ def new_well_known(type_name: str, fields: Mapping[str, Value]) -> Value:
     return EvalError("unsupported conversion to ref.Val: (*dynamicpb.Message)")
 
 
+def _json(value: Value) -> Value:
+    """JSON knows doubles only, and bytes as base64."""
+    if isinstance(value, list):
+        return [_json(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _json(item) for key, item in value.items()}
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 def _narrowed(name: str, value: Value) -> Value:
     """The 32-bit wrappers hold less than CEL's numbers; setting null leaves the wrapper unset."""
     if value is None:
         return None
+    if name == "FloatValue":
+        return struct.unpack("f", struct.pack("f", value))[0]
     if name == "Int32Value" and not -(2**31) <= value < 2**31:
         return EvalError(INT_OVERFLOW)
     if name == "UInt32Value" and value >= 2**32:

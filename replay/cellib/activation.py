@@ -15,48 +15,113 @@ if TYPE_CHECKING:
     from replay.cellib.variables import VariableValues
 
 OBJECTS = ("object", "oldObject")
-_UNAUTHORIZED = frozenset({ExpressionKind.MESSAGE_EXPRESSION, ExpressionKind.AUDIT_ANNOTATION})
 _TYPED = ("request", "namespaceObject")
 
 
 class Activation:
-    """The bindings of one evaluation, as the strict engine reads them.
+    """The bindings of one request, for any number of evaluations: as compiled code reads them, and for the strict engine.
 
-    `request` and `namespaceObject` are Go structs on the server; an object of a built-in kind comes as a `TypedMap`, but
-    mutations see it as a plain map.
+    `object`, `oldObject` and `namespaceObject` are null where they are absent. What is missing, in whole or in part, is not
+    there for compiled code.
     """
 
+    __slots__ = ("_bindings", "_plain", "_scopes")
+
+    def __init__(self, bindings: Mapping[str, Value]) -> None:
+        """The bindings are not copied and must not change."""
+        self._bindings = bindings
+        self._plain: dict[str, dict[str, Value]] = {}
+        self._scopes: dict[bool, Scope] = {}
+
+    def plain(self, kind: ExpressionKind) -> Mapping[str, Value]:
+        """The names that compiled code of a kind reads, with plain JSON."""
+        group = _GROUPS.get(kind, "")
+        plain = self._plain.get(group)
+        if plain is None:
+            plain = self._plain[group] = {"object": None, "oldObject": None, "namespaceObject": None}
+            for name, value in self._bindings.items():
+                value = untyped(_as_received(name, value))  # noqa: PLW2901 - the same value, unwrapped
+                if type(value) is Missing or type(value) is PartialObject:
+                    plain.pop(name, None)
+                else:
+                    plain[name] = value
+            _restrict(plain, group)
+        return plain
+
+    def scope(self, *, mutation: bool) -> Scope:
+        """The names for the strict engine; mutations see objects of built-in kinds as plain maps."""
+        scope = self._scopes.get(mutation)
+        if scope is None:
+            scope = self._scopes[mutation] = Scope(self._bindings, mutation=mutation)
+        return scope
+
+
+_UNAUTHORIZED = "unauthorized"
+_MATCHING = "matching"
+_GROUPS = {
+    ExpressionKind.MESSAGE_EXPRESSION: _UNAUTHORIZED,
+    ExpressionKind.AUDIT_ANNOTATION: _UNAUTHORIZED,
+    ExpressionKind.MATCH_CONDITION: _MATCHING,
+}
+"""Kinds that do not see all: messages and audit annotations have no authorizer, match conditions no namespace."""
+
+
+def _restrict(names: dict[str, Value], group: str) -> None:
+    if group == _UNAUTHORIZED:
+        names.pop("authorizer", None)
+        names.pop("authorizer.requestResource", None)
+    if group == _MATCHING:
+        names["namespaceObject"] = None
+
+
+class Scope:
+    """The bindings as the strict engine reads them: views of typed objects, unknowns for what is missing."""
+
+    __slots__ = ("_group", "_names")
+
     def __init__(self, bindings: Mapping[str, Value], *, mutation: bool) -> None:
-        """`object`, `oldObject` and `namespaceObject` are null where they are absent."""
-        self._bindings: dict[str, Value] = {"object": None, "oldObject": None, "namespaceObject": None}
+        """`request` and `namespaceObject` are Go structs on the server; an object of a built-in kind is a `TypedMap`."""
+        self._names: dict[str, Value] = {"object": None, "oldObject": None, "namespaceObject": None}
         for name, value in bindings.items():
-            self._bindings[name] = _bound(name, value, mutation=mutation)
-        self._kind = ExpressionKind.VALIDATION
+            self._names[name] = _bound(name, value, mutation=mutation)
+        self._group = ""
 
     def for_kind(self, kind: ExpressionKind, variables: VariableValues) -> Mapping[str, Value]:
-        """What expressions of a kind can read: messages and audit annotations have no authorizer."""
-        self._kind = kind
+        """What expressions of a kind can read."""
+        self._group = _GROUPS.get(kind, "")
         return self.with_variables(variables)
 
     def with_variables(self, variables: VariableValues) -> Mapping[str, Value]:
         """The same for the variables that such an expression reads."""
-        names = {**self._bindings, "variables": variables}
-        if self._kind in _UNAUTHORIZED:
-            names.pop("authorizer", None)
-            names.pop("authorizer.requestResource", None)
-        if self._kind is ExpressionKind.MATCH_CONDITION:
-            names["namespaceObject"] = None
+        names = {**self._names, "variables": variables}
+        _restrict(names, self._group)
         return names
 
 
 def _bound(name: str, value: Value, *, mutation: bool) -> Value:
     if isinstance(value, Missing):
         return Unknown((value,))
+    value = _as_received(name, value)
     as_typed = name in _TYPED or (isinstance(value, TypedMap | TypedList) and not (mutation and name in OBJECTS))
     value = untyped(value)
     if isinstance(value, PartialObject):
         return partial_value(value.value, as_typed=as_typed)
     return typed(value) if as_typed else value
+
+
+def _as_received(name: str, value: Value) -> Value:
+    """Custom resources as params are written to JSON and read again: a double without fraction comes back as an int."""
+    return _rewritten(value) if name == "params" else value
+
+
+def _rewritten(value: JSON) -> JSON:
+    if isinstance(value, dict):
+        return {key: _rewritten(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rewritten(item) for item in value]
+    # Go writes a double below 1e21 without exponent.
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**63
+    return int(value) if is_whole else value
 
 
 def partial_value(value: JSON, *, as_typed: bool) -> Value:

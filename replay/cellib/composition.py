@@ -6,21 +6,41 @@ one `ForInput` of the server: the expressions of one kind, for one request, bind
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
+from replay.cel.codegen import Compiled
+from replay.cel.depth import with_room
 from replay.cel.env import Env
+from replay.cel.fastpath import LeaveError
 from replay.cel.folding import PlanError
-from replay.cel.footprint import footprint_of
+from replay.cel.footprint import Trace, trace_of
 from replay.cel.issues import Issues
 from replay.cel.program import Program
 from replay.cel.text import type_text
-from replay.cel.types import ANY, BOOL, BYTES, DOUBLE, DURATION, DYN, INT, NULL, STRING, TIMESTAMP, UINT, Kind, Type, list_type, map_type, struct_type
+from replay.cel.types import (
+    ANY,
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    Kind,
+    Type,
+    list_type,
+    map_type,
+    struct_type,
+)
 from replay.cel.values import Value
 from replay.cellib.activation import Activation
 from replay.cellib.environment import ExpressionKind, admission_env
-from replay.cellib.variables import Variable, VariableValues
+from replay.cellib.variables import FastVariables, Variable, VariableValues
 from replay.cellib.version import KubernetesVersion
 from replay.kube.attributes import Missing
 
@@ -81,6 +101,7 @@ class ExpressionCompiler:
         self._has_params = has_params
         self.mutation = mutation
         self._types: dict[str, Type] = {}
+        self._traces: dict[str, Trace] = {}
         self.variables: dict[str, CompiledExpression] = {}
 
     def declare_variable(self, name: str, expression: str) -> CompiledExpression:
@@ -88,6 +109,8 @@ class ExpressionCompiler:
         kind = ExpressionKind.MUTATION_EXPRESSION if self.mutation else ExpressionKind.VARIABLE
         compiled = self.compile(kind, expression)
         self._types = {**self._types, name: declared_type(compiled.output_type)}
+        if compiled.program is not None:
+            self._traces[name] = trace_of(compiled.program.ast, self._traces)
         self.variables[name] = compiled
         return compiled
 
@@ -98,20 +121,8 @@ class ExpressionCompiler:
         program, error, output_type = _compile(env, kind, expression)
         if program is None:
             return CompiledExpression(kind, expression, None, error, None)
-        return CompiledExpression(kind, expression, program, "", output_type, self._footprint(program))
-
-    def _footprint(self, program: Program) -> frozenset[str]:
-        """The paths of an expression, with a read of a variable replaced by what that variable reads."""
-        paths: set[str] = set()
-        for path in footprint_of(program.ast):
-            root, _, rest = path.partition(".")
-            if root != "variables":
-                paths.add(path)
-                continue
-            name = rest.partition(".")[0].partition("[")[0]
-            read = [self.variables[name]] if name in self.variables else self.variables.values()
-            paths.update(*(variable.footprint for variable in read))
-        return frozenset(paths)
+        footprint = trace_of(program.ast, self._traces).footprint
+        return CompiledExpression(kind, expression, program, "", output_type, footprint)
 
 
 @lru_cache(maxsize=8192)
@@ -146,38 +157,153 @@ def declared_type(output: Type | None) -> Type:
 
 
 class Evaluation:
-    """The expressions of one kind for one input, on one budget; `remaining` is what is left of it."""
+    """The expressions of one kind for one input, on one budget.
 
-    def __init__(self, compiler: ExpressionCompiler, bindings: Mapping[str, Value | Missing], budget: int) -> None:
+    Compiled code answers where it can, uncounted: `_floor` is the budget less an upper bound of what that may have cost.
+    The strict engine counts exactly. Where the floor is reached, or the exact rest of the budget is asked for, what was
+    not counted is evaluated again strictly, in order.
+    """
+
+    __slots__ = (
+        "_activation",
+        "_bounded",
+        "_budget",
+        "_compiler",
+        "_exact",
+        "_exhausted",
+        "_fast",
+        "_floor",
+        "_strict",
+        "_uncounted",
+    )
+
+    def __init__(
+        self,
+        compiler: ExpressionCompiler,
+        bindings: Mapping[str, Value | Missing] | Activation,
+        budget: int,
+        *,
+        exact: bool = False,
+    ) -> None:
         """`bindings` are `object`, `oldObject`, `request`, `namespaceObject`, `params`, `authorizer`, as far as they exist.
 
-        A `Missing` or `PartialObject` is unknown, in whole or in part. An object of a built-in kind is a `TypedMap`.
+        A `Missing` or `PartialObject` is unknown, in whole or in part. An object of a built-in kind is a `TypedMap`. An
+        `Activation` of bindings can be shared by evaluations. `exact` counts everything, so that each `Evaluated.cost` is
+        known.
         """
-        self._activation = Activation(bindings, mutation=compiler.mutation)
-        self._variables = VariableValues(
-            {name: Variable(each.program, each.error) for name, each in compiler.variables.items()}, self._activation
-        )
-        self.remaining = budget
+        self._activation = bindings if isinstance(bindings, Activation) else Activation(bindings)
+        self._compiler = compiler
+        self._exact = exact
         self._exhausted = False
+        self._fast: FastVariables | None = None
+        self._strict: VariableValues | None = None
+        self._uncounted: list[CompiledExpression] = []
+        self._budget = budget
+        self._floor = int(budget)
+        self._bounded = 0
+
+    @property
+    def remaining(self) -> int:
+        """What is left of the budget, at least; as the budget of another evaluation it becomes exact when that needs it."""
+        return Remaining(self._floor, self.exactly_remaining)
+
+    def exactly_remaining(self) -> int:
+        """What is left of the budget: evaluates strictly what has not been counted."""
+        self._recount()
+        return self._floor
 
     def evaluate(self, compiled: CompiledExpression) -> Evaluated:
         """Evaluate the next expression; the order of calls is that of the server."""
+        program = compiled.program
         if self._exhausted:
             return Evaluated(error=OUT_OF_BUDGET, out_of_budget=True)
-        if compiled.program is None:
+        if program is None:
             return Evaluated(error=f"compilation error: {compiled.error}", cost=0)
-        return self._strictly(compiled.program, compiled.kind)
+        if not self._exact:
+            code = program.compiled
+            if code is not None and code.bound < self._floor:
+                try:
+                    return self._run(code, compiled)
+                except Exception:  # noqa: BLE001, S110 - whatever compiled code does not answer is for the strict engine
+                    pass
+        return self._evaluate_strictly(compiled)
 
-    def _strictly(self, program: Program, kind: ExpressionKind) -> Evaluated:
-        bindings = self._activation.for_kind(kind, self._variables)
-        result = program.eval(bindings)
-        cost = self._variables.take_cost() + result.cost
-        if cost > self.remaining:
+    def _run(self, code: Compiled, compiled: CompiledExpression) -> Evaluated:
+        """The answer of compiled code; raises where it has none, or may have used up the budget."""
+        variables = self._fast
+        if variables is None:
+            variables = self._fast = FastVariables(
+                self._compiler.variables,
+                self._activation.plain(compiled.kind),
+                partial(self._strict_value, compiled.kind),
+            )
+        value = code.function(self._activation.plain(compiled.kind), variables)
+        spent = code.bound
+        if code.has_loops:
+            value, looped = value
+            spent += looped
+        spent += variables.take_bound()
+        if spent >= self._floor:
+            raise LeaveError
+        self._floor -= spent
+        self._bounded += spent
+        self._uncounted.append(compiled)
+        return Evaluated(value)
+
+    def _strict_value(self, kind: ExpressionKind, name: str) -> Value:
+        """A variable that compiled code does not answer."""
+        self._activation.scope(mutation=self._compiler.mutation).for_kind(kind, self._strict_variables())
+        return self._strict_variables().find_key(name)[1]
+
+    def _strict_variables(self) -> VariableValues:
+        if self._strict is None:
+            variables = {name: Variable(each.program, each.error) for name, each in self._compiler.variables.items()}
+            self._strict = VariableValues(variables, self._activation.scope(mutation=self._compiler.mutation))
+        return self._strict
+
+    def _evaluate_strictly(self, compiled: CompiledExpression) -> Evaluated:
+        assert compiled.program is not None
+        variables = self._strict_variables()
+        scope = self._activation.scope(mutation=self._compiler.mutation)
+        result = compiled.program.eval(scope.for_kind(compiled.kind, variables))
+        cost = variables.take_cost() + result.cost
+        if cost > self._floor:
+            self._recount()
+        if cost > self._floor:
             self._exhausted = True
             return Evaluated(error=OUT_OF_BUDGET, out_of_budget=True)
-        self.remaining -= cost
+        self._floor -= cost
         if result.unknown is not None:
-            return Evaluated(unknown=tuple(result.unknown.missing), cost=cost)  # type: ignore[arg-type]
+            return Evaluated(unknown=result.unknown.missing, cost=cost)  # type: ignore[arg-type]
         if result.error is not None:
             return Evaluated(error=result.error, cost=cost)
         return Evaluated(result.value, cost=cost)
+
+    def _recount(self) -> None:
+        """Replace upper bounds by costs: of the budget that was handed over, and of what compiled code answered."""
+        if isinstance(self._budget, Remaining):
+            self._floor += self._budget.exact() - self._budget
+            self._budget = 0
+        if not self._uncounted:
+            return
+        variables = self._strict_variables()
+        scope = self._activation.scope(mutation=self._compiler.mutation)
+        cost = 0
+        for compiled in self._uncounted:
+            assert compiled.program is not None
+            cost += compiled.program.eval(scope.for_kind(compiled.kind, variables)).cost
+        self._floor += self._bounded - cost - variables.take_cost()
+        self._bounded = 0
+        self._uncounted.clear()
+
+
+class Remaining(int):
+    """A lower bound of what is left of a budget, with a way to the exact figure."""
+
+    exact: Callable[[], int]
+
+    def __new__(cls, least: int, exact: Callable[[], int]) -> Remaining:
+        """`exact` is called when the difference matters."""
+        made = super().__new__(cls, least)
+        made.exact = exact
+        return made

@@ -12,6 +12,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+from replay.cel import validators
 from replay.cel.env import Env
 from replay.cel.library import Library, VariableDecl
 from replay.cel.types import DYN, Type
@@ -86,6 +87,16 @@ BASE_LIBRARIES: tuple[VersionedLibrary, ...] = (
 """Every library in the order in which the server enables them."""
 
 
+_VALIDATORS = (
+    validators.duration_literals,
+    validators.timestamp_literals,
+    validators.regex_literals,
+    validators.homogeneous_literals,
+    validators.string_format,
+)
+"""What the server refuses beyond types, since 1.29."""
+
+
 def admission_env(
     version: KubernetesVersion, kind: ExpressionKind, *, has_params: bool, variables: Mapping[str, Type] | None
 ) -> Env:
@@ -111,7 +122,7 @@ def _env(
     libraries.append(_declarations(has_authorizer, has_params, variables))
     if has_patch_types:
         libraries.append(MUTATION)
-    return Env(libraries)
+    return Env(libraries, validators=_VALIDATORS)
 
 
 def _declarations(

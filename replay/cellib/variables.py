@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from replay.cel.fastpath import LeaveError
 from replay.cel.parser import RESERVED
 from replay.cel.program import Program
+from replay.cel.typed import untyped
 from replay.cel.types import struct_type
-from replay.cel.values import EvalError, OpaqueValue, Value
+from replay.cel.values import EvalError, ObjectValue, OpaqueValue, OptionalValue, Unknown, Value
 from replay.cellib.quoting import quote
 
 
@@ -61,9 +63,9 @@ class VariableValues(OpaqueValue):
         """The number of variables."""
         return len(self._variables)
 
-    def __iter__(self) -> Iterator[str]:
-        """Their names."""
-        return iter(self._variables)
+    def __iter__(self) -> Iterator[Value]:
+        """Their values, although maps otherwise give their keys: what the server's iterator does."""
+        return (self.find_key(name)[1] for name in self._variables)
 
     def find_key(self, key: Value) -> tuple[bool, Value]:
         """`(found, value)`; the value may be an `EvalError` or an unknown."""
@@ -89,6 +91,71 @@ class VariableValues(OpaqueValue):
         if result.error is not None:
             return EvalError(f"composited variable {quote(name)} fails to evaluate: {result.error}")
         return result.value
+
+
+class Composed(Protocol):
+    """A compiled variable of a policy."""
+
+    @property
+    def program(self) -> Program | None:
+        """The program, None where it does not compile."""
+
+
+class FastVariables(dict[str, Value]):
+    """The variables as compiled code reads them: plain values, computed on first use; raises where there is none."""
+
+    __slots__ = ("_bound", "_inputs", "_strictly", "_variables")
+
+    def __init__(
+        self,
+        variables: Mapping[str, Composed],
+        inputs: Mapping[str, Value],
+        strictly: Callable[[str], Value],
+    ) -> None:
+        """`strictly` gives the value of a variable that compiled code does not answer."""
+        super().__init__()
+        self._variables = variables
+        self._inputs = inputs
+        self._strictly = strictly
+        self._bound = 0
+
+    def take_bound(self) -> int:
+        """An upper bound of the cost of the variables computed since this was last asked."""
+        bound, self._bound = self._bound, 0
+        return bound
+
+    def __missing__(self, name: str) -> Value:
+        """Compute a variable."""
+        variable = self._variables[unescaped(name) or name]
+        value = self._compute(name, variable)
+        self[name] = value
+        return value
+
+    def _compute(self, name: str, variable: Composed) -> Value:
+        code = variable.program.compiled if variable.program is not None else None
+        if code is None:
+            return plain_value(self._strictly(name))
+        self._bound += code.bound
+        try:
+            value = code.function(self._inputs, self)
+        except Exception:  # noqa: BLE001 - whatever compiled code does not answer is for the strict engine
+            return plain_value(self._strictly(name))
+        if code.has_loops:
+            value, looped = value
+            self._bound += looped
+        return value
+
+
+def plain_value(value: Value) -> Value:
+    """A strict value without views of typed objects; raises for errors, unknowns and optionals."""
+    if isinstance(value, EvalError):
+        raise value
+    if isinstance(value, Unknown | OptionalValue | ObjectValue | VariableValues):
+        raise LeaveError
+    value = untyped(value)
+    if type(value) is list:
+        return [plain_value(item) for item in value]
+    return {key: plain_value(item) for key, item in value.items()} if type(value) is dict else value
 
 
 _ESCAPE = re.compile(r"__([^_]+)__")
