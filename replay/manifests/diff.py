@@ -1,0 +1,283 @@
+"""What a change of manifests means, without any log: policies and bindings added, removed, renamed, changed.
+
+Two sets are compared object by object, by kind and name. A match is *widened* where the candidate matches all that the
+current one does and more, *narrowed* the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from replay.kube.admissionregistration import LabelSelector, ManifestSet, MatchResources, Rule
+from replay.manifests.match_text import rule_text, selector_text
+
+_KINDS = {
+    "validating_policies": "ValidatingAdmissionPolicy",
+    "validating_bindings": "ValidatingAdmissionPolicyBinding",
+    "mutating_policies": "MutatingAdmissionPolicy",
+    "mutating_bindings": "MutatingAdmissionPolicyBinding",
+    "validating_webhooks": "ValidatingWebhookConfiguration",
+    "mutating_webhooks": "MutatingWebhookConfiguration",
+}
+_API_NAMES = {
+    "api_groups": "apiGroups",
+    "api_versions": "apiVersions",
+    "ca_bundle": "caBundle",
+}
+_NOT_COMPARED = frozenset({"name", "static"})
+
+
+class Verb(StrEnum):
+    """What happened to an object or a field."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    RENAMED = "renamed"
+    CHANGED = "changed"
+    WIDENED = "widened"
+    NARROWED = "narrowed"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDiff:
+    """A field that differs; `before` and `after` are texts, empty where there is nothing."""
+
+    field: str
+    verb: Verb
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectDiff:
+    """An object that differs; `new_name` is set where it was only renamed."""
+
+    kind: str
+    name: str
+    verb: Verb
+    fields: tuple[FieldDiff, ...] = ()
+    new_name: str = ""
+
+
+def diff_sets(current: ManifestSet, candidate: ManifestSet) -> tuple[ObjectDiff, ...]:
+    """The objects that differ, by kind in the order of the set, then by name."""
+    found: list[ObjectDiff] = []
+    for attribute, kind in _KINDS.items():
+        renamed_policies = {
+            each.name: each.new_name for each in found if f"{each.kind}Binding" == kind and each.new_name
+        }
+        found += _diff_objects(kind, getattr(current, attribute), getattr(candidate, attribute), renamed_policies)
+    return tuple(found)
+
+
+def _diff_objects(
+    kind: str, current: Sequence[Any], candidate: Sequence[Any], renamed_policies: Mapping[str, str]
+) -> list[ObjectDiff]:
+    """`renamed_policies` are those of the bindings at hand: a binding that follows its policy is renamed too."""
+    before = {obj.name: obj for obj in current}
+    after = {obj.name: obj for obj in candidate}
+    renamed = _renamed(before, after) | _renamed_bindings(before, after, renamed_policies)
+    found = [
+        ObjectDiff(kind, name, Verb.RENAMED, _diff_renamed(before[name], after[new_name], renamed_policies), new_name)
+        for name, new_name in renamed.items()
+    ]
+    for name in before.keys() | after.keys():
+        if name in renamed or name in renamed.values():
+            continue
+        if name not in after:
+            found.append(ObjectDiff(kind, name, Verb.REMOVED))
+        elif name not in before:
+            found.append(ObjectDiff(kind, name, Verb.ADDED, tuple(_described(after[name]))))
+        elif changes := tuple(_diff_values("", before[name], after[name])):
+            found.append(ObjectDiff(kind, name, Verb.CHANGED, changes))
+    return sorted(found, key=lambda each: each.name)
+
+
+def _renamed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, str]:
+    """Objects that differ in nothing but their name: the old name to the new."""
+    gone = [name for name in before if name not in after]
+    come = [name for name in after if name not in before]
+    renamed: dict[str, str] = {}
+    for name in gone:
+        same = (new for new in come if new not in renamed.values() and _same_but_name(before[name], after[new]))
+        if (new_name := next(same, None)) is not None:
+            renamed[name] = new_name
+    return renamed
+
+
+def _renamed_bindings(
+    before: dict[str, Any], after: dict[str, Any], renamed_policies: Mapping[str, str]
+) -> dict[str, str]:
+    """The one binding of a renamed policy, where it has one before and one after."""
+    renamed: dict[str, str] = {}
+    for old_policy, new_policy in renamed_policies.items():
+        gone = [name for name, obj in before.items() if obj.policy_name == old_policy and name not in after]
+        come = [name for name, obj in after.items() if obj.policy_name == new_policy and name not in before]
+        if len(gone) == len(come) == 1:
+            renamed[gone[0]] = come[0]
+    return renamed
+
+
+def _diff_renamed(before: Any, after: Any, renamed_policies: Mapping[str, str]) -> tuple[FieldDiff, ...]:
+    """What differs beside the name, and the name of a policy that was renamed itself."""
+    if renamed_policies.get(getattr(before, "policy_name", "")) == getattr(after, "policy_name", ""):
+        before = replace(before, policy_name=after.policy_name)
+    return tuple(_diff_values("", before, after))
+
+
+def _same_but_name(one: Any, other: Any) -> bool:
+    return bool(replace(one, name="") == replace(other, name=""))
+
+
+def _described(obj: Any) -> Iterator[FieldDiff]:
+    """What an added object does, in a line or two."""
+    match = getattr(obj, "match_constraints", None)
+    if match is not None:
+        yield FieldDiff("matchConstraints", Verb.ADDED, "", _match_text(match))
+    for webhook in getattr(obj, "webhooks", ()):
+        yield FieldDiff(f"webhooks[{webhook.name}]", Verb.ADDED, "", "; ".join(map(rule_text, webhook.rules)))
+    if getattr(obj, "policy_name", ""):
+        actions = ", ".join(getattr(obj, "validation_actions", ()))
+        yield FieldDiff("policyName", Verb.ADDED, "", f"{obj.policy_name} ({actions})" if actions else obj.policy_name)
+
+
+def _match_text(match: MatchResources) -> str:
+    return "; ".join(map(rule_text, match.resource_rules))
+
+
+def _diff_values(path: str, before: Any, after: Any) -> Iterator[FieldDiff]:
+    """The differences of two values of one type, field by field; lists item by item."""
+    if before == after:
+        return
+    if isinstance(before, MatchResources) and isinstance(after, MatchResources):
+        yield from _diff_match(path, before, after)
+    elif isinstance(before, LabelSelector) and isinstance(after, LabelSelector):
+        yield _diff_selector(path, before, after)
+    elif isinstance(before, tuple) and isinstance(after, tuple):
+        yield from _diff_lists(path, before, after)
+    elif is_dataclass(before) and type(before) is type(after):
+        for field in fields(before):
+            if path or field.name not in _NOT_COMPARED:
+                inner = f"{path}.{api_name(field.name)}" if path else api_name(field.name)
+                yield from _diff_values(inner, getattr(before, field.name), getattr(after, field.name))
+    else:
+        yield FieldDiff(path, _verb(before, after), _text(before), _text(after))
+
+
+def _verb(before: Any, after: Any) -> Verb:
+    if before in (None, "", ()):
+        return Verb.ADDED
+    return Verb.REMOVED if after in (None, "", ()) else Verb.CHANGED
+
+
+def _diff_lists(path: str, before: tuple[Any, ...], after: tuple[Any, ...]) -> Iterator[FieldDiff]:
+    items = (*before, *after)
+    if all(isinstance(item, Rule) for item in items):
+        yield _diff_rules(path, before, after)
+    elif all(isinstance(item, str) for item in items):
+        yield FieldDiff(path, _verb(before, after), ", ".join(before), ", ".join(after))
+    elif all(hasattr(item, "name") or hasattr(item, "key") for item in items):
+        yield from _diff_named(path, before, after)
+    else:
+        for index in range(max(len(before), len(after))):
+            old = before[index] if index < len(before) else None
+            new = after[index] if index < len(after) else None
+            yield from _diff_values(f"{path}[{index}]", old, new)
+
+
+def _diff_named(path: str, before: tuple[Any, ...], after: tuple[Any, ...]) -> Iterator[FieldDiff]:
+    """Items with a name or key are compared by it; a new order alone is told too, because it is that of evaluation."""
+    old, new = ({getattr(item, "name", None) or item.key: item for item in items} for items in (before, after))
+    for name in dict.fromkeys((*old, *new)):
+        yield from _diff_values(f"{path}[{name}]", old.get(name), new.get(name))
+    if list(old) != list(new) and old.keys() == new.keys():
+        yield FieldDiff(path, Verb.CHANGED, f"in order {', '.join(old)}", f"in order {', '.join(new)}")
+
+
+def _diff_match(path: str, before: MatchResources, after: MatchResources) -> Iterator[FieldDiff]:
+    for field in fields(MatchResources):
+        old, new = getattr(before, field.name), getattr(after, field.name)
+        if old == new:
+            continue
+        at = f"{path}.{api_name(field.name)}"
+        if field.name == "exclude_resource_rules":
+            # What is excluded more is matched less.
+            found = _diff_rules(at, new, old)
+            yield FieldDiff(at, found.verb, found.after, found.before)
+        elif field.name == "resource_rules":
+            yield _diff_rules(at, old, new)
+        elif isinstance(old, LabelSelector):
+            yield _diff_selector(at, old, new)
+        else:
+            verb = Verb.WIDENED if new == "Equivalent" else Verb.NARROWED
+            yield FieldDiff(at, verb, str(old), str(new))
+
+
+def _diff_selector(path: str, before: LabelSelector, after: LabelSelector) -> FieldDiff:
+    old, new = _requirements(before), _requirements(after)
+    verb = Verb.WIDENED if new < old else Verb.NARROWED if old < new else Verb.CHANGED
+    return FieldDiff(path, verb, selector_text(before), selector_text(after))
+
+
+def _requirements(selector: LabelSelector) -> frozenset[object]:
+    """All that a selector requires at once: more of it selects less."""
+    return frozenset((*selector.match_labels.items(), *selector.match_expressions))
+
+
+def _diff_rules(path: str, before: tuple[Rule, ...], after: tuple[Rule, ...]) -> FieldDiff:
+    wider = all(any(_covers(new, old) for new in after) for old in before)
+    narrower = all(any(_covers(old, new) for old in before) for new in after)
+    verb = Verb.WIDENED if wider and not narrower else Verb.NARROWED if narrower and not wider else Verb.CHANGED
+    return FieldDiff(path, verb, "; ".join(map(rule_text, before)), "; ".join(map(rule_text, after)))
+
+
+def _covers(one: Rule, other: Rule) -> bool:
+    """Whether a rule alone matches all that another one does."""
+    lists = (
+        (one.operations, other.operations),
+        (one.api_groups, other.api_groups),
+        (one.api_versions, other.api_versions),
+    )
+    if not all("*" in wide or set(narrow) <= set(wide) for wide, narrow in lists):
+        return False
+    if not all(any(_resource_covers(wide, narrow) for wide in one.resources) for narrow in other.resources):
+        return False
+    if one.scope not in ("*", other.scope):
+        return False
+    named = bool(other.resource_names) and set(other.resource_names) <= set(one.resource_names)
+    return not one.resource_names or named
+
+
+def _resource_covers(wide: str, narrow: str) -> bool:
+    """`*` is all resources without subresources, `*/*` everything, `pods/*` and `*/scale` one half each."""
+    if wide in (narrow, "*/*"):
+        return True
+    resource, slash, subresource = wide.partition("/")
+    other, other_slash, other_subresource = narrow.partition("/")
+    return (
+        bool(slash) == bool(other_slash) and resource in ("*", other) and subresource in ("*", other_subresource)
+        if slash
+        else wide == "*" and not other_slash
+    )
+
+
+def api_name(name: str) -> str:
+    """A field's name as the API spells it."""
+    head, *rest = name.split("_")
+    return _API_NAMES.get(name) or head + "".join(part.capitalize() for part in rest)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
+    if isinstance(value, MatchResources):
+        return _match_text(value) or "everything"
+    if is_dataclass(value):
+        shown = (getattr(value, field.name) for field in fields(value))
+        return ": ".join(str(item) for item in shown if item not in ("", None, ()))
+    return str(value)
