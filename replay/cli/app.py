@@ -7,6 +7,7 @@ import sys
 
 import typer
 
+from replay.cli.run import EPILOG as RUN_EPILOG
 from replay.cli.run import run
 from replay.errors import ReplayError
 
@@ -21,7 +22,7 @@ app = typer.Typer(
     help="Replay Kubernetes audit logs against admission manifests, before you roll them out.\n\n"
     "Start with [bold]replay run sample_audit/shop[/bold].",
 )
-app.command("run")(run)
+app.command("run", epilog=RUN_EPILOG)(run)
 
 
 @app.callback()

@@ -49,17 +49,20 @@ def run(
     """
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 
-    from replay import pipeline  # noqa: PLC0415
     from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.pipeline import output  # noqa: PLC0415
+    from replay.pipeline.run import Options, exit_code  # noqa: PLC0415
+    from replay.pipeline.run import run as run_scenario  # noqa: PLC0415
+    from replay.pipeline.scenario import scenario  # noqa: PLC0415
 
-    scenario = pipeline.scenario(logs, current, candidate, cluster)
-    options = pipeline.Options(store, outcomes, rejects, redact=redact, workers=workers, version=kubernetes_version)
+    found = scenario(logs, current, candidate, cluster)
+    options = Options(store, outcomes, rejects, redact=redact, workers=workers, version=kubernetes_version)
     with progress_on(Console(stderr=True)) as progress:
-        result = pipeline.run(scenario, options, progress)
+        result = run_scenario(found, options, progress)
         if report is not None:
-            pipeline.write_report(result, report)
+            output.write_report(result, report)
     if as_json:
-        sys.stdout.write(pipeline.summary_json(result))
+        sys.stdout.write(output.summary_json(result))
     else:
-        pipeline.print_result(result, Console(highlight=False))
-    raise typer.Exit(pipeline.exit_code(result))
+        output.print_result(result, Console(highlight=False))
+    raise typer.Exit(exit_code(result))

@@ -101,8 +101,8 @@ class Summary:
     timeline: Counter[tuple[int, OutcomeKind, str]] = field(default_factory=Counter)
     webhooks: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
 
-    def record(self, outcome: Outcome) -> None:
-        """Count one request; requests whose outcome is `unchanged` only as numbers."""
+    def count(self, outcome: Outcome) -> None:
+        """Count one request in all numbers but the cells."""
         self.requests += 1
         self.outcomes[outcome.outcome] += 1
         self.verdicts["current", outcome.current.verdict] += 1
@@ -114,8 +114,6 @@ class Summary:
                 self.gaps[name, gap] += 1
             for call in decision.webhooks:
                 self.webhooks[name, call.phase, call.configuration, call.webhook] += 1
-        if outcome.outcome is not OutcomeKind.UNCHANGED:
-            self._record_cell(outcome)
 
     def count_unchanged(self, number: int, bases: Iterable[tuple[str, str]] = ()) -> None:
         """Count requests that no policy of either set can match: admitted by both, without being rebuilt."""
@@ -126,7 +124,8 @@ class Summary:
         for basis in bases:
             self.basis[basis] += 1
 
-    def _record_cell(self, outcome: Outcome) -> None:
+    def add_finding(self, outcome: Outcome) -> None:
+        """Put a request whose outcome is not `unchanged` into its cell; called once it is known what it follows."""
         policies, messages, shape, patch = _cause(outcome)
         key = CellKey(
             outcome.outcome,

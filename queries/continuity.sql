@@ -1,0 +1,37 @@
+-- What:       the evidence that a log gives about its own gaps: updates name the version that they replace. By resource, how
+--             many of these versions were stored by a write in the log (`links`), and how many by none although the log holds
+--             an earlier write of the object (`breaks`). `replay/reconstruct/trust.py` states the rule.
+-- Parameters: none
+-- Example:    execute continuity
+with written as (
+  select
+    identity, seq, audit_id, api_group, resource, subresource, verb,
+    nullif(object_resource_version, '0') as replaced,
+    contains(request_uri, 'dryRun') as dry_run,
+    if(
+      contains(request_uri, 'dryRun')
+        or subresource in ('attach', 'binding', 'eviction', 'exec', 'log', 'portforward', 'proxy', 'token'),
+      null, nullif(response_resource_version, '')
+    ) as stored
+  from request
+  where verb in ('create', 'update', 'patch', 'delete') and code between 200 and 299
+), linked as (
+  select
+    *,
+    coalesce(bool_or(stored is not null) over before, false) as begun,
+    -- The last write before this one that was no dry run: its result may not be in the log.
+    coalesce(
+      last_value(if(dry_run, null, stored is null and subresource not in ('token', 'log')) ignore nulls) over before, false
+    ) as open_write,
+    (identity, replaced) in (select (identity, stored) from written where stored is not null) as is_stored
+  from written
+  window before as (partition by identity order by seq, audit_id rows between unbounded preceding and 1 preceding)
+)
+select
+  api_group, resource,
+  count(*) filter (is_stored) as links,
+  count(*) filter (not is_stored and not open_write) as breaks
+from linked
+where begun and verb = 'update' and coalesce(replaced, '') <> '' and subresource <> 'scale'
+group by all
+order by all

@@ -1,0 +1,19 @@
+-- What:       the controllers of the objects that stand between a workload and its pods, as their creation tells
+-- Parameters: none
+-- Example:    execute owners
+select distinct
+  "namespace",
+  response_kind as kind,
+  object_name as "name",
+  reference ->> '$.kind' as owner_kind,
+  reference ->> '$.name' as owner_name
+from (
+  select "namespace", response_kind, object_name,
+    unnest(from_json(json_extract(response_object, '$.metadata.ownerReferences'), '["JSON"]')) as reference
+  from request
+  where
+    verb = 'create' and subresource = '' and code between 200 and 299
+    and resource in ('replicasets', 'jobs', 'controllerrevisions') and api_group in ('apps', 'batch')
+)
+where reference ->> '$.controller' = 'true'
+order by all

@@ -1,0 +1,1 @@
+"""Joins the stages: the only package that knows all of them."""

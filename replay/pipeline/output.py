@@ -1,0 +1,94 @@
+"""A result in each of its forms: terminal, files, JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+from rich.console import Console
+
+from replay.compare.fidelity import Agreement
+from replay.compare.result import RunResult
+from replay.compare.summary import decided
+from replay.errors import ReplayError
+from replay.report.html import html
+from replay.report.markdown import markdown
+from replay.report.run_report import PAGE_ROWS, cells_of, run_document
+from replay.report.terminal import print_document
+from replay.report.views import by_kind, by_namespace, by_policy, by_user, by_workload, grouped
+
+_VIEWS = {
+    "policies": by_policy,
+    "users": by_user,
+    "namespaces": by_namespace,
+    "resources": by_kind,
+    "workloads": by_workload,
+}
+
+
+def print_result(result: RunResult, console: Console) -> None:
+    """The report in the terminal."""
+    print_document(run_document(result), console)
+
+
+def write_report(result: RunResult, directory: Path) -> None:
+    """`report.html` and `report.md` in a directory, which is made; raises ReplayError if it cannot be written."""
+    document = run_document(result, rows=PAGE_ROWS, with_charts=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "report.html").write_text(html(document), encoding="utf-8")
+        (directory / "report.md").write_text(markdown(document), encoding="utf-8")
+    except OSError as error:
+        raise ReplayError(f"the report cannot be written: {error.strerror}", path=str(directory)) from error
+
+
+def summary_json(result: RunResult) -> str:
+    """The summary as one JSON document, with a line end."""
+    log, summary, fidelity = result.log, result.summary, result.fidelity
+    known, total = decided(summary, "candidate")
+    value: dict[str, Any] = {
+        "log": {
+            "files": log.files,
+            "events": log.events,
+            "requests": log.requests,
+            "admission": log.admission,
+            "rejects": dict(sorted(log.rejects.items())),
+            "duplicates": log.duplicates,
+        },
+        "decided": {"requests": known, "of": total},
+        "notReached": summary.not_reached.total(),
+        "fidelity": {
+            "denials": _agreement(fidelity.denials),
+            "failures": _agreement(fidelity.failures),
+            "annotations": _agreement(fidelity.annotations),
+            "disagreements": fidelity.disagreement_count,
+        },
+        "outcomes": {kind.value: count for kind, count in sorted(summary.outcomes.items())},
+        "findings": {
+            kind.value: {
+                view: [
+                    {"name": group.label, "requests": group.requests, "workloads": len(group.workloads)}
+                    for group in grouped(cells_of(result, kind), labels)
+                ]
+                for view, labels in _VIEWS.items()
+            }
+            for kind in sorted({key.outcome for key in summary.cells})
+        },
+        "undetermined": [
+            {"policy": gap.policy, "path": gap.path, "reason": gap.reason, "fix": gap.fix, "requests": count}
+            for (side, gap), count in sorted(summary.gaps.items(), key=lambda item: (-item[1], item[0]))
+            if side == "candidate"
+        ],
+    }
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+
+
+def _agreement(agreement: Agreement) -> dict[str, int]:
+    return {
+        "observed": agreement.observed,
+        "reproduced": agreement.reproduced,
+        "undetermined": agreement.undetermined,
+        "differs": agreement.differs,
+        "notInLog": agreement.extra,
+    }

@@ -1,0 +1,174 @@
+"""One part of the log through all stages: records → attributes → decisions of both sets → outcomes.
+
+A part holds the whole history of its objects, so parts need nothing of each other and may run in any process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from replay.admission.decision import Decision, Verdict
+from replay.audit.event import RequestRecord
+from replay.audit.observed import observe
+from replay.compare.cascade import Creation, Place, Subject, subject
+from replay.compare.fidelity import Fidelity
+from replay.compare.line import outcome_line
+from replay.compare.outcome import Outcome, OutcomeKind, outcome_kind
+from replay.compare.summary import Summary
+from replay.compare.workload import Owners, workload
+from replay.kube.attributes import Basis, Operation
+from replay.kube.lister import Lister
+from replay.kube.redact import redacted_patch, redacted_text
+from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.exchange import Exchange
+from replay.reconstruct.reached import progress
+from replay.reconstruct.reconstructor import Reconstructor
+from replay.reconstruct.request import Reached, ReplayRequest
+
+NOT_REACHED = Decision(Verdict.NOT_REACHED)
+ADMITTED = Decision(Verdict.ADMITTED)
+UNREAD: Mapping[str, Basis | None] = dict.fromkeys(("object", "oldObject", "namespaceObject"), Basis.UNREAD)
+_OPERATIONS = {"create": Operation.CREATE, "delete": Operation.DELETE, "deletecollection": Operation.DELETE}
+
+Decide = Callable[[ReplayRequest, Lister], Sequence[Decision]]
+"""The decisions of the current and the candidate set, in this order."""
+
+
+class Finding(NamedTuple):
+    """An outcome that is not `unchanged` and what it is about, until it is known what it follows."""
+
+    outcome: Outcome
+    subject: Subject
+
+
+@dataclass(slots=True)
+class PartOutcomes:
+    """What one part found, in the order of the log within each of its objects."""
+
+    summary: Summary = field(default_factory=Summary)
+    fidelity: Fidelity = field(default_factory=Fidelity)
+    creations: list[Creation] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    lines: list[tuple[Place, bytes]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Replayer:
+    """Everything that the requests of any part are decided with.
+
+    `policies` are the names of the current set, whose decisions the log can be compared with; `with_lines` keeps a line of
+    `--outcomes` for each request.
+    """
+
+    cluster: Cluster
+    reconstructor: Reconstructor
+    decide: Decide
+    owners: Owners
+    policies: frozenset[str]
+    with_lines: bool = False
+    redact: bool = True
+
+    def replay(self, objects: Iterable[Sequence[RequestRecord]]) -> PartOutcomes:
+        """Replay the records of some objects, each with its whole history in order."""
+        part = PartOutcomes()
+        for records in objects:
+            for request in self.reconstructor.requests(records):
+                self._replay_request(request, part)
+        return part
+
+    def pass_over(self, records: Iterable[RequestRecord], part: PartOutcomes) -> None:
+        """Requests that no policy of either set can match: only how far they came is looked at, no body is read.
+
+        Those that succeeded are counted by SQL; they are among `records` only where lines are wanted.
+        """
+        for record in records:
+            exchange = Exchange(record, self.cluster.discovery)
+            told = progress(exchange)
+            failed = told is not None and told.reached is Reached.FAILED_BEFORE
+            decision = NOT_REACHED if failed else ADMITTED
+            if told is not None and failed:
+                part.summary.not_reached[told.reason] += 1
+            outcome = self._unread(record, exchange, decision)
+            if not exchange.succeeded:
+                part.summary.count(outcome)
+            if self.with_lines:
+                part.lines.append((Place(record.seq, 0), outcome_line(outcome)))
+
+    @staticmethod
+    def _unread(record: RequestRecord, exchange: Exchange, decision: Decision) -> Outcome:
+        kind = exchange.kind
+        return Outcome(
+            record.seq,
+            0,
+            record.audit_id,
+            record.stage_time,
+            record.user.username,
+            _OPERATIONS.get(record.verb, Operation.UPDATE) if not exchange.is_connect else Operation.CONNECT,
+            exchange.resource,
+            record.subresource,
+            kind.kind if kind else "",
+            record.namespace,
+            record.name,
+            OutcomeKind.UNCHANGED,
+            UNREAD,
+            decision,
+            decision,
+        )
+
+    def _replay_request(self, request: ReplayRequest, part: PartOutcomes) -> None:
+        record, attributes = request.record, request.attributes
+        if request.reached is Reached.FAILED_BEFORE:
+            current = candidate = NOT_REACHED
+            part.summary.not_reached[request.reached_reason] += 1
+        else:
+            current, candidate = self.decide(request, self.cluster.at(record))
+            part.fidelity.record(record.seq, record.audit_id, observe(record), current, self.policies)
+        outcome = self._outcome(request, current, candidate)
+        place, about = Place(record.seq, request.item), subject(attributes)
+        part.summary.count(outcome)
+        if attributes.operation is Operation.CREATE and not attributes.subresource and not attributes.dry_run:
+            part.creations.append(Creation(place, about, outcome.outcome is OutcomeKind.NEWLY_DENIED))
+        if outcome.outcome is not OutcomeKind.UNCHANGED:
+            part.findings.append(Finding(outcome, about))
+        if self.with_lines:
+            part.lines.append((place, outcome_line(outcome)))
+
+    def _outcome(self, request: ReplayRequest, current: Decision, candidate: Decision) -> Outcome:
+        record, attributes = request.record, request.attributes
+        kind = outcome_kind(current, candidate)
+        if self.redact and not (current is candidate and not current.denials):
+            resource = attributes.resource.resource
+            current, candidate = _redacted(resource, current), _redacted(resource, candidate)
+        return Outcome(
+            record.seq,
+            request.item,
+            record.audit_id,
+            record.stage_time,
+            attributes.user_info.username,
+            attributes.operation,
+            attributes.resource,
+            attributes.subresource,
+            attributes.kind.kind,
+            attributes.namespace,
+            attributes.name,
+            kind,
+            request.basis,
+            current,
+            candidate,
+            workload(attributes, self.owners) if kind is not OutcomeKind.UNCHANGED else "",
+        )
+
+
+def _redacted(resource: str, decision: Decision) -> Decision:
+    """A decision without secrets in its messages and patches; the same object where it shows none."""
+    if not (decision.denials or decision.patch or decision.warnings):
+        return decision
+    return replace(
+        decision,
+        denials=tuple(replace(denial, message=redacted_text(denial.message)) for denial in decision.denials),
+        warnings=tuple(map(redacted_text, decision.warnings)),
+        patch=redacted_patch(resource, decision.patch),
+        mutated=tuple(replace(entry, patch=redacted_patch(resource, entry.patch)) for entry in decision.mutated),
+    )

@@ -1,0 +1,257 @@
+"""`replay run` as a function: from logs and manifests to a `RunResult`."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from replay.audit.part import StorePart
+from replay.audit.reject import EXPLANATIONS, RejectReason
+from replay.audit.selection import admission_counts
+from replay.audit.store import IngestReport, Store
+from replay.cellib.version import KubernetesVersion
+from replay.compare.outcome import FINDINGS
+from replay.compare.result import LogFacts, RunResult, SetFacts
+from replay.errors import ReplayError
+from replay.kube.admissionregistration import ManifestSet
+from replay.kube.attributes import JSON
+from replay.kube.discovery import Discovery
+from replay.kube.gvk import GroupResource, split_api_version
+from replay.manifests.set_loader import load_manifest_set
+from replay.matching.coarse import coarse_predicate
+from replay.matching.equivalence import EquivalentResourceMapper
+from replay.pipeline.job import Job, PartResult, without_shared_webhooks
+from replay.pipeline.merge import merge
+from replay.pipeline.scenario import Scenario
+from replay.reconstruct.clock import BEFORE
+from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.snapshot import read_snapshot
+from replay.reconstruct.trust import Continuity, Trust
+
+Progress = Callable[[str, int, int], None]
+RBAC = tuple(
+    f"{name}.rbac.authorization.k8s.io" for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
+)
+LOOKUPS = ("namespaces", "serviceaccounts", "customresourcedefinitions.apiextensions.k8s.io")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a run is done, as opposed to what it is about; `workers` 0 means one for each core."""
+
+    store: Path | None = None
+    outcomes: Path | None = None
+    rejects: Path | None = None
+    redact: bool = True
+    workers: int = 0
+    version: str = "1.37"
+    executor: Executor | None = None
+
+
+def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
+    """Replay a scenario. Raises ReplayError for unusable input; partial results are never shown as whole."""
+    version = KubernetesVersion.parse(options.version)
+    snapshot = read_snapshot(scenario.cluster) if scenario.cluster else []
+    sets = load_sets(scenario, version, snapshot)
+    with Store.open(options.store) as store, tempfile.TemporaryDirectory(prefix="replay-") as spool:
+        ingest = store.ingest(scenario.logs, progress)
+        if options.rejects is not None:
+            _write_rejects(store, options.rejects)
+        inputs = _Inputs(sets, version, tuple(snapshot))
+        job = _job(store, inputs, options, Path(spool))
+        results = replay_parts(job, [store.part(number) for number in range(store.parts)], options, progress)
+        with _output(options.outcomes) as file:
+            summary, fidelity = merge(results, file)
+        for succeeded, count in _unread(store, job):
+            if succeeded:
+                summary.count_unchanged(count)
+        facts = _log_facts(scenario, store, ingest, summary.requests)
+    return RunResult(
+        facts, set_facts(scenario.current, sets[0]), set_facts(scenario.candidate, sets[1]), summary, fidelity
+    )
+
+
+def exit_code(result: RunResult) -> int:
+    """0 where nothing is newly denied or mutated, else 1 (as `kubectl diff`)."""
+    return int(any(result.summary.outcomes[kind] for kind in FINDINGS))
+
+
+def load_sets(
+    scenario: Scenario, version: KubernetesVersion, snapshot: Sequence[JSON]
+) -> tuple[ManifestSet, ManifestSet]:
+    """The current and the candidate set; API-based policies come from the snapshot where a set has none of its own."""
+    api_objects = Cluster(snapshot).api_objects()
+    candidate = load_manifest_set(scenario.candidate, version=version, api_objects=api_objects)
+    if scenario.current is None:
+        return ManifestSet(), candidate
+    return load_manifest_set(scenario.current, version=version, api_objects=api_objects), candidate
+
+
+class _Inputs(NamedTuple):
+    """What was loaded before the log was read."""
+
+    sets: tuple[ManifestSet, ManifestSet]
+    version: KubernetesVersion
+    snapshot: tuple[JSON, ...]
+
+
+def _param_resources(sets: Sequence[ManifestSet], discovery: Discovery) -> set[str]:
+    """The resources of parameter objects, as `resource.group`."""
+    wanted = {
+        (split_api_version(kind.api_version)[0], kind.kind)
+        for each in sets
+        for policies in (each.validating_policies, each.mutating_policies)
+        for kind in (policy.param_kind for policy in policies)
+        if kind is not None
+    }
+    return {
+        f"{found.resource.resource}.{found.resource.group}".removesuffix(".")
+        for found in discovery
+        if (found.kind.group, found.kind.kind) in wanted
+    }
+
+
+def _job(store: Store, inputs: _Inputs, options: Options, spool: Path) -> Job:
+    sets, version, snapshot = inputs
+    discovery = Cluster(snapshot).discovery
+    params = _param_resources(sets, discovery)
+    revisions = store.query("revisions").rows()
+    return Job(
+        sets=sets,
+        version=version,
+        snapshot=snapshot,
+        lookups=tuple(store.writes(sorted({*LOOKUPS, *RBAC, *params}))),
+        revisions=tuple((r, BEFORE if start is None else start, end) for r, start, end in revisions),
+        trust=_trust(store),
+        owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.query("owners").iter_rows()},
+        predicate=coarse_predicate(without_shared_webhooks(sets), EquivalentResourceMapper(discovery)),
+        spool=spool,
+        with_lines=options.outcomes is not None,
+        redact=options.redact,
+    )
+
+
+def _trust(store: Store) -> Trust:
+    """Which histories the log itself proves to have gaps."""
+    found = Continuity()
+    for group, resource, links, breaks in store.query("continuity").iter_rows():
+        found.links[GroupResource(group, resource)] += links
+        found.breaks[GroupResource(group, resource)] += breaks
+    return found.trust()
+
+
+_job_of_worker: Job | None = None
+
+
+def _adopt(job: Job) -> None:
+    """Give a worker process its job once, instead of with every part."""
+    global _job_of_worker  # noqa: PLW0603 - a worker has one job for its whole life
+    _job_of_worker = job
+
+
+def _run_part(part: StorePart) -> PartResult:
+    if _job_of_worker is None:
+        raise ReplayError("a worker was started without its job")
+    return _job_of_worker.run(part)
+
+
+def replay_parts(job: Job, parts: Sequence[StorePart], options: Options, progress: Progress) -> list[PartResult]:
+    """All parts, in their order, by the executor of the options, by processes of our own, or right here."""
+    workers = min(options.workers or os.cpu_count() or 1, len(parts))
+    if options.executor is None and workers <= 1:
+        results = []
+        for number, part in enumerate(parts):
+            progress("Replaying", number, len(parts))
+            results.append(job.run(part))
+        return results
+    if options.executor is not None:
+        return _collect([options.executor.submit(job.run, part) for part in parts], progress)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, context, _adopt, (job,)) as pool:
+        return _collect([pool.submit(_run_part, part) for part in parts], progress)
+
+
+def _collect(futures: list[Future[PartResult]], progress: Progress) -> list[PartResult]:
+    """Results in the order of the parts; the first failure cancels what has not begun."""
+    try:
+        for number, future in enumerate(as_completed(futures), 1):
+            future.result()
+            progress("Replaying", number, len(futures))
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
+    return [future.result() for future in futures]
+
+
+def _unread(store: Store, job: Job) -> Iterator[tuple[bool, int]]:
+    rows = admission_counts(store, job.predicate)
+    return ((succeeded, count) for selected, succeeded, count in rows if not selected)
+
+
+def _log_facts(scenario: Scenario, store: Store, ingest: IngestReport, admission: int) -> LogFacts:
+    rejects = ingest.rejects
+    first, last, requests, files = store.sql(
+        "select epoch_us(min(received)), epoch_us(max(stage_time)), count(*), count(distinct file) from request"
+    ).row(0)
+    return LogFacts(
+        names=tuple(Path(log).name for log in scenario.logs),
+        files=files,
+        octets=ingest.bytes,
+        events=ingest.events or requests,
+        requests=requests,
+        admission=admission,
+        first=first or 0,
+        last=last or 0,
+        duplicates=rejects.counts[RejectReason.DUPLICATE],
+        rejects=Counter(
+            {EXPLANATIONS[reason]: n for reason, n in rejects.counts.items() if reason != RejectReason.DUPLICATE}
+        ),
+        reject_examples=tuple(
+            f"{reject.file}:{reject.line}: {EXPLANATIONS[reject.reason]}"
+            for reason in sorted(rejects.examples)
+            for reject in rejects.examples[reason]
+        ),
+    )
+
+
+def set_facts(path: Path | None, manifests: ManifestSet) -> SetFacts:
+    """A set as a report names it."""
+    counts = {
+        "validating policies": len(manifests.validating_policies),
+        "mutating policies": len(manifests.mutating_policies),
+        "webhook configurations": len(manifests.validating_webhooks) + len(manifests.mutating_webhooks),
+    }
+    kept = tuple((name, count) for name, count in counts.items() if count)
+    return SetFacts(path.name if path else "nothing", kept, tuple(sorted(manifests.hashes.items())))
+
+
+def _write_rejects(store: Store, path: Path) -> None:
+    """Every line that is not used: file, line, reason, audit id and the beginning of the line, separated by tabs."""
+    with path.open("w", encoding="utf-8") as file:
+        for reject in store.rejects():
+            text = " ".join(reject.text.split())
+            file.write(f"{reject.file}:{reject.line}\t{reject.reason}\t{reject.audit_id}\t{text}\n")
+
+
+@contextmanager
+def _output(path: Path | None) -> Iterator[BinaryIO | None]:
+    """The file of `--outcomes`, in its place only when it is whole."""
+    if path is None:
+        yield None
+        return
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            yield file
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
