@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from replay.admission.inputs import Evaluations
 from replay.cellib.composition import CompiledExpression, Evaluation
 from replay.kube.admissionregistration import FailurePolicy
 from replay.kube.attributes import Missing
@@ -27,7 +28,7 @@ SKIPPED = MatchConditionsResult(matches=False)
 
 
 def match_conditions(
-    compiled: Sequence[CompiledExpression], evaluation: Evaluation, failure_policy: FailurePolicy
+    compiled: Sequence[CompiledExpression], evaluation: Evaluation | Evaluations, failure_policy: FailurePolicy
 ) -> MatchConditionsResult:
     """Evaluate the conditions: one that is false skips, else an error counts as `failure_policy` says.
 

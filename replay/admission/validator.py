@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
-from replay.admission.inputs import Inputs
+from replay.admission.inputs import Evaluations, Inputs
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
 from replay.admission.policy_decision import (
@@ -21,7 +20,7 @@ from replay.admission.policy_decision import (
     ValidateResult,
     error_decision,
 )
-from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
+from replay.cellib.composition import CompiledExpression, Evaluated, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import FailurePolicy, ValidatingAdmissionPolicy, Validation
@@ -89,26 +88,6 @@ class Validator:
         annotations = self._policy.audit_annotations
         return tuple((each.key, self._compiler.compile(kind, each.value_expression)) for each in annotations)
 
-    @cached_property
-    def _match_footprint(self) -> frozenset[str]:
-        """What the match conditions read."""
-        return _footprint(self._match_conditions)
-
-    @cached_property
-    def _footprint(self) -> frozenset[str]:
-        """What the validations read."""
-        return _footprint(self._validations)
-
-    @cached_property
-    def _messages_footprint(self) -> frozenset[str]:
-        """What the message expressions read."""
-        return _footprint(each for each in self._messages if each is not None)
-
-    @cached_property
-    def _annotations_footprint(self) -> frozenset[str]:
-        """What the audit annotations read."""
-        return _footprint(each for _, each in self._audit_annotations)
-
     def validate(self, inputs: Inputs) -> ValidateResult:
         """Decide; `NO_DECISION` is returned for every result that changes nothing."""
         matched = self._match(inputs)
@@ -126,14 +105,12 @@ class Validator:
         """The match conditions."""
         if not self._policy.match_conditions:
             return MATCHES
-        evaluation = Evaluation(
-            self._compiler, inputs.activation(self._match_footprint, matching=True), MATCH_CONDITIONS_BUDGET
-        )
+        evaluation = Evaluations(self._compiler, inputs, MATCH_CONDITIONS_BUDGET, matching=True)
         return match_conditions(self._match_conditions, evaluation, self.failure_policy)
 
     def _validate(self, inputs: Inputs) -> ValidateResult:
         """The validations with their messages, then the audit annotations, which have a budget of their own."""
-        evaluation = Evaluation(self._compiler, inputs.activation(self._footprint), RUNTIME_BUDGET)
+        evaluation = Evaluations(self._compiler, inputs, RUNTIME_BUDGET)
         results: list[Evaluated | None] = []
         for compiled in self._validations:
             evaluated = None if compiled.error else evaluation.evaluate(compiled)
@@ -149,7 +126,7 @@ class Validator:
         return ValidateResult(decisions, annotations)
 
     def _decide(
-        self, results: list[Evaluated | None], inputs: Inputs, evaluation: Evaluation
+        self, results: list[Evaluated | None], inputs: Inputs, evaluation: Evaluations
     ) -> tuple[PolicyDecision, ...]:
         """A decision for each validation; None stands for an expression that does not compile."""
         messages = self._evaluate_messages(results, inputs, evaluation)
@@ -170,7 +147,7 @@ class Validator:
         return tuple(decisions)
 
     def _evaluate_messages(
-        self, results: list[Evaluated | None], inputs: Inputs, evaluation: Evaluation
+        self, results: list[Evaluated | None], inputs: Inputs, evaluation: Evaluations
     ) -> list[Evaluated | None] | str:
         """The message expressions on what the validations left of the budget, or the error of running out of it.
 
@@ -181,7 +158,7 @@ class Validator:
             evaluated is not None and evaluated.value is False for evaluated in results
         ):
             return [None] * len(results)
-        messages = Evaluation(self._compiler, inputs.activation(self._messages_footprint), evaluation.remaining)
+        messages = Evaluations(self._compiler, inputs, evaluation.remaining)
         evaluated_messages: list[Evaluated | None] = []
         for compiled in self._messages:
             evaluated = None if compiled is None or compiled.error else messages.evaluate(compiled)
@@ -194,7 +171,7 @@ class Validator:
         """The audit annotations that are not excluded, or the error of running out of budget."""
         if not self._policy.audit_annotations:
             return ()
-        evaluation = Evaluation(self._compiler, inputs.activation(self._annotations_footprint), RUNTIME_BUDGET)
+        evaluation = Evaluations(self._compiler, inputs, RUNTIME_BUDGET)
         annotations = []
         for key, compiled in self._audit_annotations:
             evaluated = None if compiled.error else evaluation.evaluate(compiled)
@@ -257,8 +234,3 @@ def _error_of(compiled: CompiledExpression, evaluated: Evaluated | None) -> str 
     if evaluated is None or evaluated.error is None or evaluated.unknown:
         return None
     return f"expression '{compiled.expression}' resulted in error: {evaluated.error}"
-
-
-def _footprint(expressions: Iterable[CompiledExpression]) -> frozenset[str]:
-    """The paths that any of the expressions may read."""
-    return frozenset().union(*(each.footprint for each in expressions))

@@ -2,6 +2,8 @@
 
 A path such as `object.spec.containers[].image` stands for what is there and all below it; `[]` for every element of a
 list, or every entry of a map with its key; a field name that is no identifier is quoted: `object.metadata.labels["a/b"]`.
+`object.spec.volumes?` stands for whether there is such a field, whatever it holds, and `object.spec.volumes[]?` for how
+many elements it has.
 Where a path ends early, because a part of it is missing or of another type, the place where it ends is read too.
 
 The set is an over-approximation: two inputs that agree on all paths give the same result.
@@ -104,7 +106,7 @@ class _Reader:
         paths = self._fields(self.trace(node.operand, scope), node.field)
         if not node.test_only:
             return paths
-        self.consume(paths)
+        self.consume(frozenset(f"{path}?" for path in paths))
         return _NOTHING
 
     def _fields(self, paths: Paths, field: str) -> Paths:
@@ -126,7 +128,7 @@ class _Reader:
         if node.function in _PASSING:
             return frozenset().union(*traced)
         for paths in traced:
-            self.consume(paths)
+            self.consume(frozenset(f"{path}[]?" for path in paths) if node.function == "size" else paths)
         return _NOTHING
 
     def _index(self, key: Expr, traced: list[Paths]) -> Paths:
@@ -154,7 +156,7 @@ class _Reader:
         found = self.trace(node.result, {**scope, node.accu_var: accumulator})
         seen = self.read - before
         # How many elements there are, or which keys, is read in any case.
-        self.consume(frozenset(path for path in elements if not any(one.startswith(path) for one in seen)))
+        self.consume(frozenset(f"{path}?" for path in elements if not any(one.startswith(path) for one in seen)))
         if node.iter_var2:
             self.consume(elements)
         return found
