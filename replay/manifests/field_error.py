@@ -26,9 +26,9 @@ def required(path: str, detail: str = "") -> FieldError:
     return _error(path, "Required value", detail)
 
 
-def invalid(path: str, value: JSON, detail: str) -> FieldError:
-    """A value that is malformed; a string is quoted as Go does, anything else printed as JSON in its own order."""
-    shown = quote(value) if isinstance(value, str) else marshal(value, sort_keys=False)
+def invalid(path: str, value: JSON, detail: str, *, named_type: bool = False) -> FieldError:
+    """A value that is malformed; a plain string is quoted as Go does, anything else printed as JSON in its own order."""
+    shown = quote(value) if isinstance(value, str) and not named_type else marshal(value, sort_keys=False)
     return _error(path, f"Invalid value: {shown}", detail)
 
 

@@ -57,7 +57,7 @@ def _validate_requirement(requirement: JSON, path: str) -> Iterator[FieldError]:
         if values:
             yield forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
     else:
-        yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+        yield invalid(f"{path}.operator", operator, "not a valid selector operator", named_type=True)
     for problem in label_key_problems(requirement["key"]):
         yield invalid(f"{path}.key", requirement["key"], problem)
     for index, value in enumerate(values):
