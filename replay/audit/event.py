@@ -10,11 +10,13 @@ from replay.kube.attributes import UserInfo
 class RequestRecord(NamedTuple):
     """A row of the store's `request` table: the last recorded stage of one request, duplicates removed.
 
-    `seq` is the position in the total order over all files and API servers. Times are microseconds since the epoch,
-    UTC. `user` is who admission saw (the impersonated user where there is one), `caller` the authenticated name.
+    `seq` gives the total order over all files and API servers; its values have gaps. Times are microseconds since the
+    epoch, UTC. `user` is who admission saw (the impersonated user where there is one), `caller` the authenticated name.
     Bodies are the JSON text of the log, None where the log has none; `annotations` is the JSON text of the map.
     `code` is 0 where no status was recorded. `api_group`, `resource`, ... are those of `objectRef`; `name` is empty
-    where the log has none. `status_*` come from `responseStatus`.
+    where the log has none. `status_*` come from `responseStatus`, `response_*` from the body of the response, empty
+    where there is none. `line` counts the lines of `file` that are not blank, from 1. `selected` is false for a record that
+    only tells the history of an object whose other records are asked for.
     """
 
     seq: int
@@ -45,3 +47,7 @@ class RequestRecord(NamedTuple):
     response_object: str | None
     file: str
     line: int
+    selected: bool = True
+    response_kind: str = ""
+    response_uid: str = ""
+    response_resource_version: str = ""

@@ -1,0 +1,43 @@
+-- What:       one row for each line (or document) of audit logs, unjudged; `row_id` numbers them in the order of the files.
+-- Parameters: $files    list of paths
+--             $format   newline_delimited, unstructured (documents over several lines) or array
+--             $compression  none, gzip or zstd
+--             $tolerant true where a line that is no JSON object is to become a row of nulls (newline_delimited only)
+--             $longest  the size of the longest document in bytes (lines may be longer)
+--             $first_row, $first_file  numbers of the first row and of the first file
+-- Columns:    as an audit.k8s.io/v1 Event spells its fields, and `items` of an EventList. Bodies stay JSON text.
+-- Example:    part of the ingest; see `replay/audit/ingest.py`
+select
+  row_number() over () - 1 + $first_row as row_id,
+  file_index + $first_file as file_id,
+  * exclude (filename),
+  null::bigint as list_row
+from read_json(
+  $files,
+  format = $format,
+  compression = $compression,
+  ignore_errors = $tolerant,
+  filename = true,
+  maximum_object_size = $longest,
+  columns = {
+    kind: 'VARCHAR',
+    apiVersion: 'VARCHAR',
+    items: 'JSON',
+    level: 'VARCHAR',
+    auditID: 'VARCHAR',
+    stage: 'VARCHAR',
+    requestURI: 'VARCHAR',
+    verb: 'VARCHAR',
+    "user": 'JSON',
+    impersonatedUser: 'JSON',
+    sourceIPs: 'VARCHAR[]',
+    userAgent: 'VARCHAR',
+    objectRef: 'STRUCT(resource VARCHAR, "namespace" VARCHAR, "name" VARCHAR, uid VARCHAR, apiGroup VARCHAR, apiVersion VARCHAR, resourceVersion VARCHAR, subresource VARCHAR)',
+    responseStatus: 'STRUCT(status VARCHAR, message VARCHAR, reason VARCHAR, code INTEGER)',
+    requestObject: 'JSON',
+    responseObject: 'JSON',
+    requestReceivedTimestamp: 'VARCHAR',
+    stageTimestamp: 'VARCHAR',
+    annotations: 'JSON'
+  }
+)

@@ -1,0 +1,43 @@
+-- What:       the events inside the EventLists that a webhook backend sent, in the columns of ingest_lines.sql.
+--             An item leaves out kind and apiVersion where the list states them for all.
+-- Parameters: $lists      list of Parquet files with rows of ingest_request.sql whose `reject` is 'list'
+--             $first_row  number of the first row
+-- Example:    part of the ingest; see `replay/audit/ingest.py`
+select
+  row_number() over () - 1 + $first_row as row_id,
+  file_id,
+  event.* replace (
+    coalesce(event.kind, 'Event') as kind,
+    coalesce(event.apiVersion, list_version) as apiVersion,
+    null::JSON as items
+  ),
+  list_row
+from (
+  select
+    file_id,
+    row_id as list_row,
+    api_version as list_version,
+    json_transform(unnest(from_json(items, '["JSON"]')), '{
+      "kind": "VARCHAR",
+      "apiVersion": "VARCHAR",
+      "items": "JSON",
+      "level": "VARCHAR",
+      "auditID": "VARCHAR",
+      "stage": "VARCHAR",
+      "requestURI": "VARCHAR",
+      "verb": "VARCHAR",
+      "user": "JSON",
+      "impersonatedUser": "JSON",
+      "sourceIPs": ["VARCHAR"],
+      "userAgent": "VARCHAR",
+      "objectRef": {"resource": "VARCHAR", "namespace": "VARCHAR", "name": "VARCHAR", "uid": "VARCHAR", "apiGroup": "VARCHAR", "apiVersion": "VARCHAR", "resourceVersion": "VARCHAR", "subresource": "VARCHAR"},
+      "responseStatus": {"status": "VARCHAR", "message": "VARCHAR", "reason": "VARCHAR", "code": "INTEGER"},
+      "requestObject": "JSON",
+      "responseObject": "JSON",
+      "requestReceivedTimestamp": "VARCHAR",
+      "stageTimestamp": "VARCHAR",
+      "annotations": "JSON"
+    }') as event
+  from read_parquet($lists)
+  where reject = 'list'
+)

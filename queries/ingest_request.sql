@@ -1,0 +1,89 @@
+-- What:       events in the columns of the `request` table, each with the reason why it is none (`reject`, null where it
+--             is one) and the part of the store that it belongs to (-1 for what is no request).
+--             `identity` is a hash of the object: group, resource, namespace and name; a name that the server generated
+--             stands in the response; what has no name at all is alone with its auditID.
+--             `seq` orders all requests of all API servers: by the time of the stage, then by a hash of the auditID, so that
+--             neither the order of the files nor where they were cut matters.
+-- Parameters: $parts  number of parts
+--             reads from `event`, which ingest_lines.sql or ingest_lists.sql defines before it
+-- Example:    part of the ingest; see `replay/audit/ingest.py`
+, told as (
+  select
+    *,
+    epoch_us(try_cast(requestReceivedTimestamp as timestamptz)) as received_us,
+    epoch_us(try_cast(stageTimestamp as timestamptz)) as stage_us,
+    json_extract_string(responseObject, ['$.kind', '$.metadata.name', '$.metadata.uid', '$.metadata.resourceVersion']) as response
+  from event
+), judged as (
+  select
+    *,
+    coalesce(stage_us, received_us) as moment,
+    coalesce(objectRef.resource, '') as resource,
+    coalesce(objectRef.apiGroup, '') as api_group,
+    coalesce(objectRef."namespace", '') as "namespace",
+    coalesce(
+      nullif(objectRef."name", ''),
+      case when verb = 'create' and coalesce(responseStatus.code, 0) between 200 and 299 then response[2] end,
+      ''
+    ) as object_name,
+    case
+      when coalesce(kind, apiVersion, auditID, level, stage, verb, items::varchar) is null then 'malformed'
+      when kind = 'EventList' and items is not null then if(apiVersion = 'audit.k8s.io/v1', 'list', 'another apiVersion')
+      when kind is distinct from 'Event' then 'not an event'
+      when apiVersion is distinct from 'audit.k8s.io/v1' then 'another apiVersion'
+      when coalesce(auditID, '') = '' or coalesce(verb, '') = '' then 'incomplete'
+      when stage is null or stage not in ('RequestReceived', 'ResponseStarted', 'ResponseComplete', 'Panic') then 'incomplete'
+      when moment is null or moment not between 0 and 9000000000000000 then 'incomplete'
+    end as reject
+  from told
+), named as (
+  select
+    *,
+    md5_number_lower(concat_ws(
+      chr(0), api_group, resource, if(resource = 'namespaces' and api_group = '', '', "namespace"),
+      if(verb = 'deletecollection' or object_name = '', 'audit id ' || coalesce(auditID, row_id::varchar), object_name)
+    )) as identity
+  from judged
+)
+select
+  if(reject is null, (identity % $parts)::integer, -1) as part,
+  identity,
+  row_id,
+  file_id,
+  list_row,
+  reject,
+  if(reject = 'list', items, null) as items,
+  moment * 1024 + (md5_number_lower(coalesce(auditID, '')) % 1024)::bigint as seq,
+  auditID as audit_id,
+  coalesce(level, '') as level,
+  stage,
+  verb,
+  coalesce(requestURI, '') as request_uri,
+  coalesce(userAgent, '') as user_agent,
+  coalesce(sourceIPs, []) as source_ips,
+  coalesce(json_extract_string("user", '$.username'), '') as caller,
+  impersonatedUser is not null as impersonated,
+  coalesce(json_extract_string(coalesce(impersonatedUser, "user"), '$.username'), '') as username,
+  coalesce(impersonatedUser, "user") as "user",
+  api_group,
+  coalesce(if(kind = 'Event' and apiVersion = 'audit.k8s.io/v1', objectRef.apiVersion, apiVersion), '') as api_version,
+  resource,
+  coalesce(objectRef.subresource, '') as subresource,
+  "namespace",
+  coalesce(objectRef."name", '') as "name",
+  object_name,
+  coalesce(objectRef.uid, '') as object_uid,
+  coalesce(objectRef.resourceVersion, '') as object_resource_version,
+  coalesce(responseStatus.code, 0) as code,
+  coalesce(responseStatus.status, '') as status,
+  coalesce(responseStatus.reason, '') as status_reason,
+  coalesce(responseStatus.message, '') as status_message,
+  coalesce(response[1], '') as response_kind,
+  coalesce(response[3], '') as response_uid,
+  coalesce(response[4], '') as response_resource_version,
+  make_timestamp(if(reject is null, coalesce(received_us, stage_us), null)) as received,
+  make_timestamp(if(reject is null, moment, null)) as stage_time,
+  annotations,
+  requestObject as request_object,
+  responseObject as response_object
+from named

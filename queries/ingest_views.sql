@@ -1,0 +1,26 @@
+-- What:       the views of a store: `request` (one row a request, the table that all questions are asked of), `reject` (lines
+--             that were not used) and `file` (what was read). `queries/README.md` describes their columns.
+-- Parameters: the variables store_rows, store_dropped, store_rejects and store_files: lists of the store's Parquet files;
+--             `open.sql` of each store sets them
+-- Example:    duckdb -init STORE/open.sql
+create or replace temp view file as
+select * from read_parquet(getvariable('store_files'));
+
+create or replace temp view reject as
+select * from read_parquet(getvariable('store_rejects'));
+
+create or replace temp view counted_row as
+select * from read_parquet(getvariable('store_rows'), hive_partitioning = true) as stored
+where
+  reject is null
+  and not exists (
+    select 1 from read_parquet(getvariable('store_dropped')) as dropped where dropped.row_id = stored.row_id
+  );
+
+create or replace temp view request as
+select
+  counted.* exclude (row_id, file_id, list_row, reject, items),
+  file.name as file,
+  coalesce(counted.list_row, counted.row_id) - file.first_row + 1 as line
+from counted_row as counted
+join file using (file_id);

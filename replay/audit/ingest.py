@@ -1,0 +1,218 @@
+"""From the files of an audit log to the rows of a store's segment: DuckDB reads, Python only says what is done in which order.
+
+A batch of files becomes Parquet files, split by a hash of the object's identity, in one pass; no line and no body passes
+through Python. What does not count (earlier stages, duplicates) is found afterwards from the narrow columns alone, and
+written down beside the rows: the rows themselves are written once and never again.
+
+Bodies are kept as JSON text. Key order and duplicate keys stay; white space goes; escapes of plain characters are
+undone; integers keep every digit and stay apart from other numbers (`1.0` stays `1.0`, `1e3` becomes `1000.0`).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+
+import duckdb
+
+from replay.audit import queries
+from replay.audit.reject import Reject, RejectReason
+from replay.audit.source import LogFile, batches, salvage
+from replay.errors import StoreError
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is."""
+
+ROW_BITS = 40
+"""A row's number is `batch << ROW_BITS` plus its place in the batch."""
+BATCH_BYTES = 1 << 31
+READING = "Reading the audit log"
+LONGEST_LINE = 1 << 24
+LONGEST_DOCUMENT = 1 << 27
+"""DuckDB reserves twice as much for each thread; only documents over several lines may not be longer."""
+_POLL_SECONDS = 0.2
+_UNREADABLE = (duckdb.IOException, duckdb.InvalidInputException)
+_FORMATS = ("unstructured", "array")
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """How many parts the store has, and the first numbers that are free for batches and files."""
+
+    parts: int
+    batch: int = 0
+    file: int = 0
+
+
+@dataclass
+class ReadFile:
+    """One file after it was read: `first_row` is the number of its first row, `lines` how many rows it gave."""
+
+    number: int
+    file: LogFile
+    first_row: int = 0
+    lines: int = 0
+    events: int = 0
+    lists: int = 0
+    malformed: int = 0
+
+
+@dataclass
+class Reader:
+    """Reads files into Parquet files under `target`, one directory for each batch."""
+
+    connection: duckdb.DuckDBPyConnection
+    target: Path
+    numbers: Numbers
+    progress: Progress
+    files: list[ReadFile] = field(default_factory=list)
+    damaged: list[Reject] = field(default_factory=list)
+    _lock: Lock = field(default_factory=Lock)
+    _batches: int = 0
+
+    def read(self, files: Sequence[LogFile], workers: int) -> None:
+        """Read all files; raises `StoreError` if the rows cannot be written."""
+        self.files = [ReadFile(self.numbers.file + index, file) for index, file in enumerate(files)]
+        position = {id(file): index for index, file in enumerate(files)}
+        jobs = [[self.files[position[id(file)]] for file in batch] for batch in batches(files, BATCH_BYTES)]
+        self._run([(job, self._next_batch()) for job in jobs], workers)
+        self._count()
+        again = [file for file in self.files if file.malformed and not file.events and not file.lists]
+        for file in again:
+            self._read_documents(file)
+        if any(file.lists for file in self.files):
+            self._read_lists()
+        if again or any(file.lists for file in self.files):
+            self._count()
+
+    @property
+    def next_numbers(self) -> Numbers:
+        """The numbers that are free afterwards."""
+        numbers = self.numbers
+        return Numbers(numbers.parts, numbers.batch + self._batches, numbers.file + len(self.files))
+
+    def _next_batch(self) -> int:
+        with self._lock:
+            self._batches += 1
+            return self.numbers.batch + self._batches - 1
+
+    def _run(self, jobs: Sequence[tuple[list[ReadFile], int]], workers: int) -> None:
+        """Read batches side by side, telling the progress; an interrupt stops the queries first."""
+        total = sum(file.file.size for file in self.files)
+        cursors = [self.connection.cursor() for _ in jobs]
+        with ThreadPoolExecutor(max(1, min(workers, len(jobs)))) as pool:
+            running: dict[Future[None], int] = {
+                pool.submit(self._read_batch, cursor, *job): sum(file.file.size for file in job[0])
+                for cursor, job in zip(cursors, jobs, strict=True)
+            }
+            done, waiting = 0, set(running)
+            try:
+                while waiting:
+                    finished, waiting = wait(waiting, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+                    done += sum(running[future] for future in finished)
+                    for future in finished:
+                        future.result()
+                    self.progress(READING, done, total)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for cursor in cursors:
+                    cursor.interrupt()
+                raise
+
+    def _read_batch(self, cursor: duckdb.DuckDBPyConnection, files: list[ReadFile], batch: int) -> None:
+        """Read files that follow each other in number; where one is damaged, each on its own."""
+        try:
+            self._copy_lines(cursor, files, batch, "newline_delimited")
+        except _UNREADABLE as error:
+            _raise_if_disk_full(error, self.target)
+            if len(files) > 1:
+                for file in files:
+                    self._read_batch(cursor, [file], self._next_batch())
+                return
+            self._read_damaged(cursor, files[0], batch)
+
+    def _read_damaged(self, cursor: duckdb.DuckDBPyConnection, read: ReadFile, batch: int) -> None:
+        """Read what a damaged file gives before the damage."""
+        self.damaged.append(Reject(read.file.name, 0, RejectReason.DAMAGED, "", ""))
+        if read.file.compression == "none":
+            return
+        read.file = salvage(read.file, self.target / f"salvaged-{read.number}")
+        if read.file.size:
+            with suppress(*_UNREADABLE):
+                self._copy_lines(cursor, [read], batch, "newline_delimited")
+
+    def _copy_lines(
+        self, cursor: duckdb.DuckDBPyConnection, files: list[ReadFile], batch: int, json_format: str
+    ) -> None:
+        parameters = {
+            "files": [file.file.path for file in files],
+            "format": json_format,
+            "compression": files[0].file.compression,
+            "tolerant": json_format == "newline_delimited",
+            "longest": LONGEST_LINE if json_format == "newline_delimited" else LONGEST_DOCUMENT,
+            "first_file": files[0].number,
+        }
+        self._copy(cursor, "ingest_lines", batch, parameters)
+
+    def _copy(self, cursor: duckdb.DuckDBPyConnection, source: str, batch: int, parameters: dict[str, object]) -> None:
+        """Write the rows of a source, part by part; nothing is left of a failure."""
+        directory = self.target / f"rows-{batch}"
+        query = f"with event as ({queries.text(source)}) {queries.text('ingest_request')}"
+        options = "format parquet, compression zstd, compression_level 1, partition_by (part)"
+        numbers = {"parts": self.numbers.parts, "first_row": batch << ROW_BITS}
+        try:
+            cursor.execute(f"copy ({query}) to {literal(directory)} ({options})", {**parameters, **numbers})
+        except duckdb.Error:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+
+    def _read_documents(self, read: ReadFile) -> None:
+        """Read a file that is not one event a line: documents over several lines, or an array of events."""
+        for json_format in _FORMATS:
+            batch = self._next_batch()
+            try:
+                self._copy_lines(self.connection, [read], batch, json_format)
+            except _UNREADABLE as error:
+                _raise_if_disk_full(error, self.target)
+                continue
+            read.first_row = batch << ROW_BITS
+            return
+
+    def _read_lists(self) -> None:
+        """Take the events out of the EventLists."""
+        lists = self.paths(-1)
+        self._copy(self.connection, "ingest_lists", self._next_batch(), {"lists": lists})
+
+    def _count(self) -> None:
+        """Count the rows of each file; of a file that was read twice only the second time counts."""
+        if not (paths := self.paths()):
+            return
+        rows = self.connection.execute(queries.text("ingest_files"), {"paths": paths}).fetchall()
+        by_number = {file.number: file for file in self.files}
+        for number, first_rows, lines, events, lists, malformed in sorted(rows, key=lambda row: row[1]):
+            file = by_number[number]
+            if first_rows < file.first_row:
+                continue
+            file.first_row = first_rows
+            file.lines, file.events, file.lists, file.malformed = lines, events, lists, malformed
+
+    def paths(self, part: int | None = None) -> list[str]:
+        """The Parquet files of one part, or of all that holds requests or rejects."""
+        pattern = f"rows-*/part={'*' if part is None else part}/*.parquet"
+        return sorted(str(path) for path in self.target.glob(pattern))
+
+
+def literal(text: object) -> str:
+    """A string literal of SQL, where a parameter is not possible."""
+    return "'" + str(text).replace("'", "''") + "'"
+
+
+def _raise_if_disk_full(error: duckdb.Error, target: Path) -> None:
+    text = str(error)
+    if "No space left" in text or "Disk quota" in text or "max_temp_directory_size" in text:
+        raise StoreError("no space left on the device", path=str(target)) from error

@@ -1,0 +1,98 @@
+"""Where rejected lines stand, and why: the files that hold some are looked through once more."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import BinaryIO, NamedTuple
+
+import orjson
+
+from replay.audit.ingest import ReadFile
+from replay.audit.reject import Reject, RejectReason
+from replay.audit.source import LogFile, open_log
+
+SHOWN = 200
+"""How many bytes of a rejected line are kept."""
+_LONGEST = 1 << 26
+_BLANK = b" \t\r\n"
+
+
+class RejectedRow(NamedTuple):
+    """A row of the ingest that is not used: the number of its file, and of the row (or of the list that held it)."""
+
+    file: int
+    row: int
+    reason: RejectReason
+    audit_id: str
+
+
+class _Line(NamedTuple):
+    number: int
+    text: bytes
+    is_whole: bool
+
+
+def located(rows: Iterable[RejectedRow], files: Sequence[ReadFile]) -> Iterator[Reject]:
+    """The rejects with file, line and the beginning of the line, by file and line."""
+    by_file: dict[int, list[RejectedRow]] = {}
+    for row in rows:
+        by_file.setdefault(row.file, []).append(row)
+    for read in files:
+        found = sorted(by_file.get(read.number, ()), key=lambda row: row.row)
+        if found:
+            lines = _lines(read.file, [row.row - read.first_row for row in found])
+            yield from (_reject(read, row, lines) for row in found)
+
+
+def _reject(read: ReadFile, row: RejectedRow, lines: Mapping[int, _Line]) -> Reject:
+    """One reject; a line that the second reading does not reach lies behind the damage of a compressed file."""
+    place = row.row - read.first_row
+    line = lines.get(place)
+    if line is None:
+        return Reject(read.file.name, place + 1, RejectReason.DAMAGED, row.audit_id, "")
+    text = line.text[:SHOWN].decode("utf-8", "replace").rstrip("\r\n")
+    reason = _reason(line) if row.reason is RejectReason.MALFORMED else row.reason
+    return Reject(read.file.name, line.number, reason, row.audit_id, text)
+
+
+def _reason(line: _Line) -> RejectReason:
+    """What is wrong with a line that is no event, closer than the reader of all lines can say."""
+    try:
+        value = orjson.loads(line.text)
+    except orjson.JSONDecodeError:
+        is_cut = not line.is_whole and line.text.lstrip(_BLANK).startswith(b"{")
+        return RejectReason.TRUNCATED if is_cut else RejectReason.MALFORMED
+    return RejectReason.NOT_AN_EVENT if isinstance(value, dict) else RejectReason.MALFORMED
+
+
+def _lines(file: LogFile, places: Sequence[int]) -> dict[int, _Line]:
+    """The lines at some places, counted from 0 without blank lines, as the reader of all lines counts them."""
+    wanted = iter(sorted(set(places)))
+    found: dict[int, _Line] = {}
+    target = next(wanted, None)
+    place = -1
+    with open_log(file) as stream:
+        for number, text in _numbered(stream):
+            if not text.strip(_BLANK):
+                continue
+            place += 1
+            if place == target:
+                found[place] = _Line(number, text, text.endswith(b"\n"))
+                target = next(wanted, None)
+                if target is None:
+                    break
+    return found
+
+
+def _numbered(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Lines with their numbers from 1, up to where the file can be decompressed; of endless ones only the beginning."""
+    number = 0
+    try:
+        while line := stream.readline(_LONGEST):
+            number += 1
+            yield number, line
+            while len(line) == _LONGEST and not line.endswith(b"\n"):
+                line = stream.readline(_LONGEST)
+    except (OSError, EOFError, zlib.error):
+        return

@@ -1,0 +1,139 @@
+"""Reading a part of a store, in any process: the records of objects, in order, as tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Protocol
+
+import duckdb
+import orjson
+
+from replay.audit import queries
+from replay.audit.arrow import frame_from_relation
+from replay.audit.event import RequestRecord
+from replay.audit.ingest import literal
+from replay.kube.attributes import UserInfo
+
+MEMORY_LIMIT = "384MB"
+"""What DuckDB may use in one process before it writes to disk."""
+_SLICE = 2048
+_USER = RequestRecord._fields.index("user")
+
+
+class Predicate(Protocol):
+    """An SQL expression over the columns of `request`, and the values of its `?` in order."""
+
+    @property
+    def sql(self) -> str:
+        """The expression."""
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The values."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The Parquet files behind the views `request`, `reject` and `file`; picklable, so that any process can open them."""
+
+    rows: tuple[str, ...]
+    dropped: tuple[str, ...]
+    files: tuple[str, ...]
+    rejects: tuple[str, ...]
+
+    def views(self) -> str:
+        """The SQL that defines the views; also the text of `open.sql`."""
+        lists = {"rows": self.rows, "dropped": self.dropped, "files": self.files, "rejects": self.rejects}
+        variables = [
+            f"set variable store_{name} = [{', '.join(map(literal, paths))}];" for name, paths in lists.items()
+        ]
+        return "\n".join([*variables, queries.text("ingest_views")])
+
+
+@dataclass(frozen=True)
+class StorePart:
+    """The requests of some objects, with all that the store has of these objects."""
+
+    number: int
+    tables: Tables
+    temporary: str
+
+    def records(self, predicate: Predicate | None = None) -> Iterator[RequestRecord]:
+        """The records of every object of which the predicate selects one: by object, then in order.
+
+        Those selected and, marked `selected=False`, the writes before the last of them that can tell its state.
+        Reads are never among the latter, nor requests that were refused.
+        """
+        for rows in self._rows(predicate):
+            yield from (row[1] for row in rows)
+
+    def objects(self, predicate: Predicate | None = None) -> Iterator[list[RequestRecord]]:
+        """The same, one list for each object; a `deletecollection` and what has no name is alone in its list."""
+        pairs = (row for rows in self._rows(predicate) for row in rows)
+        for _, group in groupby(pairs, key=itemgetter(0)):
+            yield [record for _, record in group]
+
+    def _rows(self, predicate: Predicate | None) -> Iterator[Iterable[tuple[int, RequestRecord]]]:
+        if not self.tables.rows:
+            return
+        connection = connect(self.temporary, threads=1)
+        try:
+            connection.execute(self.tables.views())
+            sql, parameters = (predicate.sql, predicate.parameters) if predicate else ("true", ())
+            query = queries.text("object_history").replace("$predicate", sql)
+            yield from numbered_records(connection.sql(query, params=list(parameters)))
+        finally:
+            connection.close()
+
+
+def numbered_records(relation: duckdb.DuckDBPyRelation) -> Iterator[Iterable[tuple[int, RequestRecord]]]:
+    """The rows of a relation of `identity` and the fields of `RequestRecord`, a few thousand at a time."""
+    frame = frame_from_relation(relation)
+    for part in frame.iter_slices(_SLICE):
+        columns: list[list[Any]] = [column.to_list() for column in part.get_columns()]
+        columns[_USER + 1] = [user_info_from_json(text) for text in columns[_USER + 1]]
+        yield zip(columns[0], map(RequestRecord._make, zip(*columns[1:], strict=True)), strict=True)
+
+
+def connect(temporary: str, threads: int) -> duckdb.DuckDBPyConnection:
+    """An in-memory DuckDB that spills to `temporary` and never loads an extension."""
+    return duckdb.connect(
+        config={
+            "memory_limit": MEMORY_LIMIT,
+            "temp_directory": temporary,
+            "threads": threads,
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+        }
+    )
+
+
+@lru_cache(maxsize=4096)
+def user_info_from_json(text: str | None) -> UserInfo:
+    """The user of an event; what is not of the type that the API states is left out."""
+    value = orjson.loads(text) if text else None
+    if not isinstance(value, dict):
+        return UserInfo()
+    extra = value.get("extra")
+    return UserInfo(
+        _string(value.get("username")),
+        _string(value.get("uid")),
+        _strings(value.get("groups")),
+        {key: _strings(values) for key, values in extra.items()} if isinstance(extra, Mapping) else {},
+    )
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _strings(value: object) -> tuple[str, ...]:
+    return (
+        tuple(item for item in value if isinstance(item, str))
+        if isinstance(value, Sequence) and not isinstance(value, str)
+        else ()
+    )

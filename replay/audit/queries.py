@@ -1,0 +1,43 @@
+"""The SQL files of the project: `queries/` of a checkout, `replay/queries` of an installed wheel."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from replay.errors import StoreError
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+@cache
+def folder() -> Path:
+    """Where the SQL files are; raises `StoreError` for a broken installation."""
+    for path in (_PACKAGE / "queries", _PACKAGE.parent / "queries"):
+        if path.is_dir():
+            return path
+    raise StoreError("the SQL files are not installed: install replay again")
+
+
+def names() -> list[str]:
+    """The names of the queries that answer questions (`ingest_…` are steps of the ingest, not questions)."""
+    return sorted(path.stem for path in folder().glob("*.sql") if not path.stem.startswith("ingest_"))
+
+
+@cache
+def text(name: str) -> str:
+    """The SQL of a query; raises `StoreError` for a name that there is not."""
+    path = folder() / f"{name}.sql"
+    if not path.is_file():
+        raise StoreError(f"no query `{name}`: there are {', '.join(names())}")
+    return path.read_text(encoding="utf-8")
+
+
+def header(name: str) -> str:
+    """The comment that a query begins with, without the comment marks."""
+    lines = []
+    for line in text(name).splitlines():
+        if not line.startswith("--"):
+            break
+        lines.append(line.removeprefix("--").removeprefix(" "))
+    return "\n".join(lines)

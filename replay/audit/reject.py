@@ -1,0 +1,68 @@
+"""Lines of an audit log that are not used, with the reason: counted, shown, never silently lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+EXAMPLES = 3
+"""How many rejects of each reason are shown before `--rejects FILE` is asked for."""
+
+
+class RejectReason(StrEnum):
+    """Why a line is not used; the value is what the operator reads."""
+
+    MALFORMED = "malformed"
+    TRUNCATED = "truncated"
+    NOT_AN_EVENT = "not an event"
+    ANOTHER_API_VERSION = "another apiVersion"
+    INCOMPLETE = "incomplete"
+    DUPLICATE = "duplicate"
+    CONFLICTING = "conflicting"
+    DAMAGED = "damaged"
+
+
+EXPLANATIONS = {
+    RejectReason.MALFORMED: "the line is not one JSON object",
+    RejectReason.TRUNCATED: "the last line ends before its JSON does",
+    RejectReason.NOT_AN_EVENT: "the kind is not Event or EventList",
+    RejectReason.ANOTHER_API_VERSION: "only audit.k8s.io/v1 is read",
+    RejectReason.INCOMPLETE: "auditID, stage, verb or timestamp is missing or not usable",
+    RejectReason.DUPLICATE: "the same auditID and stage were read before",
+    RejectReason.CONFLICTING: "another event has the same auditID and stage",
+    RejectReason.DAMAGED: "the file cannot be decompressed to its end",
+}
+
+
+class Reject(NamedTuple):
+    """One line that is not used; `line` is 0 where the whole file is meant, `text` is the beginning of the line."""
+
+    file: str
+    line: int
+    reason: RejectReason
+    audit_id: str
+    text: str
+
+
+@dataclass
+class Rejects:
+    """How many lines are not used, by reason, and the first few of each."""
+
+    counts: Counter[RejectReason] = field(default_factory=Counter)
+    examples: dict[RejectReason, list[Reject]] = field(default_factory=dict)
+
+    def add(self, rejects: Iterable[Reject]) -> None:
+        """Count rejects, in order, and keep the first of each reason."""
+        for reject in rejects:
+            self.counts[reject.reason] += 1
+            examples = self.examples.setdefault(reject.reason, [])
+            if len(examples) < EXAMPLES:
+                examples.append(reject)
+
+    @property
+    def total(self) -> int:
+        """The number of all rejects."""
+        return self.counts.total()

@@ -1,0 +1,113 @@
+"""One ingest: rows of requests, what does not count of them, and rejected lines, as Parquet files in one directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+
+from replay.audit import queries
+from replay.audit.ingest import ROW_BITS, Numbers, Reader, ReadFile, literal
+from replay.audit.locate import RejectedRow, located
+from replay.audit.reject import Reject, RejectReason, Rejects
+from replay.audit.source import LogFile
+
+SUPERSEDED = "superseded"
+DROPPED = "dropped.parquet"
+REJECTS = "rejects.parquet"
+_REJECT_SCHEMA = {"file": pl.String, "line": pl.Int64, "reason": pl.String, "audit_id": pl.String, "text": pl.String}
+_DROPPED_SCHEMA = {"row_id": pl.Int64, "part": pl.Int64}
+
+
+class DroppedRow(NamedTuple):
+    """A row that does not count, because another one tells of the same request (`ingest_superseded.sql`)."""
+
+    row_id: int
+    line_row: int
+    file: int
+    part: int
+    audit_id: str
+    reason: str
+
+
+@dataclass
+class Segment:
+    """What one ingest gave; `events` are usable ones, `requests` those that count, `lines` all that was not blank.
+
+    `superseded` counts earlier stages of requests, `replaced` those among them that an earlier ingest had read;
+    `last` is the time of the last request in microseconds.
+    """
+
+    files: list[ReadFile]
+    numbers: Numbers
+    lines: int = 0
+    events: int = 0
+    requests: int = 0
+    superseded: int = 0
+    replaced: int = 0
+    last: int = 0
+    rejects: Rejects = field(default_factory=Rejects)
+
+
+def write_segment(reader: Reader, files: Sequence[LogFile], *, is_first: bool) -> Segment:
+    """Read files into the reader's empty directory; unless `is_first`, the view `counted_row` holds the rows so far."""
+    reader.read(files, os.cpu_count() or 1)
+    segment = Segment(reader.files, reader.next_numbers, lines=sum(file.lines for file in reader.files))
+    dropped = _dropped(reader, is_first=is_first)
+    new = [row for row in dropped if row.row_id >= reader.numbers.batch << ROW_BITS]
+    if segment.lines:
+        segment.events, segment.last = _totals(reader)
+    segment.requests = segment.events - len(new)
+    segment.replaced = len(dropped) - len(new)
+    segment.superseded = sum(row.reason == SUPERSEDED for row in dropped)
+    rows = [
+        RejectedRow(row.file, row.line_row, RejectReason(row.reason), row.audit_id)
+        for row in new
+        if row.reason != SUPERSEDED
+    ]
+    rejects = [*reader.damaged, *located(_rejected_rows(reader) + rows, reader.files)]
+    segment.rejects.add(rejects)
+    _write(reader.target, dropped, rejects)
+    return segment
+
+
+def _totals(reader: Reader) -> tuple[int, int]:
+    """The number of rows just written that are events, and the time of the last one."""
+    row = reader.connection.execute("select count(*), coalesce(max(epoch_us(stage_time)), 0) from new_row").fetchone()
+    return row if row is not None else (0, 0)
+
+
+def _dropped(reader: Reader, *, is_first: bool) -> list[DroppedRow]:
+    """The rows, new and old, that do not count any more."""
+    if not (paths := reader.paths()):
+        return []
+    define = reader.connection.execute
+    define(f"set variable new_rows = [{', '.join(map(literal, paths))}]")
+    define(queries.text("ingest_new_row"))
+    define(queries.text("ingest_no_old_row" if is_first else "ingest_old_row"))
+    rows = define(queries.text("ingest_superseded")).fetchall()
+    return [DroppedRow(*row) for row in rows]
+
+
+def _rejected_rows(reader: Reader) -> list[RejectedRow]:
+    """The rows that are no events; of a file that was read twice, those of the second time."""
+    if not (paths := reader.paths(-1)):
+        return []
+    first = {file.number: file.first_row for file in reader.files}
+    rows = reader.connection.execute(queries.text("ingest_rejected"), {"paths": paths}).fetchall()
+    return [
+        RejectedRow(file, row, RejectReason(reason), audit_id)
+        for file, row, reason, audit_id in rows
+        if row >= first[file]
+    ]
+
+
+def _write(target: Path, dropped: Sequence[DroppedRow], rejects: Sequence[Reject]) -> None:
+    """Write both lists, empty or not."""
+    rows = [(row.row_id, row.part) for row in dropped]
+    pl.DataFrame(rows, _DROPPED_SCHEMA, orient="row").write_parquet(target / DROPPED)
+    pl.DataFrame(rejects, _REJECT_SCHEMA, orient="row").write_parquet(target / REJECTS)

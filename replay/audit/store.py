@@ -1,0 +1,321 @@
+"""The ingested log: Parquet files in a directory, for one run or kept for the next one.
+
+A store is a directory with `store.json`, which names the segments that count, one directory for each ingest, and
+`open.sql` for the DuckDB command line. A segment is written beside them, then `store.json` is replaced in one step: an
+interrupted ingest leaves the store as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import duckdb
+import polars as pl
+
+from replay.audit import queries
+from replay.audit.arrow import frame_from_relation
+from replay.audit.catalog import (
+    Catalog,
+    FileEntry,
+    SegmentEntry,
+    file_digest,
+    locked,
+    read_catalog,
+    replace_file,
+    store_error,
+    sync_tree,
+    write_catalog,
+)
+from replay.audit.event import RequestRecord
+from replay.audit.ingest import Numbers, Progress, Reader
+from replay.audit.part import Predicate, StorePart, Tables, connect, numbered_records
+from replay.audit.reject import EXPLANATIONS, Reject, RejectReason, Rejects
+from replay.audit.segment import DROPPED, REJECTS, Segment, write_segment
+from replay.audit.source import LogFile, log_files
+from replay.errors import AuditLogError, StoreError
+
+FILES = "files.parquet"
+PART_BYTES = 32 << 20
+"""About how much JSON a part of a new store holds."""
+MOST_PARTS = 256
+FEWEST_KEPT_PARTS = 16
+"""A store that is kept will grow, so it has more parts than its first log needs."""
+_BUSY = "another process writes to the store: wait for it to end"
+_IN_USE = "another process reads the store: wait for it to end"
+_FILE_SCHEMA = {"file_id": pl.Int32, "name": pl.String, "first_row": pl.Int64, "lines": pl.Int64, "size": pl.Int64}
+
+
+@dataclass(frozen=True)
+class IngestReport:
+    """What an ingest read. `files` counts those read now, `known_files` those whose content the store had already.
+
+    `lines` are those not blank, `bytes` the sizes of the files as stored, `events` the usable lines, `requests` the requests
+    they tell of, `superseded` events that a later stage of the same request replaces; the rest are `rejects`.
+    """
+
+    files: int = 0
+    known_files: int = 0
+    lines: int = 0
+    bytes: int = 0
+    events: int = 0
+    requests: int = 0
+    superseded: int = 0
+    rejects: Rejects = field(default_factory=Rejects)
+
+
+def _silent(_what: str, _done: int, _total: int) -> None:
+    """No progress shown."""
+
+
+class Store:
+    """An open store. Close it, or use `with`: closing removes what was only for one run."""
+
+    def __init__(self, directory: Path, *, kept: bool) -> None:
+        """Use `Store.open`."""
+        self.directory = directory
+        self._kept = kept
+        self._stack = ExitStack()
+        self._spill = Path(tempfile.mkdtemp(prefix="replay-")) if kept else directory / "spill"
+        self._stack.callback(shutil.rmtree, self._spill if kept else directory, ignore_errors=True)
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        if kept:
+            self._stack.enter_context(locked(directory / "readers", _IN_USE, shared=True))
+        self._catalog = read_catalog(directory)
+
+    @classmethod
+    def open(cls, directory: Path | None = None) -> Store:
+        """Open the store in a directory, or make it; without a directory one for this run alone, removed by `close`.
+
+        Raises `StoreError` for a store of another version, a damaged one, or a directory that holds something else.
+        """
+        if directory is None:
+            made = Path(tempfile.mkdtemp(prefix="replay-"))
+            (made / "segments").mkdir()
+            return cls(made, kept=False)
+        try:
+            read_catalog(directory)
+            (directory / "segments").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise store_error(error, directory) from error
+        return cls(directory, kept=True)
+
+    def __enter__(self) -> Self:
+        """The store itself."""
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Give up locks and connections; removes the store of a plain run."""
+        self._disconnect()
+        self._stack.close()
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def ingest(self, arguments: Sequence[str | Path], progress: Progress = _silent) -> IngestReport:
+        """Read audit logs: files, directories, globs, `-` for standard input; what the store knows is not read again.
+
+        Raises `AuditLogError` if an argument names nothing, or if there is no event at all in the files and the store;
+        `StoreError` if the store cannot be written. The store is then as it was.
+        """
+        with ExitStack() as stack:
+            if self._kept:
+                stack.enter_context(locked(self.directory / "lock", _BUSY))
+                self._catalog = read_catalog(self.directory)
+            target = Path(tempfile.mkdtemp(prefix="new-", dir=self._working_directory()))
+            stack.callback(shutil.rmtree, target, ignore_errors=True)
+            try:
+                return self._ingest(target, log_files(arguments, target), progress)
+            except OSError as error:
+                raise store_error(error, self.directory) from error
+
+    def _working_directory(self) -> Path:
+        """Where segments are: a new one is written there, because only there it can be renamed."""
+        try:
+            path = self.directory / "segments"
+            path.mkdir(exist_ok=True)
+        except OSError as error:
+            raise store_error(error, self.directory) from error
+        if not os.access(path, os.W_OK):
+            raise StoreError("the store is read-only", path=str(path))
+        return path
+
+    def _ingest(self, target: Path, found: list[LogFile], progress: Progress) -> IngestReport:
+        digests = {file.name: file_digest(file.path) for file in found} if self._kept else {}
+        known = self._catalog.digests
+        files = [file for file in found if digests.get(file.name) not in known]
+        if not files:
+            return IngestReport(known_files=len(found))
+        catalog = self._catalog
+        numbers = Numbers(catalog.parts or self._parts_for(files), catalog.batch, catalog.file)
+        reader = Reader(self._connect(), target, numbers, progress)
+        segment = write_segment(reader, files, is_first=not catalog.segments)
+        if not segment.events and not catalog.segments:
+            raise AuditLogError(_nothing(segment.rejects), path=files[0].name if len(files) == 1 else "")
+        self._commit(target, segment, digests)
+        return IngestReport(
+            files=len(files),
+            known_files=len(found) - len(files),
+            lines=segment.lines,
+            bytes=sum(file.size for file in files),
+            events=segment.events,
+            requests=segment.requests,
+            superseded=segment.superseded,
+            rejects=segment.rejects,
+        )
+
+    def _parts_for(self, files: Iterable[LogFile]) -> int:
+        wanted = sum(file.expected_bytes for file in files) // PART_BYTES + 1
+        return max(min(wanted, MOST_PARTS), FEWEST_KEPT_PARTS if self._kept else 1)
+
+    def _commit(self, target: Path, segment: Segment, digests: dict[str, str]) -> None:
+        """Make the new segment count: its files first, then the catalog."""
+        rows = [(f.number, f.file.name, f.first_row, f.lines, f.file.size) for f in segment.files]
+        pl.DataFrame(rows, _FILE_SCHEMA, orient="row").write_parquet(target / FILES)
+        for spare in (*target.glob("input-*"), *target.glob("salvaged-*")):
+            spare.unlink()
+        name = f"{segment.numbers.batch:06}-{segment.numbers.file:06}"
+        final = target.with_name(name)
+        if final.exists():
+            shutil.rmtree(final)  # left by an ingest that was interrupted before its catalog was written
+        if self._kept:
+            sync_tree(target)
+        target.rename(final)
+        numbers = segment.numbers
+        entry = _segment_entry(name, segment, digests)
+        catalog = Catalog(numbers.parts, numbers.batch, numbers.file, (*self._catalog.segments, entry))
+        _write(self.directory, catalog, kept=self._kept)
+        self._catalog = catalog
+        self._disconnect()
+
+    @property
+    def requests(self) -> int:
+        """How many requests the store holds."""
+        return self._catalog.requests
+
+    @property
+    def segments(self) -> tuple[SegmentEntry, ...]:
+        """What was ingested, in that order."""
+        return self._catalog.segments
+
+    @property
+    def parts(self) -> int:
+        """The number of parts; each holds the whole history of its objects."""
+        return self._catalog.parts
+
+    @property
+    def tables(self) -> Tables:
+        """The files of all parts."""
+        return _tables(self.directory, self._catalog, "*")
+
+    def part(self, number: int) -> StorePart:
+        """One part, as a value that another process can be sent."""
+        return StorePart(number, _tables(self.directory, self._catalog, number), str(self._spill))
+
+    def records(self, part: int, predicate: Predicate | None = None) -> Iterator[RequestRecord]:
+        """See `StorePart.records`."""
+        return self.part(part).records(predicate)
+
+    def objects(self, part: int, predicate: Predicate | None = None) -> Iterator[list[RequestRecord]]:
+        """See `StorePart.objects`."""
+        return self.part(part).objects(predicate)
+
+    def writes(self, resources: Iterable[str]) -> list[RequestRecord]:
+        """All writes to some resources, in order; each is `resource.group`, or `resource` of the core group."""
+        return self._list("writes", resources=list(resources))
+
+    def collections(self) -> list[RequestRecord]:
+        """All successful `deletecollection` requests, in order."""
+        return self._list("collections")
+
+    def _list(self, name: str, **parameters: Any) -> list[RequestRecord]:
+        relation = self._connect().sql(queries.text(name), params=parameters)
+        return [record for rows in numbered_records(relation) for _, record in rows]
+
+    def query(self, name: str, **parameters: Any) -> pl.DataFrame:
+        """The rows of a query of `queries/`; raises `StoreError` if there is none of this name or it fails."""
+        return self.sql(queries.text(name), **parameters)
+
+    def sql(self, text: str, **parameters: Any) -> pl.DataFrame:
+        """The rows of an SQL query over the views of the store; raises `StoreError` if it fails."""
+        try:
+            relation = self._connect().sql(text, params=parameters)
+            return frame_from_relation(relation) if relation is not None else pl.DataFrame()
+        except duckdb.Error as error:
+            raise StoreError(" ".join(str(error).split())) from error
+
+    def rejects(self) -> Iterator[Reject]:
+        """Every line of every ingest that is not used."""
+        for row in self.sql("select file, line, reason, audit_id, text from reject").iter_rows():
+            yield Reject(row[0], row[1], RejectReason(row[2]), row[3], row[4])
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        """The connection of this process, with the views defined."""
+        if self._connection is None:
+            self._connection = connect(str(self._spill), os.cpu_count() or 1)
+            if self._catalog.segments:
+                self._connection.execute(self.tables.views())
+        return self._connection
+
+
+def prune_store(directory: Path, before: int) -> int:
+    """Forget the ingests of a store whose last request was before an instant (microseconds); returns how many.
+
+    What an interrupted ingest left is removed too. Raises `StoreError` if another process uses the store.
+    """
+    with locked(directory / "lock", _BUSY), locked(directory / "readers", _IN_USE, patience=0):
+        catalog = read_catalog(directory)
+        kept = tuple(segment for segment in catalog.segments if segment.last >= before)
+        _write(directory, replace(catalog, segments=kept), kept=True)
+        names = {segment.name for segment in kept}
+        for path in (directory / "segments").iterdir():
+            if path.name not in names:
+                shutil.rmtree(path, ignore_errors=True)
+    return len(catalog.segments) - len(kept)
+
+
+def _write(directory: Path, catalog: Catalog, *, kept: bool) -> None:
+    """Make a catalog the one that counts."""
+    write_catalog(directory, catalog, durable=kept)
+    if kept:
+        replace_file(directory / "open.sql", _tables(directory, catalog, "*").views().encode(), durable=False)
+
+
+def _tables(directory: Path, catalog: Catalog, part: int | str) -> Tables:
+    """The files of one part, or with `*` of all."""
+    places = [directory / "segments" / segment.name for segment in catalog.segments]
+    rows = [path for place in places for path in sorted(place.glob(f"rows-*/part={part}/*.parquet"))]
+    rows = [path for path in rows if path.parent.name != "part=-1"]
+    dropped, files, rejects = (tuple(str(place / name) for place in places) for name in (DROPPED, FILES, REJECTS))
+    return Tables(tuple(map(str, rows)), dropped, files, rejects)
+
+
+def _segment_entry(name: str, segment: Segment, digests: Mapping[str, str]) -> SegmentEntry:
+    """A segment as the catalog names it."""
+    files = (
+        FileEntry(read.file.name, digests.get(read.file.name, ""), read.file.size, read.lines) for read in segment.files
+    )
+    return SegmentEntry(name, tuple(files), segment.events, segment.requests, segment.replaced, segment.last)
+
+
+def _nothing(rejects: Rejects) -> str:
+    """Why a log without any event is refused."""
+    if not rejects.total:
+        return "no audit event: the log is empty"
+    reason, count = rejects.counts.most_common(1)[0]
+    return f"no audit event: {count} of {rejects.total} unusable lines are `{reason}` ({EXPLANATIONS[reason]})"
