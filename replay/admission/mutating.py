@@ -159,9 +159,8 @@ class MutatingAdmission:
             **authorizer_bindings(self._authorizer(lister), attributes),
         }
         if match.resource == attributes.resource:
-            return MutationInputs(bindings, bindings)
-        as_sent = admission_request(attributes, attributes.resource, match.kind)
-        return MutationInputs(bindings, {**bindings, "request": as_sent})
+            return MutationInputs(bindings, request)
+        return MutationInputs(bindings, admission_request(attributes, attributes.resource, match.kind))
 
 
 class MutatingRequest:

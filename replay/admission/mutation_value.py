@@ -60,6 +60,7 @@ class InputValues:
         """`bindings` are those of the expression."""
         self._bindings = bindings
         self._ids: set[int] | None = None
+        self._typed_ids: set[int] | None = None
 
     def __contains__(self, value: object) -> bool:
         """Whether a list or dict is, by identity, part of an input."""
@@ -68,6 +69,13 @@ class InputValues:
             for binding in self._bindings.values():
                 self._ids.update(_containers(_plain(binding)))
         return id(value) in self._ids
+
+    def is_typed(self, value: object) -> bool:
+        """Whether a container is, by identity, part of `request` or `namespaceObject`, which are Go structs."""
+        if self._typed_ids is None:
+            typed = (self._bindings.get(name) for name in _STRUCTS)
+            self._typed_ids = {each for binding in typed for each in _containers(_plain(binding))}
+        return id(value) in self._typed_ids
 
     def struct_type(self, value: object) -> str:
         """The Go type of a struct of `request` or `namespaceObject`, empty for any other container."""
@@ -217,10 +225,11 @@ class _Converter:
         """The value of a field: containers of the expression itself are opened one level deep, inputs all through."""
         if isinstance(value, OptionalValue):
             value = value.value if value.has_value else None
-        if isinstance(value, TypedMap) and (struct := self._inputs.struct_type(value.value)):
-            return GoValue(struct, str(value.value))
-        if isinstance(value, TypedMap | TypedList) or (_is_nested(value) and value in self._inputs):
-            return _without_null(_plain(value))
+        value = _plain(value)
+        if isinstance(value, dict) and (struct := self._inputs.struct_type(value)):
+            return GoValue(struct, str(value))
+        if _is_nested(value) and value in self._inputs:
+            return _without_null(value)
         if isinstance(value, list | tuple):
             return [self._item(item) for item in value]
         if isinstance(value, dict):
@@ -296,11 +305,12 @@ def _structpb(value: Value, inputs: InputValues) -> JSON:
         if value.type_name == "JSONPatch":
             raise _ConversionError(f"cannot convert to native type: {_TARGET}")
         return _from_native(_object(value, inputs))
-    if isinstance(value, TypedMap | TypedList):
-        struct = inputs.struct_type(value.value)
+    plain = _plain(value)
+    if isinstance(plain, dict | list) and (plain is not value or inputs.is_typed(plain)):
+        struct = inputs.struct_type(plain)
         if struct:
             raise _ConversionError(f"type conversion error from struct type {struct} to {_TARGET}")
-        name = "map(dyn, dyn)" if isinstance(value, TypedMap) else "list(dyn)"
+        name = "map(dyn, dyn)" if isinstance(plain, dict) else "list(dyn)"
         raise _ConversionError(f"type conversion error from '{name}' to '{_TARGET}'")
     if is_list(value):
         return [_structpb(item, inputs) for item in elements(value)]

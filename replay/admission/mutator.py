@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
+from replay.admission.inputs import Evaluations, Inputs
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
 from replay.admission.mutation_value import InputValues, MutationError, apply_configuration_from, json_patch_from
 from replay.admission.object_patcher import ObjectPatcher, StatusError
 from replay.admission.partial_patch import patch_partially
 from replay.admission.validator import RUNTIME_BUDGET
-from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
+from replay.cel.values import Unknown
+from replay.cellib.composition import CompiledExpression, Evaluated, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import MutatingAdmissionPolicy, Mutation
@@ -35,7 +37,11 @@ class MutationInputs:
     """
 
     bindings: Mapping[str, Any]
-    match_bindings: Mapping[str, Any]
+    match_request: Any
+
+    def with_object(self, value: Any) -> Inputs:
+        """All of it; `value` is the object as expressions see it."""
+        return Inputs({**self.bindings, "object": value}, self.match_request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,85 +89,74 @@ class Mutator:
             for mutation in self._policy.mutations
         )
 
-    def mutate(self, inputs: MutationInputs, value: Object, patcher: ObjectPatcher | None, view: Any) -> MutateResult:
+    def mutate(
+        self, inputs: MutationInputs, value: Object, patcher: ObjectPatcher | None, view: Callable[[Object], Any]
+    ) -> MutateResult:
         """Mutate `value`, with `inputs` for everything but it; `view` makes the `object` that expressions see.
 
         Without a patcher the kind's schema is not known, and so is what the policy makes of the object.
         """
-        matched = self._match(inputs, view(value))
+        matched = self._match(inputs.with_object(view(value)))
         if matched.error:
             return MutateResult(value, errors=(matched.error,))
         if not matched.matches:
             return MutateResult(value)
         if value is None:
             return MutateResult(None, matched=True)
-        result = self._mutate(inputs.bindings, value, patcher, view)
-        if matched.unknown and (result.dirty or result.errors or result.status or result.unknown):
-            if result.object is value and not (result.errors or result.status or result.unknown):
-                return MutateResult(value)
-            return _unknown(matched.unknown)
-        return result
+        result = self._mutate(inputs, value, patcher, view)
+        if not matched.unknown:
+            return result
+        if result.object is value and not (result.errors or result.status or result.unknown):
+            return MutateResult(value)
+        return _unknown(matched.unknown)
 
-    def _match(self, inputs: MutationInputs, value: Any) -> MatchConditionsResult:
+    def _match(self, inputs: Inputs) -> MatchConditionsResult:
         if not self._policy.match_conditions:
             return MATCHES
-        bindings = {**inputs.match_bindings, "object": value}
-        evaluation = Evaluation(self._compiler, bindings, MATCH_CONDITIONS_BUDGET)
+        evaluation = Evaluations(self._compiler, inputs, MATCH_CONDITIONS_BUDGET, matching=True)
         return match_conditions(self._match_conditions, evaluation, self._policy.failure_policy)
 
     def _mutate(
-        self, bindings: Mapping[str, Any], value: Object, patcher: ObjectPatcher | None, view: Any
+        self, inputs: MutationInputs, value: Object, patcher: ObjectPatcher | None, view: Callable[[Object], Any]
     ) -> MutateResult:
         """The mutations in order, each on the result of the one before; one that fails is left out."""
         errors: list[str] = []
         dirty = False
         for mutation, compiled in self._mutations:
             try:
-                mutated = self._apply(mutation, compiled, {**bindings, "object": view(value)}, value, patcher)
+                change = self._change(mutation, compiled, inputs.with_object(view(value)), patcher)
+                mutated = change if isinstance(change, Unknown) else patch_partially(value, change)
             except MutationError as error:
                 errors.append(str(error))
                 continue
             except StatusError as error:
                 return MutateResult(value, matched=True, dirty=dirty, errors=tuple(errors), status=error)
-            if isinstance(mutated, _Unknown):
+            if isinstance(mutated, Unknown):
                 return _unknown(mutated.missing)
+            if isinstance(mutated, Missing):
+                return _unknown((mutated,))
             value, dirty = mutated, True
         return MutateResult(value, matched=True, dirty=dirty, errors=tuple(errors))
 
-    def _apply(
-        self,
-        mutation: Mutation,
-        compiled: CompiledExpression,
-        bindings: Mapping[str, Any],
-        value: Object,
-        patcher: ObjectPatcher | None,
-    ) -> Object | _Unknown:
-        """The object after one mutation, or what that depends on. Raises `MutationError` and `StatusError`."""
+    def _change(
+        self, mutation: Mutation, compiled: CompiledExpression, inputs: Inputs, patcher: ObjectPatcher | None
+    ) -> Callable[[JSON], JSON] | Unknown:
+        """What one mutation does to an object; it may raise `MutationError` and `StatusError`, as this may."""
         if compiled.error:
             raise MutationError(compiled.error)
-        evaluated = Evaluation(self._compiler, bindings, RUNTIME_BUDGET).evaluate(compiled)
+        evaluated = Evaluations(self._compiler, inputs, RUNTIME_BUDGET).evaluate(compiled)
         if evaluated.unknown:
-            return _Unknown(evaluated.unknown)
+            return Unknown(evaluated.unknown)
         if evaluated.error is not None:
             raise MutationError(_error_text(evaluated, compiled))
-        inputs = InputValues(bindings)
-        if mutation.patch_type == "ApplyConfiguration":
-            configuration = apply_configuration_from(evaluated.value, inputs)
-            change = lambda known: _require(patcher).apply_configuration(known, configuration)  # noqa: E731
-        else:
-            operations = json_patch_from(evaluated.value, inputs)
-            change = lambda known: _require(patcher).json_patch(known, operations)  # noqa: E731
         if patcher is None:
-            return _Unknown((_NO_SCHEMA,))
-        changed = patch_partially(value, change)
-        return _Unknown((changed,)) if isinstance(changed, Missing) else changed
-
-
-@dataclass(frozen=True, slots=True)
-class _Unknown:
-    """What a mutation does is not known."""
-
-    missing: tuple[Missing, ...]
+            return Unknown((_NO_SCHEMA,))
+        activation = inputs.activation(compiled.footprint)
+        values = InputValues({**activation.bindings, **activation.plain(compiled.kind)})
+        if mutation.patch_type == "ApplyConfiguration":
+            configuration = apply_configuration_from(evaluated.value, values)
+            return partial(patcher.apply_configuration, configuration=configuration)
+        return partial(patcher.json_patch, operations=json_patch_from(evaluated.value, values))
 
 
 _NO_SCHEMA = Missing(
@@ -171,12 +166,7 @@ _NO_SCHEMA = Missing(
 )
 
 
-def _require(patcher: ObjectPatcher | None) -> ObjectPatcher:
-    assert patcher is not None
-    return patcher
-
-
-def _unknown(missing: tuple[Missing, ...]) -> MutateResult:
+def _unknown(missing: tuple[Any, ...]) -> MutateResult:
     first = missing[0]
     reason = f"what a mutating policy makes of it depends on `{first.path}`, which is not known: {first.reason}"
     return MutateResult(Missing("object", reason, first.fix), matched=True, dirty=True, unknown=missing)

@@ -33,6 +33,11 @@ class Activation:
         self._plain: dict[str, dict[str, Value]] = {}
         self._scopes: dict[bool, Scope] = {}
 
+    @property
+    def bindings(self) -> Mapping[str, Value]:
+        """The bindings as they were given."""
+        return self._bindings
+
     def plain(self, kind: ExpressionKind) -> Mapping[str, Value]:
         """The names that compiled code of a kind reads, with plain JSON."""
         group = _GROUPS.get(kind, "")

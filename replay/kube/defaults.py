@@ -11,6 +11,7 @@ from __future__ import annotations
 from replay.kube.amount import rounded_up_to_milli
 from replay.kube.attributes import JSON
 from replay.kube.default_rules import FILLED, RULES
+from replay.kube.go_object import counterparts
 from replay.kube.schema import Encoding, Schema
 
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
@@ -52,10 +53,9 @@ def _descend(schema: Schema, parent: dict[str, JSON], name: str, before: JSON, o
         items = schema.items
         if items is None or not (items.fields or items.values):
             return
-        known = {id(item) for item in before} if isinstance(before, list) else set()
-        for item in value:
-            if isinstance(item, dict) and id(item) not in known:
-                set_defaults(items, item)
+        for item, known in zip(value, counterparts(value, before), strict=True):
+            if isinstance(item, dict) and item is not known:
+                set_defaults(items, item, known)
     elif schema.fields:
         set_defaults(schema, value, before)
     elif schema.values is not None:

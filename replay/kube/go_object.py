@@ -102,8 +102,10 @@ class _Decoder:
     def _list(self, schema: Schema, items: Schema, value: JSON, before: JSON, place: _Place) -> list[JSON]:
         if not isinstance(value, list):
             raise _mismatch(value, place, schema)
-        known = {id(item): item for item in before} if isinstance(before, list) else {}
-        return [self.value(items, item, known.get(id(item)), place.item(index)) for index, item in enumerate(value)]
+        decoded = []
+        for index, (item, known) in enumerate(zip(value, counterparts(value, before), strict=True)):
+            decoded.append(self.value(items, item, known, place.item(index)))
+        return decoded
 
     def _map(self, values: Schema, value: JSON, before: JSON, place: _Place) -> dict[str, JSON]:
         if not isinstance(value, dict):
@@ -113,6 +115,15 @@ class _Decoder:
             name: self.value(values, inner, known.get(name), place.named(place.struct, name))
             for name, inner in value.items()
         }
+
+
+def counterparts(items: list[JSON], before: JSON) -> list[JSON]:
+    """For each item what it may have been made of: the very same item of `before`, else the one in its place."""
+    if not isinstance(before, list):
+        return [None] * len(items)
+    known = {id(item): item for item in before}
+    padded = [*before, *[None] * (len(items) - len(before))]
+    return [known.get(id(item), other) for item, other in zip(items, padded, strict=False)]
 
 
 def _left_out(field: Schema, value: JSON) -> bool:
