@@ -22,17 +22,17 @@ from replay.cel.grammar import REPEATED, Alternative, Choice, Element, Invoke, M
 from replay.cel.issues import NO_OFFSET, Issues
 from replay.cel.lexer import EOF, Token
 from replay.cel.macros import MacroTable
+from replay.cel.parser import MAX_CODE_POINTS
 from replay.cel.prediction import NoViableAlternativeError, Predictor, Stack
 from replay.cel.source import Source
 from replay.cel.syntax_tree import Tree, VisitDepthError, expr_from_tree
 from replay.cel.token_stream import TokenStream
 
-MAX_CODE_POINTS: Final = 100_000
 MAX_RULE_DEPTH: Final = 250
 MAX_SYNTAX_ERRORS: Final = 100
 MAX_RECOVERIES: Final = 30
 MAX_SKIPPED: Final = 256
-"""cel-go's limits, which Kubernetes keeps: length, depth, findings, recoveries, and tokens skipped in one of them."""
+"""cel-go's limits, which Kubernetes keeps: depth, findings, recoveries, and tokens skipped in one of them."""
 
 _RESERVED_FIELD = re.compile(r"no viable alternative at input '.(true|false|null)'")
 

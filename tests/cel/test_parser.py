@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from replay.cel import lexer
+from replay.cel.ast import Ast, Call, Comprehension, Const, Ident
+from replay.cel.checker import check
+from replay.cel.declarations import STANDARD_LIBRARY
+from replay.cel.issues import Issues
+from replay.cel.macros import OPTIONAL_MACROS, STANDARD_MACROS, TWO_VARIABLE_MACROS, macro_table
+from replay.cel.parser import parse
+from replay.cel.recovery import parse_with_recovery
+from replay.cel.scope import Declarations
+from replay.cel.source import Source
+from replay.cel.values import Uint
+
+MACROS = macro_table([*STANDARD_MACROS, *TWO_VARIABLE_MACROS, *OPTIONAL_MACROS])
+DECLARATIONS = Declarations([STANDARD_LIBRARY])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0x7fffffffffffffff", 2**63 - 1),
+        ("-9223372036854775808", -(2**63)),
+        ("007", 7),
+        ("18446744073709551615u", Uint(2**64 - 1)),
+        ("0xFFU", Uint(255)),
+        ("-1.5e-3", -0.0015),
+        (".5", 0.5),
+        ("'a\\u00e9\\U0001F600\\x41\\101\\n\\?'", "aé😀AA\n?"),
+        ("r'\\n'", "\\n"),
+        ('"""a"b\r\nc"""', 'a"b\nc'),
+        ("''''''", ""),
+        ("b'é\\xff\\377'", b"\xc3\xa9\xff\xff"),
+        ("bR'''\\'''", b"\\"),
+        ("null", None),
+        ("true", True),
+    ],
+)
+def test_literals(text: str, value: object) -> None:
+    ast = parse(Source(text), MACROS)
+    assert isinstance(ast, Ast)
+    assert isinstance(ast.expr, Const)
+    assert (type(ast.expr.value), ast.expr.value) == (type(value), value)
+
+
+def test_a_macro_keeps_its_call() -> None:
+    ast = parse(Source("a.all(x, x)"), MACROS)
+    assert isinstance(ast, Ast)
+    assert isinstance(ast.expr, Comprehension)
+    call = Call(0, "all", (Ident(3, "x"), Ident(4, "x")), Ident(1, "a"))
+    assert ast.macro_calls == {ast.expr.id: call}
+    assert {ast.positions[id_] for id_ in range(5, ast.expr.id + 1)} == {5}
+
+
+WORDS = st.sampled_from(
+    [
+        *lexer.LITERALS,
+        *(
+            "a",
+            "b.c",
+            "f(",
+            ".all(x,",
+            "has(",
+            "1",
+            "2u",
+            "3.0",
+            "'s'",
+            "b'x'",
+            "`q`",
+            ".?",
+            "[?",
+            "T{",
+            "if",
+            "__result__",
+        ),
+        *("'", '"', "`", "$", "&", "=", "\\", "//c", "\n", "\t", " ", "é", "😀", "\ud800", "0x", "1e", "r'", "\x00"),
+    ]
+)
+
+
+@pytest.mark.property
+@settings(max_examples=400, deadline=None)
+@given(st.one_of(st.lists(WORDS, max_size=15).map("".join), st.lists(WORDS, max_size=15).map(" ".join), st.text()))
+def test_any_text_gives_a_tree_or_issues(text: str) -> None:
+    parsed = parse(Source(text), MACROS)
+    if isinstance(parsed, Ast):
+        parsed = check(parsed, DECLARATIONS)
+    if isinstance(parsed, Issues):
+        assert parsed.to_display_string().startswith("ERROR: <input>:")
+
+
+@pytest.mark.property
+@settings(max_examples=200, deadline=None)
+@given(st.lists(WORDS, max_size=10).map(" ".join))
+def test_both_parsers_agree(text: str) -> None:
+    fast = parse(Source(text), MACROS)
+    if isinstance(fast, Ast):
+        slow = parse_with_recovery(Source(text), MACROS, optional_syntax=True)
+        assert slow == fast
