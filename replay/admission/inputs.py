@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, cast
 
@@ -12,6 +12,9 @@ from replay.cel.typed import TypedMap, untyped
 from replay.cellib.activation import Activation
 from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
 from replay.kube.attributes import JSON, Missing, PartialObject
+
+Part = tuple[str | int, ...]
+"""The keys from a value to a part of it."""
 
 Place = tuple[str | None, ...]
 """The names from a binding to a part of it."""
@@ -28,18 +31,16 @@ class Inputs:
     Match conditions have a `request` of their own: its resource is the one that was sent, whatever was matched.
     """
 
-    __slots__ = ("_activations", "_bindings", "_match_request", "_partial")
+    __slots__ = ("_activations", "_bindings", "_match_request", "_missing", "_partial", "_places")
 
     def __init__(self, bindings: Mapping[str, Any], match_request: Any) -> None:
         """`bindings` are those of the validations."""
         self._bindings = bindings
         self._match_request = match_request
         objects = {name: untyped(value) for name, value in bindings.items()}
-        self._partial = {
-            name: (value.value, tuple(_missing_places(value.value, (name,))))
-            for name, value in objects.items()
-            if isinstance(value, PartialObject)
-        }
+        self._partial = {name: value for name, value in objects.items() if isinstance(value, PartialObject)}
+        self._missing = {name: tuple(_missing_parts(value.value, ())) for name, value in self._partial.items()}
+        self._places = frozenset(_place(name, part) for name, parts in self._missing.items() for part, _ in parts)
         self._activations: dict[tuple[bool, frozenset[Place]], Activation] = {}
 
     @property
@@ -53,17 +54,29 @@ class Inputs:
         Missing parts of a partly known object that none of them reads are given as if they were not there: the value of
         the expressions is the same whatever these are.
         """
-        places = [place for _, missing in self._partial.values() for place in missing]
-        read = frozenset(_read_places(footprint, places)) if places else frozenset()
+        read = _read_places(footprint, self._places) if self._places else self._places
         key = (matching and self._match_request is not self._bindings["request"], read)
         if key not in self._activations:
             bindings = dict(self._bindings)
             if key[0]:
                 bindings["request"] = self._match_request
-            for name, (value, _) in self._partial.items():
-                bindings[name] = _rewrapped(bindings[name], _with_missing(value, (name,), read))
+            for name in self._partial:
+                bindings[name] = self._with_missing(name, read)
             self._activations[key] = Activation(bindings)
         return self._activations[key]
+
+    def _with_missing(self, name: str, read: frozenset[Place]) -> Any:
+        """A partly known binding without the missing parts but for those at certain places."""
+        value = self._partial[name].value
+        leaves = []
+        for part, leaf in reversed(self._missing[name]):  # a part removed from a list moves those that follow
+            if _place(name, part) in read:
+                leaves.append(leaf)
+            else:
+                value = _without(value, part)
+        rewrapped = PartialObject(value, tuple(reversed(leaves))) if leaves else value
+        is_struct = isinstance(self._bindings[name], TypedMap)
+        return TypedMap(cast("dict[str, Any]", rewrapped)) if is_struct else rewrapped
 
 
 class Evaluations:
@@ -102,56 +115,45 @@ class Evaluations:
         return self._evaluations[id(activation)]
 
 
-def _missing_places(value: JSON, place: Place) -> Iterator[Place]:
-    """Where parts of a partly known value are missing."""
+def _missing_parts(value: JSON, part: Part) -> Iterator[tuple[Part, Missing]]:
+    """The missing parts of a partly known value, and where they are."""
     if isinstance(value, Missing):
-        yield place
+        yield part, value
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _missing_places(item, (*place, key))
+            if isinstance(item, (dict, list, Missing)):
+                yield from _missing_parts(item, (*part, key))
     elif isinstance(value, list):
-        for item in value:
-            yield from _missing_places(item, (*place, _ANY))
+        for index, item in enumerate(value):
+            if isinstance(item, (dict, list, Missing)):
+                yield from _missing_parts(item, (*part, index))
 
 
-def _with_missing(value: JSON, place: Place, kept: Container[Place]) -> JSON:
-    """A partly known value without the missing parts but for those at certain places."""
-    if isinstance(value, dict):
-        items = ((key, item, (*place, key)) for key, item in value.items())
-        return {key: _with_missing(item, at, kept) for key, item, at in items if _is_kept(item, at, kept)}
-    if isinstance(value, list):
-        at = (*place, _ANY)
-        return [_with_missing(item, at, kept) for item in value if _is_kept(item, at, kept)]
-    return value
+def _without(value: JSON, part: Part) -> JSON:
+    """A copy without a part, as far as it has to be one."""
+    head, rest = part[0], part[1:]
+    copy = value.copy()
+    if rest:
+        copy[head] = _without(value[head], rest)
+    else:
+        del copy[head]
+    return copy
 
 
-def _is_kept(item: JSON, place: Place, kept: Container[Place]) -> bool:
-    """Whether a part is known, or stays as missing."""
-    return not isinstance(item, Missing) or place in kept
+def _place(name: str, part: Part) -> Place:
+    """A part as a footprint can name it."""
+    return (name, *(_ANY if isinstance(key, int) else key for key in part))
 
 
-def _rewrapped(bound: Any, value: JSON) -> Any:
-    """A value in the place of a partly known one: as a Go struct if that was one, as partly known if it still is."""
-    leaves = tuple(_missing_leaves(value))
-    rewrapped = PartialObject(value, leaves) if leaves else value
-    return TypedMap(cast("dict[str, Any]", rewrapped)) if isinstance(bound, TypedMap) else rewrapped
-
-
-def _missing_leaves(value: JSON) -> Iterator[Missing]:
-    """The missing parts of a value."""
-    if isinstance(value, Missing):
-        yield value
-    elif isinstance(value, (dict, list)):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _missing_leaves(item)
-
-
-def _read_places(footprint: Iterable[str], places: Iterable[Place]) -> Iterator[Place]:
+@lru_cache(maxsize=4096)
+def _read_places(footprint: frozenset[str], places: frozenset[Place]) -> frozenset[Place]:
     """The places to which, into which or above which a path of a footprint leads; a test for presence only looks there."""
     paths = [(_segments(path.removesuffix("?")), path.endswith("?")) for path in footprint]
-    for place in places:
-        if any(_overlaps(path, place) and not (is_test and len(place) > len(path)) for path, is_test in paths):
-            yield place
+    return frozenset(
+        place
+        for place in places
+        if any(_overlaps(path, place) and not (is_test and len(place) > len(path)) for path, is_test in paths)
+    )
 
 
 def _overlaps(one: Place, other: Place) -> bool:
@@ -159,7 +161,6 @@ def _overlaps(one: Place, other: Place) -> bool:
     return all(left == right or left is _ANY or right is _ANY for left, right in zip(one, other, strict=False))
 
 
-@lru_cache(maxsize=4096)
 def _segments(path: str) -> Place:
     """The names along a path of a footprint: `object.a[]["b.c"]` is `object`, `a`, any, `b.c`."""
     found = _SEGMENT.findall(path)
