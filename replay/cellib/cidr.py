@@ -74,7 +74,11 @@ def _contains_cidr(cidr: CIDRValue, other: CIDRValue) -> bool:
 
 
 def _contains_ip_text(cidr: CIDRValue, ip: str) -> bool:
-    return _contains_ip(cidr, parse_ip(ip))
+    try:
+        return _contains_ip(cidr, parse_ip(ip))
+    except EvalError:
+        # The server passes the parse error on as if it were an address.
+        raise EvalError(NO_SUCH_OVERLOAD) from None
 
 
 def _contains_cidr_text(cidr: CIDRValue, other: str) -> bool:

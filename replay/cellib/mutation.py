@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from replay.cel.library import Library
 from replay.cel.timestamp import Duration, Timestamp
 from replay.cel.types import DYN, STRING, Kind, Type
-from replay.cel.values import EvalError, ObjectValue, Uint, Value
+from replay.cel.values import EvalError, ObjectValue, OptionalValue, Uint, Value
 from replay.cellib.jsonpatch import JSONPATCH
 
 _OBJECT = "Object"
 _JSON_PATCH = "JSONPatch"
-_NAMELESS = Type(Kind.OPAQUE, "")
+_NAMELESS = Type(Kind.UNKNOWN, "")
 """The type of a field that `JSONPatch` does not have: the server finds the field, but no type."""
 
 _GO_TYPES: dict[type, str] = {
@@ -27,6 +27,7 @@ _GO_TYPES: dict[type, str] = {
     bytes: "[]uint8",
     list: "[]ref.Val",
     dict: "map[ref.Val]ref.Val",
+    ObjectValue: "map[string]interface {}",
     type(None): "structpb.NullValue",
     Timestamp: "time.Time",
     Duration: "time.Duration",
@@ -89,6 +90,8 @@ def new_message(type_name: str, fields: Mapping[str, Value]) -> Value:
 
 
 def _go_type(value: Value) -> str:
+    if isinstance(value, OptionalValue):
+        return _go_type(value.value) if value.has_value else "<nil>"
     return next((_GO_TYPES[base] for base in type(value).__mro__ if base in _GO_TYPES), type(value).__name__)
 
 

@@ -122,6 +122,8 @@ def _validate(format_: FormatValue, text: str) -> Value:
 
 
 def _validate_cost(args: tuple[Value, ...], _result: Value) -> int:
+    if not isinstance(args[0], FormatValue):
+        return 1
     return regex_cost(args[1], "." * args[0].regex_size)
 
 

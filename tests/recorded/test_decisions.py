@@ -132,6 +132,6 @@ def operations(patch: list[Any]) -> list[bytes]:
 def test_the_same_set_twice_changes_nothing(recording: Path, tmp_path: Path) -> None:
     found = scenario([str(recording)], current=recording / "candidate")
     result = replayed(found, tmp_path).result
-    changes = {kind: n for kind, n in result.summary.outcomes.items() if kind not in (OutcomeKind.UNCHANGED,)}
+    changes = {kind: n for kind, n in result.summary.outcomes.items() if kind != OutcomeKind.UNCHANGED}
     assert set(changes) <= {OutcomeKind.UNDETERMINED}
     assert result.summary.outcomes[OutcomeKind.UNCHANGED] > 1000
