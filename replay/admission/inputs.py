@@ -22,6 +22,7 @@ Place = tuple[str | None, ...]
 _ANY = None
 """Any element of a list, any entry of a map."""
 
+_KEY = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]")
 _SEGMENT = re.compile(r"""\.?([^.\[\]"]+)|\[(?:("(?:[^"\\]|\\.)*")|)\]""")
 
 
@@ -39,7 +40,7 @@ class Inputs:
         self._match_request = match_request
         objects = {name: untyped(value) for name, value in bindings.items()}
         self._partial = {name: value for name, value in objects.items() if isinstance(value, PartialObject)}
-        self._missing = {name: tuple(_missing_parts(value.value, ())) for name, value in self._partial.items()}
+        self._missing = {name: _parts(value) for name, value in self._partial.items()}
         self._places = frozenset(_place(name, part) for name, parts in self._missing.items() for part, _ in parts)
         self._activations: dict[tuple[bool, frozenset[Place]], Activation] = {}
 
@@ -113,6 +114,29 @@ class Evaluations:
         if id(activation) not in self._evaluations:
             self._evaluations[id(activation)] = Evaluation(self._compiler, activation, self._budget)
         return self._evaluations[id(activation)]
+
+
+def _parts(partial: PartialObject) -> tuple[tuple[Part, Missing], ...]:
+    """The missing parts and where they are: where their paths lead, else wherever they are found."""
+    found = []
+    for missing in partial.missing:
+        part, value = _part(missing.path), partial.value
+        for key in part:
+            if isinstance(value, list):
+                value = value[key] if isinstance(key, int) and key < len(value) else None
+            else:
+                value = value.get(key) if isinstance(value, dict) else None
+        if value is not missing:
+            return tuple(_missing_parts(partial.value, ()))
+        found.append((part, missing))
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def _part(path: str) -> Part:
+    """The keys of the path of a `Missing`, after the name of the object: `.spec.volumes[1]['a.b']`."""
+    found = _KEY.findall(path)
+    return tuple(name or quoted or int(index) for name, index, quoted in found)
 
 
 def _missing_parts(value: JSON, part: Part) -> Iterator[tuple[Part, Missing]]:
