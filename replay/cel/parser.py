@@ -28,7 +28,7 @@ RESERVED: Final = frozenset(
 )
 """Names that are no variables and no functions, though they may be fields."""
 
-_MAX_NESTING = 40
+_MAX_NESTING = 80
 _MAX_TOKENS = 240
 
 
@@ -39,7 +39,7 @@ def parse(source: Source, macros: MacroTable, *, optional_syntax: bool = True) -
         parser = _Parser(*scanned, macros, optional_syntax=optional_syntax)
         try:
             return parser.parse(source)
-        except (_NotWellFormedError, literal.LiteralError, MacroError):
+        except (_NotWellFormedError, literal.LiteralError, MacroError, RecursionError):
             pass  # read again below, to find every error
     from replay.cel.recovery import parse_with_recovery  # noqa: PLC0415 - large, and only for what is wrong
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Final
 
-from replay.cel import lexer
+from replay.cel import follow, lexer
 from replay.cel.ast import Ast
 from replay.cel.automaton import EPSILON, Automaton, StateKind, automaton
 from replay.cel.depth import with_room
@@ -135,47 +135,15 @@ class _Parser:
 
     def expected(self) -> set[int]:
         """The kinds of tokens that can come next, here or, where rules can end, after the rules around."""
-        return self.expected_after(self.state)
-
-    def expected_after(self, state: int) -> set[int]:
-        following = self.automaton.next_tokens(state)
-        expected = set(following)
-        tree = self.tree
-        while tree is not None and tree.invoking_state >= 0 and EPSILON in following:
-            following = self.automaton.next_tokens(self.follow_state(tree))
-            expected |= following
-            tree = tree.parent
-        if EPSILON in following:
-            expected.add(EOF)
-        expected.discard(EPSILON)
-        return expected
-
-    def follow_state(self, tree: Tree) -> int:
-        """Where parsing goes on after a rule."""
-        return self.automaton.states[tree.invoking_state].transitions[0].follow
+        return follow.expected(self.automaton, self.state, self.tree)
 
     def expected_text(self) -> str:
         names = [lexer.NAMES[kind] for kind in sorted(self.expected())]
         return names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"
 
-    def recovery_set(self) -> set[int]:
-        """The kinds of tokens at which some rule around can go on."""
-        found: set[int] = set()
-        tree = self.tree
-        while tree is not None and tree.invoking_state >= 0:
-            found |= self.automaton.next_tokens(self.follow_state(tree))
-            tree = tree.parent
-        found.discard(EPSILON)
-        return found
-
     def context(self) -> Stack:
         """The states after the rules around, for prediction."""
-        stack: list[int] = []
-        tree = self.tree
-        while tree is not None and tree.parent is not None:
-            stack.append(self.follow_state(tree))
-            tree = tree.parent
-        return tuple(stack)
+        return follow.stack(self.automaton, self.tree)
 
     # Rules.
 
@@ -373,7 +341,7 @@ class _Parser:
                 raise self.mismatch()
         elif kind is StateKind.LOOP_BACK:
             self.report_unwanted()
-            self.consume_until(self.expected() | self.recovery_set())
+            self.consume_until(self.expected() | follow.recovery_set(self.automaton, self.tree))
 
     def recover_inline(self) -> Token:
         """Go on in the rule despite a wrong token: without it if the next one fits, else as if one were missing."""
@@ -387,7 +355,7 @@ class _Parser:
         finally:
             self.skipped = None
         following = self.automaton.states[self.state].transitions[0].target
-        if self.stream.kind(0) in self.expected_after(following):
+        if self.stream.kind(0) in follow.expected(self.automaton, following, self.tree):
             return self.insert_token()
         raise self.mismatch()
 
@@ -401,7 +369,7 @@ class _Parser:
                 self.consume()  # the same error at the same place: make sure that reading ends
             self.last_error_index = self.stream.index
             self.last_error_states.add(self.state)
-            self.consume_until(self.recovery_set())
+            self.consume_until(follow.recovery_set(self.automaton, self.tree))
         finally:
             self.skipped = None
 
