@@ -174,13 +174,33 @@ class FieldQualifier(KeyQualifier):
         """The field, null if it is not set."""
         if not isinstance(value, ObjectValue):
             return super().qualify(frame, value)
-        return value.fields.get(self.key)
+        return _field_content(value.fields.get(self.key))
 
     def qualify_if_present(self, frame: Frame, value: Value, *, presence_only: bool) -> Present:
         """The field if it is set."""
         if not isinstance(value, ObjectValue):
             return super().qualify_if_present(frame, value, presence_only=presence_only)
-        return value.fields.get(self.key), self.key in value.fields
+        return _field_content(value.fields.get(self.key)), self.key in value.fields
+
+
+def _field_content(value: Value) -> Value:
+    """A field as it is read back: the server turns it into a Go value and that into a CEL value (`dynamic.convertField`)."""
+    if isinstance(value, list):
+        return [_content(element) for element in value]
+    if isinstance(value, dict):
+        return {key: _content(element) for key, element in value.items()}
+    return _content(value)
+
+
+def _content(value: Value) -> Value:
+    """What is inside: messages become maps, types their names, optionals their value; lists in lists stay as they are."""
+    if isinstance(value, OptionalValue):
+        return _content(value.value) if value.has_value else None
+    if isinstance(value, TypeValue):
+        return value.name
+    if isinstance(value, ObjectValue) and value.type_name != "JSONPatch":
+        return {name: _field_content(field) for name, field in value.fields.items()}
+    return value
 
 
 class TestOnlyQualifier:
