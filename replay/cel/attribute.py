@@ -12,6 +12,7 @@ from typing import Protocol
 from replay.cel.equality import find, is_list, is_map
 from replay.cel.frame import Frame
 from replay.cel.number import lossless_int
+from replay.cel.object_field import field_content
 from replay.cel.partial import PartialValue
 from replay.cel.text import display, general_double, go_type_name, type_name
 from replay.cel.typed import TypedList, typed
@@ -174,33 +175,13 @@ class FieldQualifier(KeyQualifier):
         """The field, null if it is not set."""
         if not isinstance(value, ObjectValue):
             return super().qualify(frame, value)
-        return _field_content(value.fields.get(self.key))
+        return field_content(value.fields.get(self.key))
 
     def qualify_if_present(self, frame: Frame, value: Value, *, presence_only: bool) -> Present:
         """The field if it is set."""
         if not isinstance(value, ObjectValue):
             return super().qualify_if_present(frame, value, presence_only=presence_only)
-        return _field_content(value.fields.get(self.key)), self.key in value.fields
-
-
-def _field_content(value: Value) -> Value:
-    """A field as it is read back: the server turns it into a Go value and that into a CEL value (`dynamic.convertField`)."""
-    if isinstance(value, list):
-        return [_content(element) for element in value]
-    if isinstance(value, dict):
-        return {key: _content(element) for key, element in value.items()}
-    return _content(value)
-
-
-def _content(value: Value) -> Value:
-    """What is inside: messages become maps, types their names, optionals their value; lists in lists stay as they are."""
-    if isinstance(value, OptionalValue):
-        return _content(value.value) if value.has_value else None
-    if isinstance(value, TypeValue):
-        return value.name
-    if isinstance(value, ObjectValue) and value.type_name != "JSONPatch":
-        return {name: _field_content(field) for name, field in value.fields.items()}
-    return value
+        return field_content(value.fields.get(self.key)), self.key in value.fields
 
 
 class TestOnlyQualifier:
