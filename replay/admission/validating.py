@@ -16,7 +16,7 @@ from replay.admission.inputs import Inputs
 from replay.admission.namespace import namespace_object
 from replay.admission.outcome import OutcomeCollector
 from replay.admission.params import NO_PARAMS, ConfigurationError, Params, collect_params, param_kind
-from replay.admission.policy_decision import ValidateResult
+from replay.admission.policy_decision import NO_DECISION, ValidateResult
 from replay.admission.request import admission_request
 from replay.admission.validator import Validator
 from replay.cellib.authorizer import authorizer_bindings
@@ -167,10 +167,12 @@ class _Request:
         if isinstance(params, Missing):
             outcome.undetermined(hook.policy, None, (params,))
             return
-        outcome.begin_annotations()
+        has_annotations = bool(hook.policy.audit_annotations)
+        if has_annotations:
+            outcome.begin_annotations()
         for bound in hook.bindings:
             self._dispatch_binding(hook, bound, match, params, outcome)
-        if hook.policy.audit_annotations:
+        if has_annotations:
             outcome.publish_annotations(hook.policy)
 
     def _dispatch_binding(
@@ -203,7 +205,8 @@ class _Request:
             outcome.undetermined(policy, binding, (found,))
         else:
             for result in self._validate(hook.evaluator, match, found):
-                outcome.add(policy, binding, result)
+                if result is not NO_DECISION:
+                    outcome.add(policy, binding, result)
 
     def _validate(self, validator: Validator, match: Match, params: Params) -> list[ValidateResult]:
         """The results for all parameters, each evaluation done once in a request.

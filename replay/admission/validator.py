@@ -117,6 +117,8 @@ class Validator:
             if evaluated is not None and evaluated.out_of_budget:
                 return self._error(str(evaluated.error))
             results.append(evaluated)
+        if self._are_all_true(results, evaluation):
+            return NO_DECISION
         decisions = self._decide(results, inputs, evaluation)
         annotations = self._annotate(inputs)
         if isinstance(annotations, str):
@@ -124,6 +126,12 @@ class Validator:
         if not annotations and all(decision.action is Action.ADMIT for decision in decisions):
             return NO_DECISION
         return ValidateResult(decisions, annotations)
+
+    def _are_all_true(self, results: list[Evaluated | None], evaluation: Evaluations) -> bool:
+        """Whether nothing can come of the policy any more: the usual case, found out cheaply."""
+        if self._policy.audit_annotations or evaluation.remaining < self._messages_limit:
+            return False
+        return all(evaluated is not None and evaluated.value is True for evaluated in results)
 
     def _decide(
         self, results: list[Evaluated | None], inputs: Inputs, evaluation: Evaluations
