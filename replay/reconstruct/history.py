@@ -19,6 +19,8 @@ from replay.reconstruct.derived import after_binding, after_partial_metadata, af
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.known import Known, merged
 
+SERVER_FAILED = 500
+WRITES = frozenset({"create", "update", "patch", "delete"})
 NO_WRITE = frozenset({"token", "log", "exec", "attach", "portforward", "proxy"})
 
 
@@ -53,11 +55,16 @@ class Effect:
 
 
 def effect_of(exchange: Exchange) -> Effect | None:
-    """What a record did to its object; None for reads, failures, dry runs and requests that write nothing."""
+    """What a record did to its object; None for reads, refusals, dry runs and requests that write nothing.
+
+    A request that failed within the server (a timeout), or whose response is not recorded, may have been stored.
+    """
     record = exchange.record
-    if not exchange.succeeded or exchange.dry_run or record.subresource in NO_WRITE:
+    if exchange.dry_run or record.subresource in NO_WRITE or record.verb not in WRITES:
         return None
     effect = Effect(EffectKind.UNKNOWN, record.received, record.stage_time, exchange)
+    if not exchange.succeeded:
+        return effect if record.code == 0 or record.code >= SERVER_FAILED else None
     metadata = exchange.response.metadata
     effect.uid = str(metadata.get("uid") or record.object_uid)
     if record.verb == "delete":

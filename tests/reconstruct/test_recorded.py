@@ -1,0 +1,191 @@
+"""What is rebuilt from `shop`, whole and thinned out, against what the webhooks of the real server received."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replay.audit.event import RequestRecord
+from replay.kube.attributes import Attributes, Missing, PartialObject
+from replay.reconstruct.clock import RevisionClock, clock_samples
+from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.reconstructor import Reconstructor
+from replay.reconstruct.request import Reached, ReplayRequest
+from replay.reconstruct.trust import continuity
+
+Records = list[RequestRecord]
+Thin = Callable[[Path, Callable[..., Records]], Records]
+WRITES = {"create", "update", "patch", "delete", "deletecollection"}
+OF_THE_CLUSTER = {"namespaces", "customresourcedefinitions", "serviceaccounts", "priorityclasses", "nodes"}
+CANCELLED = "d9b05646-3010-47c1-84a2-16ff0a4fe9c8"
+"""Its policies ran, but its context was cancelled before the recording webhook was called."""
+RETRIED = "9da42742-d809-49f8-a9f3-d266c0355543"
+"""Tried again after a conflict: the webhooks of the two phases saw different attempts."""
+
+
+def whole(folder: Path, read: Callable[..., Records]) -> Records:
+    return read(folder / "audit.jsonl.zst")
+
+
+def second_half(folder: Path, read: Callable[..., Records]) -> Records:
+    records = whole(folder, read)
+    return records[len(records) // 2 :]
+
+
+def nine_tenths(seed: int) -> Thin:
+    def thin(folder: Path, read: Callable[..., Records]) -> Records:
+        chance = random.Random(seed)
+        return read(folder / "audit.jsonl.zst", lambda _: chance.random() > 0.1)
+
+    return thin
+
+
+def without_responses(folder: Path, read: Callable[..., Records]) -> Records:
+    return [record._replace(response_object=None, level="Request") for record in whole(folder, read)]
+
+
+def without_bodies(folder: Path, read: Callable[..., Records]) -> Records:
+    return [r._replace(request_object=None, response_object=None, level="Metadata") for r in whole(folder, read)]
+
+
+THIN: dict[str, Thin] = {
+    "whole": whole,
+    "second half": second_half,
+    "a tenth of the lines removed, seed 1": nine_tenths(1),
+    "a tenth of the lines removed, seed 2": nine_tenths(2),
+    "level Request": without_responses,
+    "level Metadata": without_bodies,
+}
+
+
+def rebuilt(records: Records, snapshot: list[Any]) -> dict[str, ReplayRequest]:
+    """The requests by auditID; of a deletecollection the first."""
+    objects: dict[tuple[str, ...], Records] = {}
+    for record in records:
+        if record.verb in WRITES or record.subresource in ("exec", "attach", "portforward"):
+            namespace = "" if record.resource == "namespaces" else record.namespace
+            name = record.name or generated_name(record) or record.audit_id
+            objects.setdefault((record.api_group, record.resource, namespace, name), []).append(record)
+    of_the_cluster = [record for record in records if record.resource in OF_THE_CLUSTER and record.verb in WRITES]
+    cluster = Cluster(snapshot, of_the_cluster, RevisionClock(clock_samples(records)))
+    reconstructor = Reconstructor(cluster, continuity(objects.values()).trust())
+    found: dict[str, ReplayRequest] = {}
+    for of_one in objects.values():
+        for request in reconstructor.requests(of_one):
+            found.setdefault(request.record.audit_id, request)
+    return found
+
+
+def generated_name(record: RequestRecord) -> str:
+    _, found, rest = (record.response_object or "").partition('"metadata":{"name":"')
+    return rest.partition('"')[0] if found and record.verb == "create" else ""
+
+
+def wrong(got: Any, want: Any, path: str = "") -> Iterator[str]:
+    """Where a claim differs from the truth; managedFields and resourceVersion are not claimed, unknowns claim nothing."""
+    if isinstance(got, Missing) or path in (".metadata.managedFields", ".metadata.resourceVersion"):
+        return
+    if isinstance(got, PartialObject):
+        yield from wrong(got.value, want)
+    elif isinstance(got, dict) and isinstance(want, dict):
+        for key in got.keys() | want.keys():
+            if key in got:
+                yield from wrong(got[key], want.get(key), f"{path}.{key}")
+            elif f"{path}.{key}" not in (".metadata.managedFields", ".metadata.resourceVersion"):
+                yield f"{path}.{key}"
+    elif isinstance(got, list) and isinstance(want, list) and len(got) == len(want):
+        for left, right in zip(got, want, strict=True):
+            yield from wrong(left, right, f"{path}[]")
+    elif type(got) is not type(want) or got != want:
+        yield path
+
+
+def is_whole(got: Any) -> bool:
+    """Whether nothing but managedFields and resourceVersion is unknown."""
+    if isinstance(got, PartialObject):
+        return all(of.path.endswith((".managedFields", ".resourceVersion")) for of in got.missing)
+    return not isinstance(got, Missing)
+
+
+def compared(attributes: Attributes, truth: dict[str, Any]) -> Iterator[str]:
+    """The differing parts of one AdmissionRequest."""
+    kind, resource, user = truth["kind"], truth["resource"], truth["userInfo"]
+    pairs = {
+        "operation": (str(attributes.operation), truth["operation"]),
+        "kind": (tuple(attributes.kind), tuple(kind[name] for name in ("group", "version", "kind"))),
+        "resource": (tuple(attributes.resource), tuple(resource[name] for name in ("group", "version", "resource"))),
+        "subresource": (attributes.subresource, truth.get("subResource", "")),
+        "namespace": (attributes.namespace, truth.get("namespace", "")),
+        "dryRun": (attributes.dry_run, truth["dryRun"]),
+        "username": (attributes.user_info.username, user.get("username", "")),
+        "groups": (list(attributes.user_info.groups), user.get("groups", [])),
+        "extra": ({key: list(values) for key, values in attributes.user_info.extra.items()}, user.get("extra", {})),
+    }
+    yield from (name for name, (got, want) in pairs.items() if got != want)
+    if not attributes.missing and attributes.name != truth.get("name", ""):
+        yield "name"
+    if not isinstance(attributes.options, Missing) and attributes.options != truth["options"]:
+        yield "options"
+    yield from (f"object{path}" for path in wrong(attributes.object, truth["object"]))
+    yield from (f"oldObject{path}" for path in wrong(attributes.old_object, truth["oldObject"]))
+
+
+@pytest.mark.parametrize("thin", THIN.values(), ids=THIN.keys())
+def test_no_claim_is_wrong(
+    shop: Path, thin: Thin, recording: Callable[..., Records], read_lines: Callable[[Path], Iterator[Any]]
+) -> None:
+    requests = rebuilt(thin(shop, recording), list(read_lines(shop / "cluster.jsonl.zst")))
+    differences = []
+    for truth in read_lines(shop / "expected" / "attributes.jsonl.zst"):
+        request = requests.get(truth["auditID"])
+        if request is None or truth["auditID"] == RETRIED:
+            continue
+        if truth["validating"]:
+            differences += [(truth["auditID"], part) for part in compared(request.attributes, truth["validating"])]
+            if isinstance(request.before_mutation, Attributes):
+                # The mutating webhook of a request that was tried again saw its last attempt, the validating one an earlier one.
+                before = [
+                    part for part in compared(request.before_mutation, truth["mutating"]) if not part.startswith("old")
+                ]
+                differences += [(truth["auditID"], f"before mutation: {part}") for part in before]
+    assert differences == []
+    claims = {Reached.VALIDATION: True, Reached.FAILED_BEFORE: False}
+    misjudged = [
+        (truth["auditID"], request.reached_reason)
+        for truth in read_lines(shop / "expected" / "validating.jsonl.zst")
+        if (request := requests.get(truth["auditID"])) is not None and truth["auditID"] != CANCELLED
+        if claims.get(request.reached, truth["reached"]) != truth["reached"]
+    ]
+    assert misjudged == []
+
+
+def test_what_is_not_whole_has_a_cause(
+    shop: Path, recording: Callable[..., Records], read_lines: Callable[[Path], Iterator[Any]]
+) -> None:
+    """Objects and old objects of the whole log are equal, but for what these classes explain."""
+    requests = rebuilt(whole(shop, recording), list(read_lines(shop / "cluster.jsonl.zst")))
+    causes: Counter[str] = Counter()
+    for truth in read_lines(shop / "expected" / "attributes.jsonl.zst"):
+        if not truth["validating"]:
+            continue
+        request = requests[truth["auditID"]]
+        causes["all"] += 1
+        if is_whole(request.attributes.object) and is_whole(request.attributes.old_object):
+            causes["equal"] += 1
+        elif request.record.level == "Metadata":
+            causes["bodies are not recorded"] += 1
+        elif request.record.verb == "delete" and request.record.code == 200:
+            causes["two deletions of a pod raced, and the old object is one of two"] += 1
+        elif request.record.code >= 400:
+            causes["nothing was stored, so that what the server generated is not recorded"] += 1
+        else:
+            causes["the object was being changed at the same time"] += 1
+    explained = (
+        causes["bodies are not recorded"] + causes["two deletions of a pod raced, and the old object is one of two"]
+    )
+    assert causes["equal"] >= 0.985 * (causes["all"] - explained), causes
