@@ -154,8 +154,8 @@ def _meta_error(target: str, value: Node, field: str) -> UndecodableError:
 def _not_registered(kind: str, api_version: str, node: Node) -> UndecodableError:
     """The error for a kind that the scheme does not know; the name of the scheme is a source position of the build."""
     group, _, version = api_version.rpartition("/")
-    where = (
-        f"the internal version of group {quote(group)}" if version == "__internal" else f"version {quote(api_version)}"
-    )
+    where = f"the internal version of group {quote(group)}"
+    if version != "__internal":
+        where = f"version {quote(api_version if group else version)}"
     text = f'no kind {quote(kind)} is registered for {where} in scheme "SCHEME"'
     return UndecodableError(text, [Problem(text, position_of(node, "kind"), "kind")], untyped=node)

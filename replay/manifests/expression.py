@@ -36,7 +36,6 @@ class Expressions:
 
     version: KubernetesVersion
     has_params: bool = False
-    mutation: bool = False
     composed: bool = True
     checked: list[CheckedExpression] = field(default_factory=list)
     _compiler: ExpressionCompiler | None = None
@@ -49,7 +48,10 @@ class Expressions:
         yield from _errors(compiled, path, shown or expression)
 
     def declare_variable(self, name: str, expression: str, path: str) -> Iterator[FieldError]:
-        """The error of a variable, which later expressions see in any case."""
+        """The error of a variable, which later expressions see in any case.
+
+        Even in a mutating policy the validation of variables knows no `Object` and `JSONPatch`.
+        """
         compiled = self._composed().declare_variable(name, expression)
         self.checked.append(CheckedExpression(path, compiled, name))
         yield from _errors(compiled, path, expression)
@@ -57,7 +59,7 @@ class Expressions:
     def _composed(self) -> ExpressionCompiler:
         if self._compiler is None:
             self._compiler = ExpressionCompiler(
-                self.version.previous, has_params=self.has_params, mutation=self.mutation, composed=self.composed
+                self.version.previous, has_params=self.has_params, composed=self.composed
             )
         return self._compiler
 

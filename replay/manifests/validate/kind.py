@@ -22,7 +22,7 @@ def validate(
     has_params = kind.endswith("Policy") and obj["spec"].get("paramKind") is not None
     mutation = kind == "MutatingAdmissionPolicy"
     composed = mutation or (kind == "ValidatingAdmissionPolicy" and bool(obj["spec"].get("variables")))
-    expressions = Expressions(version, has_params=has_params, mutation=mutation, composed=composed)
+    expressions = Expressions(version, has_params=has_params, composed=composed)
     if kind == "ValidatingAdmissionPolicy":
         errors = validate_validating_policy(obj, expressions)
     elif kind == "MutatingAdmissionPolicy":

@@ -1,0 +1,266 @@
+"""Each warning where it is due, and not where it is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from replay.cellib.version import NEWEST
+from replay.manifests.check import check_set
+from replay.manifests.lint import catalogue
+from replay.manifests.plugin import Plugin
+
+GROUP = "admissionregistration.k8s.io/v1"
+PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["pods"]}
+CUSTOM_CONDITION = [{"name": "c", "expression": "request.userInfo.username != 'system:admin'"}]
+
+
+def policy(
+    *, rule: dict[str, Any] | None = None, bound: bool = True, binding: dict[str, Any] | None = None, **spec: Any
+) -> list[Any]:
+    """A validating policy that does nothing remarkable, but for what is given, and its binding."""
+    made = {
+        "apiVersion": GROUP,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "p.static.k8s.io"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{**PODS, **(rule or {})}]},
+            "validations": [{"expression": "object.metadata.name != 'x'"}],
+            **spec,
+        },
+    }
+    binding_spec = {"policyName": "p.static.k8s.io", "validationActions": ["Deny"], **(binding or {})}
+    bindings = {
+        "apiVersion": GROUP,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "b.static.k8s.io"},
+        "spec": binding_spec,
+    }
+    return [made, bindings] if bound else [made]
+
+
+def validation(expression: str, **more: Any) -> list[dict[str, Any]]:
+    return [{"expression": expression, **more}]
+
+
+def webhook(url: str, **more: Any) -> list[Any]:
+    hook = {
+        "name": "a.b.c",
+        "clientConfig": {"url": url},
+        "rules": [PODS],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        **more,
+    }
+    return [
+        {
+            "apiVersion": GROUP,
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "w.static.k8s.io"},
+            "webhooks": [hook],
+        }
+    ]
+
+
+DELETE = {"operations": ["CREATE", "DELETE"]}
+LEASES = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+ADMISSION = {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"]}
+LOOPS = "object.spec.a.all(a, object.spec.b.all(b, object.spec.c.all(c, a + b != c)))"
+
+CASES: dict[str, tuple[list[Any], list[str]]] = {
+    "nothing to say": (policy(), []),
+    "object on DELETE": (policy(rule=DELETE), [catalogue.OBJECT_NULL]),
+    "object on DELETE, Ignore": (policy(rule=DELETE, failurePolicy="Ignore"), []),
+    "object on DELETE, compared with null": (
+        policy(rule=DELETE, validations=validation("object == null || object.metadata.name != 'x'")),
+        [],
+    ),
+    "object on DELETE, operation in a condition": (
+        policy(rule=DELETE, matchConditions=[{"name": "c", "expression": "request.operation != 'DELETE'"}]),
+        [],
+    ),
+    "object on DELETE through a variable": (
+        policy(
+            rule=DELETE,
+            variables=[{"name": "name", "expression": "object.metadata.name"}],
+            validations=validation("variables.name != 'x'"),
+        ),
+        [catalogue.OBJECT_NULL],
+    ),
+    "oldObject on DELETE": (policy(rule=DELETE, validations=validation("oldObject.metadata.name != 'x'")), []),
+    "labels without a test": (
+        policy(validations=validation("object.metadata.labels['a'] == 'b'")),
+        [catalogue.UNGUARDED_FIELD],
+    ),
+    "labels with has()": (
+        policy(validations=validation("has(object.metadata.labels) && object.metadata.labels['a'] == 'b'")),
+        [],
+    ),
+    "labels with an optional": (policy(validations=validation("object.metadata.?labels.a.orValue('') == 'b'")), []),
+    "optional field of the kind": (
+        policy(validations=validation("object.spec.securityContext.runAsNonRoot == true")),
+        [catalogue.UNGUARDED_FIELD],
+    ),
+    "field that is always there": (policy(validations=validation("object.spec.containers.size() < 9")), []),
+    "optional field, tested in a condition": (
+        policy(
+            matchConditions=[{"name": "c", "expression": "has(object.metadata.annotations)"}],
+            validations=validation("object.metadata.annotations.size() < 9"),
+        ),
+        [],
+    ),
+    "message that can fail": (
+        policy(validations=validation("true", messageExpression="'no ' + object.metadata.labels['a']")),
+        [catalogue.MESSAGE_CAN_FAIL],
+    ),
+    "no binding": (policy(bound=False), [catalogue.NO_BINDING]),
+    "misspelt resource": (policy(rule={"resources": ["pod"]}), [catalogue.UNKNOWN_RESOURCE]),
+    "wrong group": (policy(rule={"resources": ["deployments"]}), [catalogue.UNKNOWN_RESOURCE]),
+    "unknown subresource": (policy(rule={"resources": ["pods/state"]}), [catalogue.UNKNOWN_RESOURCE]),
+    "custom resource": (policy(rule={"apiGroups": ["example.com"], "resources": ["widgets"]}), []),
+    "reviews": (
+        policy(rule={"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"]}),
+        [catalogue.NEVER_SENT],
+    ),
+    "condition that is false": (
+        policy(matchConditions=[{"name": "c", "expression": "object.x == 1 && false"}]),
+        [catalogue.NEVER_TRUE],
+    ),
+    "condition on another operation": (
+        policy(matchConditions=[{"name": "c", "expression": "request.operation == 'DELETE'"}]),
+        [catalogue.NEVER_TRUE],
+    ),
+    "condition on an operation that is none": (
+        policy(matchConditions=[{"name": "c", "expression": "request.operation == 'create' && has(object.spec)"}]),
+        [catalogue.NEVER_TRUE],
+    ),
+    "leases without exemption": (policy(rule=LEASES), [catalogue.CONTROL_PLANE_LOCKOUT]),
+    "leases, users exempted": (policy(rule=LEASES, matchConditions=CUSTOM_CONDITION), []),
+    "leases, only audited": (policy(rule=LEASES, binding={"validationActions": ["Audit"]}), []),
+    "leases, some namespaces": (
+        policy(rule=LEASES, binding={"matchResources": {"namespaceSelector": {"matchLabels": {"a": "b"}}}}),
+        [],
+    ),
+    "admission configuration": (policy(rule=ADMISSION), [catalogue.ADMISSION_LOCKOUT]),
+    "admission configuration, by user": (policy(rule=ADMISSION, matchConditions=CUSTOM_CONDITION), []),
+    "loops in loops in loops": (policy(failurePolicy="Ignore", validations=validation(LOOPS)), [catalogue.COST]),
+    "webhook elsewhere": (webhook("https://hooks.example.com/x"), []),
+    "webhook on loopback": (webhook("https://127.0.0.1:8443/x"), [catalogue.LOOPBACK_WITHOUT_CA]),
+    "webhook on loopback with authority": (
+        webhook("https://[::1]:8443/x", clientConfig={"url": "https://[::1]:8443/x", "caBundle": "eA=="}),
+        [],
+    ),
+    "webhook in the cluster": (webhook("https://hook.ops.svc:443/x"), [catalogue.CLUSTER_WEBHOOK]),
+    "webhook condition that is false": (
+        webhook("https://hooks.example.com", matchConditions=[{"name": "c", "expression": "1 > 2"}]),
+        [catalogue.NEVER_TRUE],
+    ),
+    "item of a typed list with another kind": (
+        [
+            {"apiVersion": GROUP, "kind": "ValidatingAdmissionPolicyList", "items": [{**policy()[0], "kind": "Pod"}]},
+            policy()[1],
+        ],
+        [catalogue.IGNORED_KIND],
+    ),
+}
+
+
+def warnings(path: Path, objects: list[Any], **options: Any) -> list[str]:
+    text = "---\n".join(yaml.safe_dump(obj, sort_keys=False) for obj in objects)
+    (path / "a.yaml").write_text(options.pop("comment", "") + text, encoding="utf-8")
+    plugin = Plugin.VALIDATING_ADMISSION_POLICY
+    if objects[0]["kind"].endswith("WebhookConfiguration"):
+        plugin = Plugin.VALIDATING_ADMISSION_WEBHOOK
+    checked = check_set(path, NEWEST, plugin=plugin, **options)
+    assert checked.is_accepted, checked.error
+    assert all(finding.position.line and finding.object for finding in checked.findings)
+    return [finding.name for finding in checked.findings]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_warnings(name: str, tmp_path: Path) -> None:
+    objects, names = CASES[name]
+    assert warnings(tmp_path, objects) == names
+
+
+def test_silenced_by_a_comment_in_the_document(tmp_path: Path) -> None:
+    comment = "# replay: silence policy-without-binding, object-null-on-delete\n"
+    objects = policy(rule={"operations": ["DELETE"]}, bound=False)
+    assert warnings(tmp_path, objects, comment=comment) == []
+    assert warnings(tmp_path, objects, comment="# replay: silence other\n") == [
+        catalogue.NO_BINDING,
+        catalogue.OBJECT_NULL,
+    ]
+
+
+def test_silenced_by_name(tmp_path: Path) -> None:
+    assert warnings(tmp_path, policy(bound=False), silenced=["policy-without-binding"]) == []
+
+
+NAMESPACE = {"kind": "Namespace", "metadata": {"name": "a", "labels": {"env": "prod"}}}
+SELECTORS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "selects one": ({"matchLabels": {"env": "prod"}}, []),
+    "selects none": ({"matchLabels": {"env": "test"}}, [catalogue.NO_NAMESPACE]),
+    "not in": (
+        {"matchExpressions": [{"key": "env", "operator": "NotIn", "values": ["prod"]}]},
+        [catalogue.NO_NAMESPACE],
+    ),
+    "exists": ({"matchExpressions": [{"key": "env", "operator": "Exists"}]}, []),
+}
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+def test_namespaces_of_a_snapshot(name: str, tmp_path: Path) -> None:
+    selector, names = SELECTORS[name]
+    objects = policy(binding={"matchResources": {"namespaceSelector": selector}})
+    assert warnings(tmp_path, objects, cluster=[NAMESPACE]) == names
+
+
+def test_custom_resources_of_a_snapshot(tmp_path: Path) -> None:
+    objects = policy(rule={"apiGroups": ["acme.test"], "resources": ["widgets"]})
+    versions = [{"name": "v1", "served": True, "storage": True}]
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.acme.test"},
+        "spec": {
+            "group": "acme.test",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": versions,
+        },
+    }
+    assert warnings(tmp_path, objects, cluster=[NAMESPACE, crd]) == []
+    assert warnings(tmp_path, objects, cluster=[NAMESPACE]) == [catalogue.UNKNOWN_RESOURCE]
+
+
+def test_configuration_file(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    inline = {
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyConfiguration",
+        "staticManifestsDir": str(tmp_path / "m"),
+    }
+    plugins = [
+        {"name": "ValidatingAdmissionPolicies", "configuration": inline},
+        {"name": "ValidatingAdmissionPolicy", "configuration": inline},
+        {"name": "ValidatingAdmissionPolicy", "configuration": inline},
+    ]
+    text = yaml.safe_dump(
+        {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": plugins}
+    )
+    (tmp_path / "c.yaml").write_text(f"# first\n---\n{text}---\nkind: Other\n")
+    found = check_set(tmp_path / "c.yaml", NEWEST).findings
+    assert [finding.name for finding in found] == [
+        catalogue.UNKNOWN_PLUGIN,
+        catalogue.PLUGIN_TWICE,
+        catalogue.IGNORED_DOCUMENT,
+    ]
+
+
+def test_every_name_has_a_reason() -> None:
+    names = {value for key, value in vars(catalogue).items() if key.isupper() and isinstance(value, str)}
+    assert names == set(catalogue.REASONS)

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from replay.cellib.version import NEWEST
+from replay.errors import ManifestError
+from replay.kube.admissionregistration import FailurePolicy, MatchPolicy, Rule
+from replay.manifests.set_loader import load_manifest_set
+
+POLICY = """apiVersion: admissionregistration.k8s.io/v1
+kind: {kind}
+metadata:
+  name: {name}
+spec:
+  matchConstraints:
+    resourceRules:
+    - {{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}}
+  {body}
+"""
+VALIDATING = "validations: [{expression: object.metadata.name != 'x'}]"
+MUTATING = "reinvocationPolicy: Never\n  mutations: [{patchType: JSONPatch, jsonPatch: {expression: '[]'}}]"
+BINDING = """apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {{name: {name}}}
+spec: {{policyName: {policy}, validationActions: [Deny]}}
+"""
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    """A set with two plugins and API-based objects."""
+    for name in ("b", "a"):
+        text = POLICY.format(kind="ValidatingAdmissionPolicy", name=f"{name}.static.k8s.io", body=VALIDATING)
+        write(tmp_path / f"set/vap/{name}.yaml", text)
+    write(tmp_path / "set/vap/z.yaml", BINDING.format(name="bind.static.k8s.io", policy="a.static.k8s.io"))
+    mutating = POLICY.format(kind="MutatingAdmissionPolicy", name="m.static.k8s.io", body=MUTATING)
+    write(tmp_path / "set/map/m.yaml", mutating.replace("'[]'", '\'[JSONPatch{op: "remove", path: "/x"}]\''))
+    write(tmp_path / "set/api/p.yaml", POLICY.format(kind="ValidatingAdmissionPolicy", name="aa", body=VALIDATING))
+    return tmp_path / "set"
+
+
+def test_static_objects_come_first_by_name_with_defaults(scenario: Path) -> None:
+    loaded = load_manifest_set(scenario, version=NEWEST)
+    names = [(policy.name, policy.static) for policy in loaded.validating_policies]
+    assert names == [("a.static.k8s.io", True), ("b.static.k8s.io", True), ("aa", False)]
+    policy = loaded.validating_policies[0]
+    assert policy.failure_policy is FailurePolicy.FAIL
+    assert policy.match_constraints is not None
+    assert policy.match_constraints.match_policy is MatchPolicy.EQUIVALENT
+    assert policy.match_constraints.resource_rules == (Rule(("CREATE",), ("",), ("v1",), ("pods",)),)
+    assert [binding.policy_name for binding in loaded.validating_bindings] == ["a.static.k8s.io"]
+    assert [mutation.patch_type for mutation in loaded.mutating_policies[0].mutations] == ["JSONPatch"]
+    assert sorted(loaded.hashes) == ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"]
+
+
+def test_a_flat_directory_means_the_same(scenario: Path, tmp_path: Path) -> None:
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    for file in (*scenario.glob("vap/*"), *scenario.glob("map/*")):
+        shutil.copy(file, flat)
+    shutil.rmtree(scenario / "api")
+    one, other = (load_manifest_set(path, version=NEWEST) for path in (scenario, flat))
+    assert one.validating_policies == other.validating_policies
+    assert one.mutating_policies == other.mutating_policies
+
+
+def test_an_admission_configuration_means_the_same(scenario: Path, tmp_path: Path) -> None:
+    shutil.rmtree(scenario / "api")
+    entries = "".join(
+        f"- name: {plugin}\n  configuration:\n    apiVersion: apiserver.config.k8s.io/v1\n"
+        f"    kind: {plugin}Configuration\n    staticManifestsDir: {scenario / directory}\n"
+        for plugin, directory in (("ValidatingAdmissionPolicy", "vap"), ("MutatingAdmissionPolicy", "map"))
+    )
+    header = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
+    write(tmp_path / "admission.yaml", header + entries)
+    assert load_manifest_set(tmp_path / "admission.yaml", version=NEWEST) == load_manifest_set(scenario, version=NEWEST)
+
+
+def test_api_objects_of_the_cluster_stand_in_for_api(scenario: Path) -> None:
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*"]}]
+    stored = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "from-cluster", "uid": "u", "unknownField": 1},
+        "spec": {
+            "matchConstraints": {"resourceRules": rules},
+            "validations": [{"expression": "params.x"}],
+            "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+        },
+    }
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
+    with_own = load_manifest_set(scenario, version=NEWEST, api_objects=[stored, pod])
+    assert [policy.name for policy in with_own.validating_policies if not policy.static] == ["aa"]
+    shutil.rmtree(scenario / "api")
+    without = load_manifest_set(scenario, version=NEWEST, api_objects=[stored, pod])
+    assert [policy.name for policy in without.validating_policies if not policy.static] == ["from-cluster"]
+
+
+REFUSED = {
+    "nothing there": ("none", "", "none: no such file or directory"),
+    "a fault with its place": (
+        "vap/b.yaml",
+        POLICY.format(
+            kind="ValidatingAdmissionPolicy", name="b.static.k8s.io", body="validations: [{expression: '1'}]"
+        ),
+        "vap/b.yaml:9:30: ValidatingAdmissionPolicy/b.static.k8s.io: "
+        + 'spec.validations[0].expression: Invalid value: "1": must evaluate to bool but got int',
+    ),
+    "an api object without a name": (
+        "api/p.yaml",
+        POLICY.format(kind="ValidatingAdmissionPolicy", name="''", body=VALIDATING),
+        "api/p.yaml:1: ValidatingAdmissionPolicy: metadata.name: Required value",
+    ),
+    "an api object that decides nothing": (
+        "api/p.yaml",
+        "apiVersion: v1\nkind: Status\n",
+        "api/p.yaml:1: kind `Status` decides about no requests",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_in_one_line(name: str, scenario: Path) -> None:
+    file, text, message = REFUSED[name]
+    path = scenario
+    if text:
+        write(scenario / file, text)
+    else:
+        path = scenario / file
+    with pytest.raises(ManifestError) as caught:
+        load_manifest_set(path, version=NEWEST)
+    assert str(caught.value).replace(f"{scenario}/", "") == message
