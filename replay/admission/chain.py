@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict
 from replay.admission.mutating import Hook, MutatingAdmission, PolicyPlugin, changes
 from replay.admission.mutator import Object
-from replay.admission.validated_object import validated_object
+from replay.admission.validated_object import reference_object, validated_object
 from replay.admission.validating import ValidatingAdmission
 from replay.admission.webhook_plugin import Backends, MutatingWebhookPlugin, WebhookEffects, validate
 from replay.admission.webhooks import WebhookAdmission, WebhookHook
@@ -84,7 +84,8 @@ class Chain:
             return self.validating.decide(attributes, lister)
         request = _Request(self, before, attributes, lister, backends)
         mutations = [request.mutate(hooks[index] if hooks else (), webhooks) for index, webhooks in enumerate(mutating)]
-        seen = [validated_object(mutations[0].object, each.object, attributes.object) for each in mutations]
+        reference = reference_object(before.object, mutations[0].object, attributes.object)
+        seen = [validated_object(reference, each.object, attributes.object) for each in mutations]
         decisions = self._validate(seen, attributes, lister)
         return [
             request.combine(mutation, decision, webhooks, value)

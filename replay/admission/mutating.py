@@ -13,11 +13,12 @@ from typing import Any
 from replay.admission.conversion import ObjectConverter
 from replay.admission.decision import Denial, Mutated, Undetermined
 from replay.admission.hooks import BoundBinding, HookIndex, PolicyHook, policy_hooks
-from replay.admission.json_patch import diff, equal
+from replay.admission.json_patch import diff
 from replay.admission.mutator import MutateResult, MutationInputs, Mutator, Object
 from replay.admission.namespace import namespace_object
 from replay.admission.object_patcher import ObjectPatchers, StatusError
 from replay.admission.params import ConfigurationError, collect_params, param_kind
+from replay.admission.partial_patch import is_same
 from replay.admission.request import admission_request
 from replay.cellib.authorizer import authorizer_bindings
 from replay.cellib.version import KubernetesVersion
@@ -242,7 +243,7 @@ class _Pass:
         """Find the invocations, then run them in order."""
         invocations = [invocation for hook in hooks for invocation in self._invocations(hook)]
         if invocations:
-            if self._reinvoke and not _same(self._again.last_output, self._object):
+            if self._reinvoke and not is_same(self._again.last_output, self._object):
                 self._again.require()
             try:
                 for invocation in invocations:
@@ -315,7 +316,7 @@ class _Pass:
             self._unknown(invocation.hook, invocation.binding, missing)
         self._object = result.object
         self._dirty = self._dirty or result.dirty
-        if not _same(before, result.object):
+        if not is_same(before, result.object):
             self._again.require()
             self._should_reinvoke = True
             if not result.unknown:
@@ -365,10 +366,6 @@ def _depending_on(missing: Missing) -> MutateResult:
     reason = f"whether a mutating policy changes it depends on `{missing.path}`, which is not known: {missing.reason}"
     unknown = Missing("object", reason, missing.fix)
     return MutateResult(unknown, matched=True, dirty=True, unknown=(missing,))
-
-
-def _same(one: Object, other: Object) -> bool:
-    return one is other or equal(_value(one), _value(other))
 
 
 def _value(value: Object) -> Any:

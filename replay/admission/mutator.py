@@ -12,7 +12,7 @@ from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
 from replay.admission.mutation_value import InputValues, MutationError, apply_configuration_from, json_patch_from
 from replay.admission.object_patcher import ObjectPatcher, StatusError
-from replay.admission.partial_patch import patch_partially
+from replay.admission.partial_patch import is_same, patch_partially
 from replay.admission.validator import RUNTIME_BUDGET
 from replay.cel.values import Unknown
 from replay.cellib.composition import CompiledExpression, Evaluated, ExpressionCompiler
@@ -106,7 +106,7 @@ class Mutator:
         result = self._mutate(inputs, value, patcher, view)
         if not matched.unknown:
             return result
-        if result.object is value and not (result.errors or result.status or result.unknown):
+        if is_same(result.object, value) and not (result.errors or result.status or result.unknown):
             return MutateResult(value)
         return _unknown(matched.unknown)
 

@@ -7,8 +7,9 @@ and no list that has such an item: then it would be the same whatever stands the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
-from replay.admission.json_patch import apply, diff, escaped
+from replay.admission.json_patch import apply, diff, equal, escaped
 from replay.kube.attributes import JSON, Missing, PartialObject
 
 Object = JSON | PartialObject | Missing
@@ -60,3 +61,12 @@ def _without_missing(value: JSON) -> JSON:
 def _overlap(one: str, other: str) -> bool:
     """Whether one pointer is the other or leads to it."""
     return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+
+
+def is_same(one: Object | None, other: Object | None) -> bool:
+    """Whether two states of an object are equal in all that is known, and lack the same."""
+    return one is other or equal(_value(one), _value(other))
+
+
+def _value(value: Object | None) -> Any:
+    return value.value if isinstance(value, PartialObject) else value

@@ -38,6 +38,32 @@ def validated_object(reference: Object, mutated: Object, validated: Object) -> O
     return PartialObject(carried, validated.missing) if isinstance(validated, PartialObject) else carried
 
 
+def reference_object(before: Object, mutated: Object, validated: Object) -> Object:
+    """What the server made `validated` of: `mutated`, if that shows the mutations of the set in force, else `before`.
+
+    A set that is said to have been in force may not have been: then nothing of what it would mutate stands in the record.
+    """
+    if isinstance(validated, Missing):
+        return mutated
+    known = _value(validated)
+    operations = changes(before, mutated)
+    is_shown = any(
+        _found(known, operation["path"]) == _found(_value(mutated), operation["path"]) for operation in operations
+    )
+    return mutated if is_shown or not operations else before
+
+
+def _found(value: JSON, path: str) -> JSON:
+    """What stands at a pointer, None if nothing does."""
+    for key in path.split("/")[1:]:
+        name = key.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, list):
+            value = value[int(name)] if name.isdigit() and int(name) < len(value) else None
+        else:
+            value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
 def _value(value: Object) -> JSON:
     return value.value if isinstance(value, PartialObject) else value
 
