@@ -12,7 +12,7 @@ from replay.compare.outcome import Outcome
 
 
 def outcome_line(outcome: Outcome) -> bytes:
-    """One line without its end; `follows`, `item` and what a mutating phase adds stand there only where they say something."""
+    """One line without its end; `item` and what a mutating phase adds stand there only where they say something."""
     value: dict[str, Any] = {
         "auditID": outcome.audit_id,
         "stageTimestamp": timestamp(outcome.stage_time),
@@ -33,8 +33,6 @@ def outcome_line(outcome: Outcome) -> bytes:
     }
     if outcome.item:
         value["item"] = outcome.item
-    if outcome.follows:
-        value["follows"] = outcome.follows
     return orjson.dumps(value)
 
 

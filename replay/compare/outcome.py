@@ -41,8 +41,7 @@ class Outcome:
     """One request that admission saw, decided by both sets; the line format of `--outcomes` is made of it.
 
     `workload` is the owner that a platform team would talk to (`Deployment/web`), the object itself where nothing owns
-    it. `follows` names the newly denied creation that this request would not have come after, empty for a root finding.
-    `seq` and `item` are the position of the request in the log and of the object in a `deletecollection`.
+    it. `seq` and `item` are the position of the request in the log and of the object in a `deletecollection`.
     """
 
     seq: int
@@ -61,7 +60,6 @@ class Outcome:
     current: Decision
     candidate: Decision
     workload: str = ""
-    follows: str = ""
 
 
 def outcome_kind(current: Decision, candidate: Decision) -> OutcomeKind:

@@ -55,6 +55,13 @@ class Example(NamedTuple):
     patch: tuple[JSON, ...] = ()
 
 
+class Finding(NamedTuple):
+    """One request whose outcome is not `unchanged`: its cell, as if it followed nothing, and itself as an example."""
+
+    key: CellKey
+    example: Example
+
+
 @dataclass(slots=True)
 class Cell:
     """How many requests, when first and last (microseconds since the epoch), and the first few of them."""
@@ -124,34 +131,15 @@ class Summary:
         for basis in bases:
             self.basis[basis] += 1
 
-    def add_finding(self, outcome: Outcome) -> None:
+    def add_finding(self, finding: Finding, *, follows: bool) -> None:
         """Put a request whose outcome is not `unchanged` into its cell; called once it is known what it follows."""
-        policies, messages, shape, patch = _cause(outcome)
-        key = CellKey(
-            outcome.outcome,
-            policies,
-            outcome.user,
-            outcome.namespace,
-            _resource(outcome),
-            outcome.kind,
-            outcome.workload,
-            bool(outcome.follows),
-            shape,
-        )
-        example = Example(
-            outcome.seq,
-            outcome.item,
-            outcome.audit_id,
-            outcome.stage_time,
-            outcome.operation,
-            outcome.name,
-            messages,
-            patch,
-        )
-        self._merge_cell(key, Cell(1, outcome.stage_time, outcome.stage_time, [example]))
-        minute = outcome.stage_time // (60 * MICROSECONDS)
-        for policy, message in zip(policies, messages, strict=False):
-            self.timeline[minute, outcome.outcome, policy] += 1
+        key, example = finding
+        if follows:
+            key = key._replace(follows=True)
+        self._merge_cell(key, Cell(1, example.stage_time, example.stage_time, [example]))
+        minute = example.stage_time // (60 * MICROSECONDS)
+        for policy, message in zip(key.policies, example.messages, strict=False):
+            self.timeline[minute, key.outcome, policy] += 1
             counted = self.messages.setdefault(policy, Counter())
             if message in counted or len(counted) < MAX_MESSAGES:
                 counted[message] += 1
@@ -177,6 +165,33 @@ class Summary:
             self._merge_cell(key, cell)
         for policy, messages in other.messages.items():
             self.messages.setdefault(policy, Counter()).update(messages)
+
+
+def finding(outcome: Outcome) -> Finding:
+    """What a summary keeps of one request whose outcome is not `unchanged`."""
+    policies, messages, shape, patch = _cause(outcome)
+    key = CellKey(
+        outcome.outcome,
+        policies,
+        outcome.user,
+        outcome.namespace,
+        _resource(outcome),
+        outcome.kind,
+        outcome.workload,
+        follows=False,
+        shape=shape,
+    )
+    example = Example(
+        outcome.seq,
+        outcome.item,
+        outcome.audit_id,
+        outcome.stage_time,
+        outcome.operation,
+        outcome.name,
+        messages,
+        patch,
+    )
+    return Finding(key, example)
 
 
 def _place(example: Example) -> tuple[int, int]:

@@ -33,6 +33,8 @@ class Basis(StrEnum):
     RECONSTRUCTED = "reconstructed"
     SNAPSHOT = "snapshot"
     MISSING = "missing"
+    UNREAD = "unread"
+    """Not rebuilt, because no policy of either set can match the request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ class Job:
         outcomes = self.replayer.replay(part.objects(self.predicate))
         unread = unselected(part, self.predicate, only_failed=not self.with_lines)
         self.replayer.pass_over(unread, outcomes)
-        outcomes.findings.sort(key=lambda finding: (finding.outcome.seq, finding.outcome.item))
+        outcomes.findings.sort(key=lambda pending: pending.place)
         outcomes.lines.sort(key=lambda line: line[0])
         spool = self.spool / f"part-{part.number:05}"
         with spool.open("wb") as file:

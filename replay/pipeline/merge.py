@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,7 +16,7 @@ from replay.compare.fidelity import merged as merged_fidelity
 from replay.compare.summary import Summary
 from replay.kube.attributes import Operation
 from replay.pipeline.job import PartResult
-from replay.pipeline.replayer import Finding
+from replay.pipeline.replayer import Pending
 
 Line = tuple[Place, bytes]
 
@@ -31,12 +30,11 @@ def merge(results: Sequence[PartResult], outcomes: BinaryIO | None) -> tuple[Sum
         summary.add(result.summary)
         findings, lines = _load(result.spool)
         follows = {}
-        for outcome, about in findings:
-            place = Place(outcome.seq, outcome.item)
-            label = cascade.follows(place, Operation(outcome.operation), about)
+        for place, about, found in findings:
+            label = cascade.follows(place, Operation(found.example.operation), about)
             if label:
                 follows[place] = label
-            summary.add_finding(replace(outcome, follows=label) if label else outcome)
+            summary.add_finding(found, follows=bool(label))
         if outcomes is not None:
             streams.append(_with_follows(lines, follows))
     if outcomes is not None:
@@ -45,7 +43,7 @@ def merge(results: Sequence[PartResult], outcomes: BinaryIO | None) -> tuple[Sum
     return summary, merged_fidelity(result.fidelity for result in results)
 
 
-def _load(spool: Path) -> tuple[list[Finding], list[Line]]:
+def _load(spool: Path) -> tuple[list[Pending], list[Line]]:
     with spool.open("rb") as file:
         # Written a moment ago by our own worker, in a directory that only this user may read.
         return pickle.load(file), pickle.load(file)  # noqa: S301

@@ -16,7 +16,7 @@ from replay.compare.cascade import Creation, Place, Subject, subject
 from replay.compare.fidelity import Fidelity
 from replay.compare.line import outcome_line
 from replay.compare.outcome import Outcome, OutcomeKind, outcome_kind
-from replay.compare.summary import Summary
+from replay.compare.summary import Finding, Summary, finding
 from replay.compare.workload import Owners, workload
 from replay.kube.attributes import Basis, Operation
 from replay.kube.lister import Lister
@@ -36,11 +36,12 @@ Decide = Callable[[ReplayRequest, Lister], Sequence[Decision]]
 """The decisions of the current and the candidate set, in this order."""
 
 
-class Finding(NamedTuple):
-    """An outcome that is not `unchanged` and what it is about, until it is known what it follows."""
+class Pending(NamedTuple):
+    """A finding and what it is about, until it is known what it follows; plain tuples, which are quick to hand over."""
 
-    outcome: Outcome
+    place: Place
     subject: Subject
+    finding: Finding
 
 
 @dataclass(slots=True)
@@ -50,7 +51,7 @@ class PartOutcomes:
     summary: Summary = field(default_factory=Summary)
     fidelity: Fidelity = field(default_factory=Fidelity)
     creations: list[Creation] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Pending] = field(default_factory=list)
     lines: list[tuple[Place, bytes]] = field(default_factory=list)
 
 
@@ -131,7 +132,7 @@ class Replayer:
         if attributes.operation is Operation.CREATE and not attributes.subresource and not attributes.dry_run:
             part.creations.append(Creation(place, about, outcome.outcome is OutcomeKind.NEWLY_DENIED))
         if outcome.outcome is not OutcomeKind.UNCHANGED:
-            part.findings.append(Finding(outcome, about))
+            part.findings.append(Pending(place, about, finding(outcome)))
         if self.with_lines:
             part.lines.append((place, outcome_line(outcome)))
 
