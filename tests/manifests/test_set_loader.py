@@ -104,6 +104,7 @@ def test_api_objects_of_the_cluster_stand_in_for_api(scenario: Path) -> None:
     assert [policy.name for policy in without.validating_policies if not policy.static] == ["from-cluster"]
 
 
+NOT_BOOL = 'spec.validations[0].expression: Invalid value: "1": must evaluate to bool but got int'
 REFUSED = {
     "nothing there": ("none", "", "none: no such file or directory"),
     "a fault with its place": (
@@ -111,8 +112,7 @@ REFUSED = {
         POLICY.format(
             kind="ValidatingAdmissionPolicy", name="b.static.k8s.io", body="validations: [{expression: '1'}]"
         ),
-        "vap/b.yaml:9:30: ValidatingAdmissionPolicy/b.static.k8s.io: "
-        + 'spec.validations[0].expression: Invalid value: "1": must evaluate to bool but got int',
+        f"vap/b.yaml:9:30: ValidatingAdmissionPolicy/b.static.k8s.io: {NOT_BOOL}",
     ),
     "an api object without a name": (
         "api/p.yaml",
