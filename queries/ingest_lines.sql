@@ -8,8 +8,8 @@
 -- Columns:    as an audit.k8s.io/v1 Event spells its fields, and `items` of an EventList. Bodies stay JSON text.
 -- Example:    part of the ingest; see `replay/audit/ingest.py`
 select
-  row_number() over () - 1 + $first_row as row_id,
-  file_index + $first_file as file_id,
+  row_number() over () - 1 + $first_row::bigint as row_id,
+  (file_index + $first_file)::integer as file_id,
   * exclude (filename),
   null::bigint as list_row
 from read_json(

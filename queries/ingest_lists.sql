@@ -4,7 +4,7 @@
 --             $first_row  number of the first row
 -- Example:    part of the ingest; see `replay/audit/ingest.py`
 select
-  row_number() over () - 1 + $first_row as row_id,
+  row_number() over () - 1 + $first_row::bigint as row_id,
   file_id,
   event.* replace (
     coalesce(event.kind, 'Event') as kind,

@@ -1,27 +1,28 @@
--- What:       the requests that a predicate selects, and before them the writes that tell the state of the same objects
---             (`selected` false): by object, in order. A write counts where it succeeded, or where nobody can tell.
---             Clocks of API servers differ: writes up to five seconds after the last selected request are included.
+-- What:       the rows of the requests that a predicate selects, and of the writes that tell the state of the same objects
+--             before them (`selected` false): by object, in order. A write counts where it succeeded, or where nobody can
+--             tell. Clocks of API servers differ: writes up to five seconds after the last selected one are included.
+--             Only numbers of rows are answered: reading the rows themselves is cheaper once it is known which.
 -- Parameters: $predicate  an SQL expression over `request` (`replay/matching/coarse.py` makes one of two manifest sets)
+--             the variables store_rows and store_dropped, as `open.sql` of each store sets them
 -- Example:    replace $predicate by: verb = 'update' and resource = 'pods'
-with told as (
-  select *, coalesce($predicate, false) as selected from request
+with told as materialized (
+  select
+    row_id, identity, seq, audit_id,
+    coalesce($predicate, false) as selected,
+    verb in ('create', 'update', 'patch', 'delete')
+      and (code between 200 and 299 or code >= 500 or code = 0)
+      and subresource not in ('attach', 'exec', 'portforward', 'proxy', 'token', 'log') as is_write
+  from read_parquet(getvariable('store_rows')) as stored
+  where
+    reject is null
+    and not exists (
+      select 1 from read_parquet(getvariable('store_dropped')) as dropped where dropped.row_id = stored.row_id
+    )
 ), chosen as (
   select identity, max(seq) + 5000000::bigint * 1024 as until from told where selected group by identity
 )
-select
-  told.identity, seq, audit_id, level, stage, verb, request_uri, user_agent, "user"::varchar as "user", caller,
-  api_group, api_version, resource, subresource, "namespace", "name", object_uid, object_resource_version,
-  code, status, status_reason, status_message, epoch_us(received) as received, epoch_us(stage_time) as stage_time,
-  annotations::varchar as annotations, request_object::varchar as request_object, response_object::varchar as response_object,
-  file, line, selected, response_kind, response_uid, response_resource_version
+select told.row_id, selected
 from told
 join chosen on told.identity = chosen.identity
-where
-  selected
-  or (
-    seq <= until
-    and verb in ('create', 'update', 'patch', 'delete')
-    and (code between 200 and 299 or code >= 500 or code = 0)
-    and subresource not in ('attach', 'exec', 'portforward', 'proxy', 'token', 'log')
-  )
+where selected or (is_write and seq <= until)
 order by told.identity, seq, audit_id

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import duckdb
 import orjson
+import polars as pl
 
 from replay.audit import queries
 from replay.audit.arrow import frame_from_relation
@@ -21,6 +22,8 @@ from replay.kube.attributes import UserInfo
 MEMORY_LIMIT = "384MB"
 """What DuckDB may use in one process before it writes to disk."""
 _SLICE = 2048
+_ELSEWHERE = ("file", "line", "selected")
+_STORED = ["identity", "row_id", "list_row", "file_id", *(n for n in RequestRecord._fields if n not in _ELSEWHERE)]
 _USER = RequestRecord._fields.index("user")
 
 
@@ -47,6 +50,10 @@ class Tables:
 
     def views(self) -> str:
         """The SQL that defines the views; also the text of `open.sql`."""
+        return "\n".join([self.variables(), queries.text("ingest_views")])
+
+    def variables(self) -> str:
+        """The SQL that says where the Parquet files are."""
         lists = {"rows": self.rows, "dropped": self.dropped, "files": self.files, "rejects": self.rejects}
         variables = [
             f"set variable store_{name} = [{', '.join(map(literal, paths))}];" for name, paths in lists.items()
@@ -80,23 +87,41 @@ class StorePart:
     def _rows(self, predicate: Predicate | None) -> Iterator[Iterable[tuple[int, RequestRecord]]]:
         if not self.tables.rows:
             return
-        connection = connect(self.temporary, threads=1)
-        try:
-            connection.execute(self.tables.views())
-            sql, parameters = (predicate.sql, predicate.parameters) if predicate else ("true", ())
-            query = queries.text("object_history").replace("$predicate", sql)
-            yield from numbered_records(connection.sql(query, params=list(parameters)))
-        finally:
-            connection.close()
+        chosen = self._chosen(predicate)
+        if not chosen.is_empty():
+            yield from _numbered(chosen.join(self._frame(), on="row_id", how="left", maintain_order="left"))
+
+    def _chosen(self, predicate: Predicate | None) -> pl.DataFrame:
+        """The numbers of the rows to read, in order, and whether each is selected."""
+        sql, parameters = (predicate.sql, predicate.parameters) if predicate else ("true", ())
+        query = queries.text("object_history").replace("$predicate", sql)
+        with _engine(self.temporary).cursor() as connection:
+            connection.execute(self.tables.variables())
+            return frame_from_relation(connection.sql(query, params=list(parameters)))
+
+    def _frame(self) -> pl.DataFrame:
+        """All rows of the part, with the names of their files."""
+        rows = pl.concat([pl.read_parquet(path, columns=_STORED, hive_partitioning=False) for path in self.tables.rows])
+        files = pl.concat(
+            [pl.read_parquet(path, columns=["file_id", "name", "first_row"]) for path in self.tables.files]
+        )
+        line = pl.coalesce("list_row", "row_id") - pl.col("first_row") + 1
+        times = [pl.col(name).dt.epoch("us") for name in ("received", "stage_time")]
+        named = files.rename({"name": "file"})
+        return rows.join(named, on="file_id", how="left").with_columns(line.alias("line"), *times)
+
+
+def _numbered(frame: pl.DataFrame) -> Iterator[Iterable[tuple[int, RequestRecord]]]:
+    """The rows of a frame with `identity` and the fields of `RequestRecord`, a few thousand at a time."""
+    for part in frame.select("identity", *RequestRecord._fields).iter_slices(_SLICE):
+        columns: list[list[Any]] = [column.to_list() for column in part.get_columns()]
+        columns[_USER + 1] = [user_info_from_json(text) for text in columns[_USER + 1]]
+        yield zip(columns[0], map(RequestRecord._make, zip(*columns[1:], strict=True)), strict=True)
 
 
 def numbered_records(relation: duckdb.DuckDBPyRelation) -> Iterator[Iterable[tuple[int, RequestRecord]]]:
     """The rows of a relation of `identity` and the fields of `RequestRecord`, a few thousand at a time."""
-    frame = frame_from_relation(relation)
-    for part in frame.iter_slices(_SLICE):
-        columns: list[list[Any]] = [column.to_list() for column in part.get_columns()]
-        columns[_USER + 1] = [user_info_from_json(text) for text in columns[_USER + 1]]
-        yield zip(columns[0], map(RequestRecord._make, zip(*columns[1:], strict=True)), strict=True)
+    yield from _numbered(frame_from_relation(relation))
 
 
 def connect(temporary: str, threads: int) -> duckdb.DuckDBPyConnection:
@@ -110,6 +135,12 @@ def connect(temporary: str, threads: int) -> duckdb.DuckDBPyConnection:
             "autoload_known_extensions": "false",
         }
     )
+
+
+@lru_cache(maxsize=1)
+def _engine(temporary: str) -> duckdb.DuckDBPyConnection:
+    """The DuckDB of a process, which holds no data: starting one takes as long as choosing the rows of a part."""
+    return connect(temporary, threads=1)
 
 
 @lru_cache(maxsize=4096)
