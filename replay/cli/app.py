@@ -7,8 +7,7 @@ import sys
 
 import typer
 
-from replay.cli.run import EPILOG as RUN_EPILOG
-from replay.cli.run import run
+from replay.cli import check, diff, run
 from replay.errors import ReplayError
 
 INTERRUPTED = 130
@@ -22,7 +21,9 @@ app = typer.Typer(
     help="Replay Kubernetes audit logs against admission manifests, before you roll them out.\n\n"
     "Start with [bold]replay run sample_audit/shop[/bold].",
 )
-app.command("run", epilog=RUN_EPILOG)(run)
+app.command("run", epilog=run.EPILOG)(run.run)
+app.command("check", epilog=check.EPILOG)(check.check)
+app.command("diff", epilog=diff.EPILOG)(diff.diff)
 
 
 @app.callback()

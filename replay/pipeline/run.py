@@ -25,6 +25,7 @@ from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import JSON
 from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupResource, split_api_version
+from replay.manifests.diff import diff_sets
 from replay.manifests.set_loader import load_manifest_set
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
@@ -35,6 +36,7 @@ from replay.reconstruct.clock import BEFORE
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.snapshot import read_snapshot
 from replay.reconstruct.trust import Continuity, Trust
+from replay.report.set_diff import diff_text
 
 Progress = Callable[[str, int, int], None]
 RBAC = tuple(
@@ -75,7 +77,12 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
                 summary.count_unchanged(count)
         facts = _log_facts(scenario, store, ingest, summary.requests)
     return RunResult(
-        facts, set_facts(scenario.current, sets[0]), set_facts(scenario.candidate, sets[1]), summary, fidelity
+        facts,
+        set_facts(scenario.current, sets[0]),
+        set_facts(scenario.candidate, sets[1]),
+        summary,
+        fidelity,
+        changes=tuple(diff_text(diff_sets(*sets))),
     )
 
 

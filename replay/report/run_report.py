@@ -57,6 +57,7 @@ CellItems = list[tuple[CellKey, Cell]]
 def run_document(result: RunResult, *, rows: int = TERMINAL_ROWS, with_charts: bool = False) -> Document:
     """The document of one run with at most `rows` rows a table; charts only for formats that draw them."""
     sections = [
+        _changes(result, rows),
         _lockouts(result, rows),
         _denied(result, rows, with_charts=with_charts),
         _examples(result, rows),
@@ -64,7 +65,6 @@ def run_document(result: RunResult, *, rows: int = TERMINAL_ROWS, with_charts: b
         _others(result, rows),
         _undetermined(result, rows),
         _fidelity(result, rows),
-        _changes(result),
         _reading(result),
     ]
     verdict, tone = _verdict(result)
@@ -405,13 +405,17 @@ def _fidelity(result: RunResult, rows: int) -> Section | None:
     return Section("fidelity", "Disagreements with what happened", lead, (table,), Tone.WARN)
 
 
-def _changes(result: RunResult) -> Section | None:
+def _changes(result: RunResult, rows: int) -> Section | None:
+    """The semantic difference of the sets: object by object in the terminal, field by field on a page."""
     if not result.changes:
         return None
-    text = "\n".join(inert(line) for line in result.changes)
-    return Section(
-        "changes", "What changes in the set", "", (Listing("Semantic difference of the two sets", text),), quiet=True
-    )
+    objects = [line for line in result.changes if not line.startswith(" ")]
+    shown = list(result.changes) if rows > TERMINAL_ROWS else objects[:rows]
+    if len(shown) < len(objects):
+        shown.append(f"… and {number(len(objects) - len(shown))} more; `replay diff` shows all")
+    text = "\n".join(inert(line) for line in shown)
+    caption = plural(len(objects), "object") + " changed"
+    return Section("changes", "What changes in the set", "", (Listing(caption, text),), quiet=True)
 
 
 def _reading(result: RunResult) -> Section | None:
