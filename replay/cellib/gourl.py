@@ -57,7 +57,7 @@ def from_bytes(text: str) -> str:
 
 
 @dataclass(slots=True)
-class URL:
+class ParsedURL:
     """A parsed URL; every field has one character a byte. `user` is None where there is none."""
 
     scheme: str = ""
@@ -143,7 +143,7 @@ class URL:
         return f"./{path}" if starts and ":" in path.partition("/")[0] else path
 
 
-def parse_request_uri(text: str) -> URL:
+def parse_request_uri(text: str) -> ParsedURL:
     """`url.ParseRequestURI`: an absolute URL or path, a fragment is not split off; raises `URLError`."""
     try:
         return _parse(to_bytes(text), via_request=True)
@@ -151,7 +151,7 @@ def parse_request_uri(text: str) -> URL:
         raise URLError(f"parse {quote(text)}: {error}") from None
 
 
-def parse_url(text: str) -> URL:
+def parse_url(text: str) -> ParsedURL:
     """`url.Parse`: any reference, with fragment; raises `URLError`."""
     before, _, fragment = text.partition("#")
     try:
@@ -168,12 +168,12 @@ def parse_url(text: str) -> URL:
     return url
 
 
-def _parse(raw: str, *, via_request: bool) -> URL:
+def _parse(raw: str, *, via_request: bool) -> ParsedURL:
     if _CONTROL.search(raw):
         raise URLError("net/url: invalid control character in URL")
     if not raw and via_request:
         raise URLError("empty url")
-    url = URL()
+    url = ParsedURL()
     if raw == "*":
         url.path = "*"
         return url
@@ -212,7 +212,7 @@ def _check_relative(rest: str, *, via_request: bool) -> None:
         raise URLError("first path segment in URL cannot contain colon")
 
 
-def _set_authority(url: URL, authority: str) -> None:
+def _set_authority(url: ParsedURL, authority: str) -> None:
     userinfo, at, host = authority.rpartition("@")
     url.host = _parse_host(url.scheme, host)
     if not at:

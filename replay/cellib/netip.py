@@ -128,32 +128,34 @@ def _ipv6(text: str) -> Address:
     rest, percent, zone = text.partition("%")
     if percent and not zone:
         raise _problem(text, "zone must be a non-empty string")
+    if rest == "::":
+        return Address(0, 128, zone)
     groups: list[int] = []
-    ellipsis = None
-    if rest.startswith("::"):
-        ellipsis, rest = 0, rest[2:]
-        if not rest:
-            return Address(0, 128, zone)
+    ellipsis = 0 if rest.startswith("::") else None
+    rest = rest[2:] if ellipsis == 0 else rest
     while len(groups) < 8:
         digits = _hex_group(text, rest)
         if rest[len(digits) : len(digits) + 1] == ".":
             groups.extend(_embedded_ipv4(text, rest, len(groups), ellipsis))
             rest = ""
-            break
-        groups.append(int(digits, 16))
-        rest = rest[len(digits) :]
+        else:
+            groups.append(int(digits, 16))
+            rest = rest[len(digits) :]
+        if rest:
+            rest = _after_colon(text, rest)
+            if rest.startswith(":"):
+                ellipsis, rest = _after_ellipsis(text, rest, len(groups), ellipsis)
         if not rest:
             break
-        rest = _after_colon(text, rest)
-        if rest.startswith(":"):
-            if ellipsis is not None:
-                raise _problem(text, "multiple :: in address", rest)
-            ellipsis, rest = len(groups), rest[1:]
-            if not rest:
-                break
     if rest:
         raise _problem(text, "trailing garbage after address", rest)
     return Address(_number(text, groups, ellipsis), 128, zone)
+
+
+def _after_ellipsis(text: str, rest: str, count: int, ellipsis: int | None) -> tuple[int, str]:
+    if ellipsis is not None:
+        raise _problem(text, "multiple :: in address", rest)
+    return count, rest[1:]
 
 
 def _hex_group(text: str, rest: str) -> str:

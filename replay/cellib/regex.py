@@ -28,7 +28,8 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 
     As in Go's `FindAllString`, an empty match right after another match does not count.
     """
-    compiled, found = _compiled(pattern), []
+    compiled = _compiled(pattern)
+    found: list[str] = []
     position, last_end = 0, -1
     while len(found) != limit and position <= len(text):
         match = compiled.search(text, position)

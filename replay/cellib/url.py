@@ -9,8 +9,7 @@ from replay.cel.library import Function, Library, Overload
 from replay.cel.types import BOOL, STRING, list_type, map_type, struct_type
 from replay.cel.values import EvalError, OpaqueValue, Value
 from replay.cellib.cost import first_traversal, nominal_cost
-from replay.cellib.gourl import URL as ParsedURL
-from replay.cellib.gourl import URLError, from_bytes, parse_request_uri, parse_url
+from replay.cellib.gourl import ParsedURL, URLError, from_bytes, parse_request_uri, parse_url
 
 URL_TYPE = struct_type("kubernetes.URL")
 

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from replay.kube.attributes import JSON, Missing, UserInfo
+from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.rbac import RBACAuthorizer
+
+SHOP = Path(__file__).parents[2].parent / "shared" / "recordings" / "shop"
+
+
+class Objects:
+    """A lister over a list of objects."""
+
+    def __init__(self, objects: Sequence[JSON]) -> None:
+        self._objects = sorted(objects, key=lambda item: (self._namespace(item), item["metadata"]["name"]))
+
+    @staticmethod
+    def _namespace(item: JSON) -> str:
+        return str(item["metadata"].get("namespace", ""))
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
+        found = [item for item in self.list(kind, namespace or None) if item["metadata"]["name"] == name]
+        return found[0] if found else None
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> list[JSON]:
+        return [
+            item
+            for item in self._objects
+            if item["kind"] == kind.kind and (namespace is None or self._namespace(item) == namespace)
+        ]
+
+
+def role(name: str, *rules: JSON, namespace: str = "") -> JSON:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"kind": "Role" if namespace else "ClusterRole", "metadata": metadata, "rules": list(rules)}
+
+
+def binding(name: str, ref: tuple[str, str], *subjects: JSON, namespace: str = "") -> JSON:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    kind = "RoleBinding" if namespace else "ClusterRoleBinding"
+    return {
+        "kind": kind,
+        "metadata": metadata,
+        "roleRef": {"kind": ref[0], "name": ref[1]},
+        "subjects": list(subjects),
+    }
+
+
+USER = {"kind": "User", "name": "ann"}
+OBJECTS = [
+    role("reader", {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/status"]}),
+    role("paths", {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/metrics/*"]}),
+    role("named", {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "resourceNames": ["one"]}, namespace="a"),
+    role("empty"),
+    binding("reader-bind", ("ClusterRole", "reader"), USER),
+    binding("paths-bind", ("ClusterRole", "paths"), {"kind": "Group", "name": "devs"}),
+    binding("empty-bind", ("ClusterRole", "empty"), USER),
+    binding("named-bind", ("Role", "named"), {"kind": "ServiceAccount", "name": "bot"}, namespace="a"),
+    binding("lost-bind", ("ClusterRole", "lost"), {"kind": "User", "name": "eve"}),
+    binding("odd-bind", ("Thing", "odd"), {"kind": "User", "name": "eve"}),
+]
+ANN, DEV, BOT = UserInfo("ann"), UserInfo("dan", "", ("devs",)), UserInfo("system:serviceaccount:a:bot")
+READER = 'RBAC: allowed by ClusterRoleBinding "reader-bind" of ClusterRole "reader" to User "ann"'
+PATHS = 'RBAC: allowed by ClusterRoleBinding "paths-bind" of ClusterRole "paths" to Group "devs"'
+NAMED = 'RBAC: allowed by RoleBinding "named-bind/a" of Role "named" to ServiceAccount "bot/a"'
+LOST = 'RBAC: [clusterrole.rbac.authorization.k8s.io "lost" not found, unsupported role reference kind: "Thing"]'
+
+
+def ask(user: UserInfo, verb: str, resource: str = "", **rest: str) -> AuthorizationAttributes:
+    return AuthorizationAttributes(user, verb, resource=resource, **rest)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "allowed", "reason"),
+    [
+        pytest.param(ask(ANN, "get", "pods", namespace="x"), True, READER, id="cluster role"),
+        pytest.param(ask(ANN, "delete", "pods"), False, "", id="another verb"),
+        pytest.param(ask(ANN, "get", "pods", api_group="apps"), False, "", id="another group"),
+        pytest.param(ask(ANN, "get", "pods", subresource="log"), False, "", id="a subresource is not the resource"),
+        pytest.param(ask(ANN, "get", "nodes", subresource="status"), True, READER, id="any resource's status"),
+        pytest.param(ask(DEV, "get", path="/metrics/a"), True, PATHS, id="path with a star"),
+        pytest.param(ask(DEV, "get", path="/metrics"), False, "", id="path before the star"),
+        pytest.param(ask(DEV, "post", path="/healthz"), False, "", id="path, another verb"),
+        pytest.param(ask(BOT, "x", "y", namespace="a", name="one"), True, NAMED, id="service account, by name"),
+        pytest.param(ask(BOT, "x", "y", namespace="a", name="two"), False, "", id="another name"),
+        pytest.param(ask(BOT, "x", "y", namespace="b", name="one"), False, "", id="another namespace"),
+        pytest.param(ask(UserInfo("eve"), "get", "pods"), False, LOST, id="roles that are not there"),
+        pytest.param(ask(UserInfo("m", "", ("system:masters",)), "x", "y"), True, "", id="masters"),
+    ],
+)
+def test_decision(attributes: AuthorizationAttributes, allowed: bool, reason: str) -> None:
+    assert RBACAuthorizer(Objects(OBJECTS)).authorize(attributes) == AuthorizationDecision(allowed, reason)
+
+
+def test_a_refused_node_is_undecided() -> None:
+    node = UserInfo("system:node:n1", "", ("system:nodes",))
+    decision = RBACAuthorizer(Objects(OBJECTS)).authorize(ask(node, "get", "secrets", namespace="a"))
+    assert isinstance(decision, Missing)
+    assert decision.path == "authorizer"
+
+
+def test_no_snapshot_is_undecided() -> None:
+    missing = Missing("authorizer", "no snapshot of the cluster was given")
+
+    class Nothing:
+        def get(self, kind: GroupVersionKind, namespace: str, name: str) -> Missing:
+            del kind, namespace, name
+            return missing
+
+        def list(self, kind: GroupVersionKind, namespace: str | None) -> Missing:
+            del kind, namespace
+            return missing
+
+    assert RBACAuthorizer(Nothing()).authorize(ask(ANN, "get", "pods")) is missing
+
+
+def lines(name: str) -> list[Any]:
+    with pa.input_stream(str(SHOP / name), compression="zstd") as stream:
+        return [json.loads(line) for line in stream.read().split(b"\n") if line]
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not SHOP.exists(), reason="the recording is not beside the checkout")
+def test_agrees_with_every_decision_of_a_real_server() -> None:
+    objects = [item for item in lines("cluster.jsonl.zst") if "Role" in item["kind"]]
+    authorizer, differences, reasons = RBACAuthorizer(Objects(objects)), [], 0
+    for event in lines("audit.jsonl.zst"):
+        annotations = event["annotations"]
+        decision = authorizer.authorize(attributes_of(event))
+        assert isinstance(decision, AuthorizationDecision)
+        if decision.allowed != (annotations["authorization.k8s.io/decision"] == "allow"):
+            differences.append(event["auditID"])
+        reasons += decision.reason != annotations["authorization.k8s.io/reason"]
+    assert differences == []
+    # Where several bindings allow, the server names any of them: two bindings let the scheduler watch volume claims.
+    assert reasons <= 2
+
+
+def attributes_of(event: JSON) -> AuthorizationAttributes:
+    """The question that a request put to the authorizers; `create` has no name but for subresources."""
+    user = event.get("impersonatedUser") or event["user"]
+    info = UserInfo(user.get("username", ""), user.get("uid", ""), tuple(user.get("groups", ())))
+    ref = event.get("objectRef") or {}
+    if "resource" not in ref:
+        return AuthorizationAttributes(info, event["verb"], path=event["requestURI"].partition("?")[0])
+    name = ref.get("name", "")
+    if event["verb"] == "create" and f"/{name}" not in event["requestURI"]:
+        name = ""
+    return AuthorizationAttributes(
+        info,
+        event["verb"],
+        api_group=ref.get("apiGroup", ""),
+        resource=ref["resource"],
+        subresource=ref.get("subresource", ""),
+        namespace=ref.get("namespace", ""),
+        name=name,
+    )
