@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from replay.cellib.version import KubernetesVersion
@@ -58,41 +58,50 @@ DEFAULT_PLUGINS = [
 """The plugins that are on by default, in the order in which the server makes them."""
 
 
-def _internal(kind: str) -> Registered:
-    """A kind of the configuration scheme; the server converts to its internal version, which is what an error shows."""
-    return Registered(kind, "v1.TypeMeta" if kind != "AdmissionConfiguration" else f"v1.{kind}", "apiserver")
+_INTERNAL = "__internal"
+_ADMISSION_CONFIGURATION = "AdmissionConfiguration"
+_SERVER_KINDS = {
+    f"{_GROUP}/v1": (
+        _ADMISSION_CONFIGURATION,
+        "AuthenticationConfiguration",
+        "AuthorizationConfiguration",
+        "EncryptionConfiguration",
+        "TracingConfiguration",
+    ),
+    f"{_GROUP}/v1alpha1": ("AuthenticationConfiguration", "AuthorizationConfiguration", "TracingConfiguration"),
+    f"{_LEGACY_GROUP}/v1alpha1": (_ADMISSION_CONFIGURATION, "EgressSelectorConfiguration"),
+    f"{_GROUP}/{_INTERNAL}": (_ADMISSION_CONFIGURATION, "TracingConfiguration"),
+    f"{_LEGACY_GROUP}/{_INTERNAL}": (_ADMISSION_CONFIGURATION, "EgressSelectorConfiguration"),
+}
+_POLICY_KINDS = ("ValidatingAdmissionPolicyConfiguration", "MutatingAdmissionPolicyConfiguration")
+_WEBHOOK_KIND = "WebhookAdmissionConfiguration"
+
+
+def _server_kind(api_version: str, kind: str) -> Registered:
+    """A kind of the server's own configuration; of those that are not expected only apiVersion and kind are read."""
+    version = api_version.rpartition("/")[2]
+    is_decoded = kind == _ADMISSION_CONFIGURATION and version != _INTERNAL
+    return Registered(kind, f"v1.{kind}" if is_decoded else "v1.TypeMeta", version, f"apiserver.{kind}")
+
+
+def _plugin_scheme(kinds: Iterable[str], go_types: dict[str, str], package: str) -> Scheme:
+    """The scheme of a plugin's configuration; the internal version has no JSON names, so that every field is unknown."""
+    known = {}
+    for kind in kinds:
+        go_type = go_types.get(kind, kind)
+        for version in ("v1", _INTERNAL):
+            decoded = "v1.TypeMeta" if version == _INTERNAL else f"v1.{go_type}"
+            known[f"{_GROUP}/{version}", kind] = Registered(kind, decoded, "v1", f"{package}.{go_type}")
+    return Scheme(known, {})
 
 
 _SCHEME = Scheme(
-    {
-        **{
-            (f"{_GROUP}/v1", kind): _internal(kind)
-            for kind in (
-                "AdmissionConfiguration",
-                "AuthenticationConfiguration",
-                "AuthorizationConfiguration",
-                "EncryptionConfiguration",
-                "TracingConfiguration",
-            )
-        },
-        **{
-            (f"{_GROUP}/v1alpha1", kind): _internal(kind)
-            for kind in ("AuthenticationConfiguration", "AuthorizationConfiguration", "TracingConfiguration")
-        },
-        (f"{_LEGACY_GROUP}/v1alpha1", "AdmissionConfiguration"): _internal("AdmissionConfiguration"),
-        (f"{_LEGACY_GROUP}/v1alpha1", "EgressSelectorConfiguration"): _internal("EgressSelectorConfiguration"),
-        ("v1", "EncryptionConfig"): _internal("EncryptionConfiguration"),
-    },
+    {(version, kind): _server_kind(version, kind) for version, kinds in _SERVER_KINDS.items() for kind in kinds}
+    | {("v1", "EncryptionConfig"): _server_kind("v1", "EncryptionConfiguration")},
     {kind: Registered(kind, f"v1.{kind}") for kind in ("Status", "APIVersions", "APIGroupList", "APIGroup")},
 )
-_POLICY_KINDS = ("ValidatingAdmissionPolicyConfiguration", "MutatingAdmissionPolicyConfiguration")
-_POLICY_SCHEME = Scheme(
-    {(f"{_GROUP}/v1", kind): Registered(kind, f"v1.{kind}", "policyconfig") for kind in _POLICY_KINDS}, {}
-)
-_WEBHOOK_KIND = "WebhookAdmissionConfiguration"
-_WEBHOOK_SCHEME = Scheme(
-    {(f"{_GROUP}/v1", _WEBHOOK_KIND): Registered(_WEBHOOK_KIND, f"v1.{_WEBHOOK_KIND}", "webhookadmission")}, {}
-)
+_POLICY_SCHEME = _plugin_scheme(_POLICY_KINDS, {}, "policyconfig")
+_WEBHOOK_SCHEME = _plugin_scheme((_WEBHOOK_KIND,), {_WEBHOOK_KIND: "WebhookAdmission"}, "webhookadmission")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +184,7 @@ def _read_entries(path: Path) -> tuple[PluginConfiguration, ...]:
         if _is_legacy(error.untyped):
             return ()
         raise _StoppedError(str(error), "read", _problem_finding(error, str(path))) from error
-    if decoded.registered.kind != "AdmissionConfiguration":
+    if decoded.registered.kind != _ADMISSION_CONFIGURATION:
         raise _StoppedError(f"unexpected type: {decoded.registered.shown}", "read")
     return tuple(_entries(decoded, path))
 
@@ -189,7 +198,7 @@ def _entries(decoded: DecodedObject, path: Path) -> Iterator[PluginConfiguration
     assert isinstance(decoded.node, Mapping)
     nodes = decoded.node.get("plugins")
     for value, node in zip(
-        decoded.value["plugins"] or (), nodes.items if isinstance(nodes, Sequence) else (), strict=True
+        decoded.value.get("plugins") or (), nodes.items if isinstance(nodes, Sequence) else (), strict=True
     ):
         configuration = node.get("configuration") if isinstance(node, Mapping) else None
         if isinstance(configuration, Scalar) and configuration.value is None:
@@ -205,7 +214,9 @@ def _load_plugin(entry: PluginConfiguration, version: KubernetesVersion) -> Load
         return None
     plugin = Plugin(entry.name)
     directory = _manifests_directory(plugin, entry, data)
-    return load_directory(Path(directory), plugin, version) if directory else LoadedDirectory(plugin, "", "", ())
+    if not directory:
+        return LoadedDirectory(plugin, "", "", ())
+    return replace(load_directory(Path(directory), plugin, version), path=directory)
 
 
 def _configuration_file(entry: PluginConfiguration) -> bytes | None:

@@ -67,6 +67,8 @@ def read_directory(path: Path) -> Directory:
     digest, has_data = hashlib.sha256(), False
     documents: list[Document] = []
     unreadable: list[Unreadable] = []
+    # The server joins directory and name, which takes `..` and double slashes out of the path.
+    path = Path(os.path.normpath(path))
     for name in names:
         if not is_manifest(path / name):
             continue

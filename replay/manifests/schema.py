@@ -251,7 +251,7 @@ v1.ValidatingAdmissionPolicyConfiguration
 v1.MutatingAdmissionPolicyConfiguration
   +TypeMeta v1.TypeMeta 0
   staticManifestsDir string 1
-v1.WebhookAdmissionConfiguration
+v1.WebhookAdmission
   +TypeMeta v1.TypeMeta 0
   kubeConfigFile string 1
   staticManifestsDir string 2

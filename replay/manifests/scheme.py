@@ -25,16 +25,20 @@ _UNVERSIONED = ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "L
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A kind that a scheme knows: its Go type, and the type as an error shows it (`package` is its Go package)."""
+    """A kind that a scheme knows and its Go type; `package` is the Go package that errors of decoding name.
+
+    `converted` is the Go type, with its package, that a scheme with conversion makes of it.
+    """
 
     kind: str
     go_type: str
     package: str = "v1"
+    converted: str = ""
 
     @property
     def shown(self) -> str:
         """The type of a pointer to it, as `%T` prints it."""
-        return f"*{self.package}.{self.kind}"
+        return f"*{self.converted or f'{self.package}.{self.kind}'}"
 
 
 @dataclass(frozen=True, slots=True)
