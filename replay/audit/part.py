@@ -107,8 +107,9 @@ class StorePart:
         )
         line = pl.coalesce("list_row", "row_id") - pl.col("first_row") + 1
         times = [pl.col(name).dt.epoch("us") for name in ("received", "stage_time")]
+        texts = [pl.col(pl.Binary).cast(pl.String)]  # JSON columns are bytes to Parquet
         named = files.rename({"name": "file"})
-        return rows.join(named, on="file_id", how="left").with_columns(line.alias("line"), *times)
+        return rows.join(named, on="file_id", how="left").with_columns(line.alias("line"), *times, *texts)
 
 
 def _numbered(frame: pl.DataFrame) -> Iterator[Iterable[tuple[int, RequestRecord]]]:
