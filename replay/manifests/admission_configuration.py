@@ -101,6 +101,28 @@ _SCHEME = Scheme(
     {kind: Registered(kind, f"v1.{kind}") for kind in ("Status", "APIVersions", "APIGroupList", "APIGroup")},
 )
 _POLICY_SCHEME = _plugin_scheme(_POLICY_KINDS, {}, "policyconfig")
+_POD_SECURITY_GROUP = "pod-security.admission.config.k8s.io"
+_QUOTA_GROUP = "resourcequota.admission.k8s.io"
+_OTHER_SCHEMES = {
+    "PodSecurity": Scheme(
+        {
+            (f"{_POD_SECURITY_GROUP}/{version}", "PodSecurityConfiguration"): Registered(
+                "PodSecurityConfiguration", "v1.PodSecurityConfiguration", version
+            )
+            for version in ("v1", "v1beta1", "v1alpha1")
+        },
+        {},
+    ),
+    "ResourceQuota": Scheme(
+        {
+            (f"{_GROUP}/v1", "ResourceQuotaConfiguration"): Registered("Configuration", "v1.Configuration"),
+            (f"{_QUOTA_GROUP}/v1beta1", "Configuration"): Registered("Configuration", "v1.Configuration", "v1beta1"),
+            (f"{_QUOTA_GROUP}/v1alpha1", "Configuration"): Registered("Configuration", "v1.Configuration", "v1alpha1"),
+        },
+        {},
+    ),
+}
+"""The other plugins that are on by default and read a configuration; it is decoded, not interpreted."""
 _WEBHOOK_SCHEME = _plugin_scheme((_WEBHOOK_KIND,), {_WEBHOOK_KIND: "WebhookAdmission"}, "webhookadmission")
 
 
@@ -210,7 +232,11 @@ def _entries(decoded: DecodedObject, path: Path) -> Iterator[PluginConfiguration
 def _load_plugin(entry: PluginConfiguration, version: KubernetesVersion) -> LoadedDirectory | None:
     """Load what an entry names; None for a plugin that reads no manifests, or without any configuration."""
     data = _configuration_file(entry)
-    if entry.name not in list(Plugin) or (entry.configuration is None and data is None):
+    if entry.configuration is None and data is None:
+        return None
+    if entry.name in _OTHER_SCHEMES:
+        _decode(entry, data, _OTHER_SCHEMES[entry.name])
+    if entry.name not in list(Plugin):
         return None
     plugin = Plugin(entry.name)
     directory = _manifests_directory(plugin, entry, data)
@@ -234,23 +260,29 @@ def _configuration_file(entry: PluginConfiguration) -> bytes | None:
 
 def _manifests_directory(plugin: Plugin, entry: PluginConfiguration, data: bytes | None) -> str:
     """`staticManifestsDir` of a plugin's configuration, checked as the plugin does."""
-    scheme = _WEBHOOK_SCHEME if plugin.is_webhook else _POLICY_SCHEME
-    prefix = f"couldn't init admission plugin {quote(plugin.value)}: "
-    try:
-        if entry.configuration is not None:
-            decoded = read_item(entry.configuration, scheme)
-        else:
-            decoded = read_object(data or b"", 1, scheme)
-    except UndecodableError as error:
-        finding = _problem_finding(error, entry.path)
-        raise _StoppedError(f"{prefix}{error}", "plugin", finding if data is not None else None) from error
+    decoded = _decode(entry, data, _WEBHOOK_SCHEME if plugin.is_webhook else _POLICY_SCHEME)
     wanted = _WEBHOOK_KIND if plugin.is_webhook else f"{plugin.value}Configuration"
     if decoded.registered.kind != wanted:
-        raise _StoppedError(f"{prefix}unexpected type: {decoded.registered.shown}", "plugin")
+        raise _StoppedError(f"{_prefix(entry)}unexpected type: {decoded.registered.shown}", "plugin")
     for problem in _configuration_problems(decoded.value):
-        raise _StoppedError(f"{prefix}{problem}", "plugin")
+        raise _StoppedError(f"{_prefix(entry)}{problem}", "plugin")
     directory: str = decoded.value.get("staticManifestsDir", "")
     return directory
+
+
+def _decode(entry: PluginConfiguration, data: bytes | None, scheme: Scheme) -> DecodedObject:
+    """The inline configuration, or else the content of the plugin's own file."""
+    try:
+        if entry.configuration is not None:
+            return read_item(entry.configuration, scheme)
+        return read_object(data or b"", 1, scheme)
+    except UndecodableError as error:
+        finding = _problem_finding(error, entry.path)
+        raise _StoppedError(f"{_prefix(entry)}{error}", "plugin", None if data is None else finding) from error
+
+
+def _prefix(entry: PluginConfiguration) -> str:
+    return f"couldn't init admission plugin {quote(entry.name)}: "
 
 
 def _configuration_problems(value: dict[str, str]) -> Iterator[FieldError | str]:

@@ -251,6 +251,33 @@ v1.ValidatingAdmissionPolicyConfiguration
 v1.MutatingAdmissionPolicyConfiguration
   +TypeMeta v1.TypeMeta 0
   staticManifestsDir string 1
+v1.PodSecurityConfiguration
+  +TypeMeta v1.TypeMeta 0
+  defaults v1.PodSecurityDefaults 0
+  exemptions v1.PodSecurityExemptions 0
+v1.PodSecurityDefaults
+  enforce string 0
+  enforce-version string 0
+  audit string 0
+  audit-version string 0
+  warn string 0
+  warn-version string 0
+v1.PodSecurityExemptions
+  usernames []string 0
+  namespaces []string 0
+  runtimeClasses []string 0
+v1.Configuration
+  +TypeMeta v1.TypeMeta 0
+  limitedResources []v1.LimitedResource 0
+v1.LimitedResource
+  apiGroup string 0
+  resource string 0
+  matchContains []string 0
+  matchScopes []v1.ScopedResourceSelectorRequirement 0
+v1.ScopedResourceSelectorRequirement
+  scopeName v1.ResourceQuotaScope 0
+  operator v1.ScopeSelectorOperator 0
+  values []string 0
 v1.WebhookAdmission
   +TypeMeta v1.TypeMeta 0
   kubeConfigFile string 1
