@@ -11,6 +11,7 @@ from replay.cel.codegen import Compiled, compile_expression
 from replay.cel.cost import CostTracker
 from replay.cel.depth import with_room
 from replay.cel.dispatcher import Dispatcher
+from replay.cel.footprint import footprint_of
 from replay.cel.frame import Frame
 from replay.cel.pycode import NotCompiledError
 from replay.cel.step import Step
@@ -66,7 +67,18 @@ class Program:
 
     def eval(self, bindings: Mapping[str, Value]) -> Result:
         """Evaluate with the given input; never raises."""
+        if not self._reads_input:
+            return self._constant
         return with_room(lambda: self._eval(bindings))
+
+    @cached_property
+    def _reads_input(self) -> bool:
+        """Whether the result can depend on the input; a tree that was not checked may read anything."""
+        return not self.ast.is_checked or bool(footprint_of(self.ast))
+
+    @cached_property
+    def _constant(self) -> Result:
+        return with_room(lambda: self._eval({}))
 
     def _eval(self, bindings: Mapping[str, Value]) -> Result:
         tracker = CostTracker(self._dispatcher.costs, self._limit)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from replay.cel.partial import PartialValue
+from replay.cel.program import Program, Result
 from replay.cel.typed import TypedList, TypedMap, typed, untyped
 from replay.cel.values import Unknown, Value
 from replay.cellib.environment import ExpressionKind
@@ -82,7 +83,7 @@ def _restrict(names: dict[str, Value], group: str) -> None:
 class Scope:
     """The bindings as the strict engine reads them: views of typed objects, unknowns for what is missing."""
 
-    __slots__ = ("_group", "_names")
+    __slots__ = ("_group", "_names", "_results")
 
     def __init__(self, bindings: Mapping[str, Value], *, mutation: bool) -> None:
         """`request` and `namespaceObject` are Go structs on the server; an object of a built-in kind is a `TypedMap`."""
@@ -90,11 +91,20 @@ class Scope:
         for name, value in bindings.items():
             self._names[name] = _bound(name, value, mutation=mutation)
         self._group = ""
+        self._results: dict[tuple[str, int, int], Result] = {}
 
-    def for_kind(self, kind: ExpressionKind, variables: VariableValues) -> Mapping[str, Value]:
-        """What expressions of a kind can read."""
+    def use_kind(self, kind: ExpressionKind) -> None:
+        """The expressions to come, and the variables that they read, are of a kind."""
         self._group = _GROUPS.get(kind, "")
-        return self.with_variables(variables)
+
+    def eval(self, program: Program, variables: VariableValues) -> Result:
+        """Evaluate a program for the kind at hand; the same program gives the same result, so it runs once."""
+        # The program and the variables are kept alive by whoever evaluates, longer than this.
+        key = (self._group, id(program), id(variables))
+        result = self._results.get(key)
+        if result is None:
+            result = self._results[key] = program.eval(self.with_variables(variables))
+        return result
 
     def with_variables(self, variables: VariableValues) -> Mapping[str, Value]:
         """The same for the variables that such an expression reads."""

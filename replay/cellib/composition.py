@@ -252,7 +252,7 @@ class Evaluation:
 
     def _strict_value(self, kind: ExpressionKind, name: str) -> Value:
         """A variable that compiled code does not answer."""
-        self._activation.scope(mutation=self._compiler.mutation).for_kind(kind, self._strict_variables())
+        self._activation.scope(mutation=self._compiler.mutation).use_kind(kind)
         return self._strict_variables().find_key(name)[1]
 
     def _strict_variables(self) -> VariableValues:
@@ -265,7 +265,8 @@ class Evaluation:
         assert compiled.program is not None
         variables = self._strict_variables()
         scope = self._activation.scope(mutation=self._compiler.mutation)
-        result = compiled.program.eval(scope.for_kind(compiled.kind, variables))
+        scope.use_kind(compiled.kind)
+        result = scope.eval(compiled.program, variables)
         cost = variables.take_cost() + result.cost
         if cost > self._floor:
             self._recount()
@@ -291,7 +292,8 @@ class Evaluation:
         cost = 0
         for compiled in self._uncounted:
             assert compiled.program is not None
-            cost += compiled.program.eval(scope.for_kind(compiled.kind, variables)).cost
+            scope.use_kind(compiled.kind)
+            cost += scope.eval(compiled.program, variables).cost
         self._floor += self._bounded - cost - variables.take_cost()
         self._bounded = 0
         self._uncounted.clear()

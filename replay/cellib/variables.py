@@ -9,7 +9,7 @@ from typing import Protocol
 
 from replay.cel.fastpath import LeaveError
 from replay.cel.parser import RESERVED
-from replay.cel.program import Program
+from replay.cel.program import Program, Result
 from replay.cel.typed import untyped
 from replay.cel.types import struct_type
 from replay.cel.values import EvalError, ObjectValue, OpaqueValue, OptionalValue, Unknown, Value
@@ -27,8 +27,8 @@ class Variable:
 class Bindings(Protocol):
     """Where the expressions of variables read their input."""
 
-    def with_variables(self, variables: VariableValues) -> Mapping[str, Value]:
-        """The names that an expression can read, `variables` included."""
+    def eval(self, program: Program, variables: VariableValues) -> Result:
+        """The result of a program that may read variables."""
 
 
 class VariableValues(OpaqueValue):
@@ -85,7 +85,7 @@ class VariableValues(OpaqueValue):
             # The server overflows its stack: a variable of a replaced name reads itself.
             return EvalError(f"composited variable {quote(name)} fails to evaluate: it reads itself")
         self._running.add(name)
-        result = variable.program.eval(self._bindings.with_variables(self))
+        result = self._bindings.eval(variable.program, self)
         self._running.discard(name)
         self._cost += result.cost
         if result.error is not None:
