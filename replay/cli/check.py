@@ -92,6 +92,9 @@ def check(
     version = KubernetesVersion.parse(kubernetes_version)
     objects = _cluster_objects(cluster) if cluster is not None else None
     one = Plugin(plugin.value) if plugin is not None else None
+    if output is Format.JSON:
+        # `DIR` stands for the directory in texts, where a short relative path would stand for other things too.
+        sets = [path.absolute() for path in sets]
     checked = [check_set(path, version, plugin=one, cluster=objects, silenced=silence or ()) for path in sets]
     _print(checked, output)
     raise typer.Exit(0 if all(each.is_accepted for each in checked) else REFUSED)

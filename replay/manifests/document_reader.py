@@ -94,7 +94,7 @@ def _read_protobuf_object(data: bytes, line: int, scheme: Scheme) -> DecodedObje
             raise _not_registered(kind, api_version, Mapping(position, ()))
         node = node_from_message(message, registered, position)
     except ProtobufError as error:
-        text = f"proto: {error}"
+        text = str(error)
         raise UndecodableError(text, [Problem(text, position)]) from error
     return DecodedObject(registered, decode(node, registered.go_type, registered.package).value, node)
 

@@ -20,7 +20,7 @@ _TYPE_META, _RAW = 1, 2
 
 
 class ProtobufError(Exception):
-    """The bytes are no such message."""
+    """The bytes are no such message; `str()` is close to the wording of the server's generated decoders."""
 
 
 def envelope(data: bytes) -> tuple[str, str, bytes]:
@@ -60,7 +60,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
         elif wire in (_FIXED32, _FIXED64):
             length = 4 if wire == _FIXED32 else 8
         else:
-            raise ProtobufError("illegal wireType " + str(wire))
+            raise ProtobufError(f"proto: illegal wireType {wire}")
         if at + length > len(data):
             raise ProtobufError("unexpected EOF")
         yield number, data[at : at + length]
@@ -78,7 +78,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         if shift >= 64:
-            raise ProtobufError("integer overflow")
+            raise ProtobufError("proto: integer overflow")
 
 
 def _struct(message: bytes, go_type: str) -> dict[str, JSON]:
@@ -140,5 +140,5 @@ def _time(message: bytes) -> str | None:
 
 def _as_bytes(raw: int | bytes) -> bytes:
     if isinstance(raw, int):
-        raise ProtobufError("wrong wireType = 0")
+        raise ProtobufError("proto: wrong wireType = 0")
     return raw

@@ -72,7 +72,7 @@ def _configured_set(path: Path, version: KubernetesVersion) -> LoadedSet:
 
     configuration = load_configuration(path, version)
     if configuration.error is not None and configuration.stage != "manifests":
-        raise ManifestError(configuration.error, path=str(path))
+        raise error_from_finding(configuration.findings[0])
     return LoadedSet(str(path), {directory.plugin: directory for directory in configuration.directories})
 
 
