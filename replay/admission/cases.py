@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
@@ -21,6 +22,7 @@ from replay.admission.mutation_value import (
     json_patch_from,
 )
 from replay.admission.validator import RUNTIME_BUDGET, audit_annotation, denial
+from replay.cel.depth import with_room
 from replay.cel.text import type_text
 from replay.cel.typed import TypedMap
 from replay.cellib.authorizer import authorizer_bindings
@@ -60,12 +62,16 @@ def results(lines: Iterable[str], version: KubernetesVersion = NEWEST) -> Iterat
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                case = decode_json(line)
+                case = with_room(partial(decode_json, line))
                 kind = ExpressionKind(case.get("kind", "variable"))
                 expression = case["expr"]
             except (ValueError, KeyError, AttributeError, RecursionError) as error:
                 raise ReplayError("not a case: a JSON object with `kind` and `expr`", line=number) from error
-            yield {"id": case.get("id", str(number)), **_Run(case, kind, expression, version).result()}
+            yield {"id": case.get("id", str(number)), **_result(case, kind, expression, version)}
+
+
+def _result(case: Case, kind: ExpressionKind, expression: str, version: KubernetesVersion) -> dict[str, Any]:
+    return with_room(lambda: _Run(case, kind, expression, version).result())
 
 
 class _Run:

@@ -60,10 +60,23 @@ class Program:
     @cached_property
     def compiled(self) -> Compiled | None:
         """The expression as Python code, made when it is first wanted; None where only the strict engine will do."""
+        return self._compiled[0]
+
+    @property
+    def why_not_compiled(self) -> str:
+        """Why there is no code, empty if there is."""
+        return self._compiled[1]
+
+    @cached_property
+    def _compiled(self) -> tuple[Compiled | None, str]:
+        if not self.ast.is_checked:
+            return None, "it was not checked"
         try:
-            return compile_expression(self.ast, self._dispatcher, self._new_object)
-        except (NotCompiledError, RecursionError):
-            return None
+            return compile_expression(self.ast, self._dispatcher, self._new_object), ""
+        except NotCompiledError as error:
+            return None, str(error)
+        except RecursionError:
+            return None, "it is nested too deeply"
 
     def eval(self, bindings: Mapping[str, Value]) -> Result:
         """Evaluate with the given input; never raises."""

@@ -11,6 +11,7 @@ from replay.cel.equality import elements, find, is_list, is_map, map_keys
 from replay.cel.text import shortest_digits
 from replay.cel.timestamp import NANOS, Duration, Timestamp
 from replay.cel.values import EvalError, ObjectValue, OpaqueValue, OptionalValue, TypeValue, Uint, Value
+from replay.cellib.quoting import quote
 from replay.cellib.variables import VariableValues
 
 
@@ -51,6 +52,38 @@ def tagged(value: Value) -> Any:  # noqa: C901, PLR0911 - one return a kind
     assert is_map(value)
     entries = [[tagged(key), tagged(find(value, key)[1])] for key in map_keys(value)]
     return {"map": sorted(entries, key=lambda entry: json.dumps(entry[0]))}
+
+
+def shown(value: Value) -> str:  # noqa: PLR0911 - one return a kind
+    """A value for people, written as in CEL: `["a", 1u, duration("1.5s")]`."""
+    match value:
+        case str():
+            return quote(value)
+        case bool() | None:
+            return {True: "true", False: "false", None: "null"}[value]
+        case Uint():
+            return f"{int(value)}u"
+        case float():
+            text = double_text(value)
+            return text if not text.lstrip("-").isdigit() else f"{text}.0"
+        case bytes():
+            return 'b"' + "".join(f"\\{byte:03o}" for byte in value) + '"'
+        case Timestamp():
+            return f'timestamp("{value.text(0)}")'
+        case Duration():
+            return f'duration("{seconds_text(value.nanos)}")'
+        case OptionalValue():
+            return f"optional.of({shown(value.value)})" if value.has_value else "optional.none()"
+        case ObjectValue():
+            fields = ", ".join(f"{name}: {shown(item)}" for name, item in value.fields.items())
+            return f"{value.type_name}{{{fields}}}"
+    if is_list(value):
+        return f"[{', '.join(map(shown, elements(value)))}]"
+    if is_map(value) and not isinstance(value, VariableValues):
+        entries = (f"{shown(key)}: {shown(find(value, key)[1])}" for key in map_keys(value))
+        return f"{{{', '.join(entries)}}}"
+    ((tag, text),) = tagged(value).items()
+    return str(text) if tag in ("int", "type", "err") else f"{tag}({quote(str(text))})"
 
 
 _SHOWN = {
