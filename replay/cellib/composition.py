@@ -106,8 +106,8 @@ class ExpressionCompiler:
 
     def declare_variable(self, name: str, expression: str) -> CompiledExpression:
         """Compile a variable and let later expressions read it; one that does not compile fails where it is read."""
-        kind = ExpressionKind.MUTATION_EXPRESSION if self.mutation else ExpressionKind.VARIABLE
-        compiled = self.compile(kind, expression)
+        # apiserver (mutating/compilation.go): variables of a mutating policy do not see `Object` and `JSONPatch` either.
+        compiled = self.compile(ExpressionKind.VARIABLE, expression)
         self._types = {**self._types, name: declared_type(compiled.output_type)}
         if compiled.program is not None:
             self._traces[name] = trace_of(compiled.program.ast, self._traces)
@@ -137,6 +137,9 @@ def _compile(env: Env, kind: ExpressionKind, expression: str) -> tuple[Program |
         names = " ".join(map(type_text, wanted))
         required = names if len(wanted) == 1 else f"one of [{names}]"
         return None, f"must evaluate to {required} but got {type_text(output_type)}", None
+    if any(type_.kind is Kind.UNKNOWN for type_ in ast.type_map.values()):
+        # A field that a message does not have, selected: the server cannot write down its type.
+        return None, "unexpected compilation error: missing type conversion to proto: ", None
     try:
         return env.program(ast), "", output_type
     except PlanError as error:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cmp_to_key
-
 from replay.cel.cost import STRING_FACTOR, sizer_size
 from replay.cel.equality import compare, elements, is_list, value_equal
 from replay.cel.library import Function, Library, Overload
@@ -24,6 +22,7 @@ from replay.cel.types import (
 )
 from replay.cel.values import EvalError, PanicError, Value
 from replay.cellib.cost import list_building_cost
+from replay.cellib.go_sort import go_sorted
 
 _MAX_RANGE = 1_000_000
 _COMPARABLE = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
@@ -86,16 +85,14 @@ def _sort_by_keys(values: Value, keys: Value) -> Value:
     # The sort looks at every key once there are two, and so finds one of another type.
     if any(type_name(rank) != kind for rank in ranks):
         raise EvalError("list elements must have the same type")
-    return [
-        items[index] for index in sorted(range(len(items)), key=cmp_to_key(lambda i, j: _order(ranks[i], ranks[j])))
-    ]
+    return [items[index] for index in go_sorted(len(ranks), lambda i, j: _precedes(ranks[i], ranks[j]))]
 
 
-def _order(left: Value, right: Value) -> int:
+def _precedes(left: Value, right: Value) -> bool:
     try:
-        return compare(left, right)
+        return compare(left, right) < 0
     except EvalError:
-        return 0
+        return False
 
 
 def _range(size: int) -> list[Value]:
