@@ -10,8 +10,8 @@
 , told as (
   select
     *,
-    epoch_us(try_cast(requestReceivedTimestamp as timestamptz)) as received_us,
-    epoch_us(try_cast(stageTimestamp as timestamptz)) as stage_us,
+    epoch_us(try_cast(regexp_extract(requestReceivedTimestamp, '^\d{4}-\d\d-\d\dT.*') as timestamptz)) as received_us,
+    epoch_us(try_cast(regexp_extract(stageTimestamp, '^\d{4}-\d\d-\d\dT.*') as timestamptz)) as stage_us,
     json_extract_string(responseObject, ['$.kind', '$.metadata.name', '$.metadata.uid', '$.metadata.resourceVersion']) as response
   from event
 ), judged as (
@@ -53,7 +53,7 @@ select
   list_row,
   reject,
   if(reject = 'list', items, null) as items,
-  moment * 1024 + (md5_number_lower(coalesce(auditID, '')) % 1024)::bigint as seq,
+  if(reject is null, moment, 0) * 1024 + (md5_number_lower(coalesce(auditID, '')) % 1024)::bigint as seq,
   auditID as audit_id,
   coalesce(level, '') as level,
   stage,

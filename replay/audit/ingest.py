@@ -36,7 +36,8 @@ LONGEST_LINE = 1 << 24
 LONGEST_DOCUMENT = 1 << 27
 """DuckDB reserves twice as much for each thread; only documents over several lines may not be longer."""
 _POLL_SECONDS = 0.2
-_UNREADABLE = (duckdb.IOException, duckdb.InvalidInputException)
+_UNREADABLE = (duckdb.IOException, duckdb.InvalidInputException, UnicodeDecodeError)
+"""What damage raises; the last one comes from messages of DuckDB that quote bytes which are no text."""
 _FORMATS = ("unstructured", "array")
 
 
@@ -85,10 +86,10 @@ class Reader:
         again = [file for file in self.files if file.malformed and not file.events and not file.lists]
         for file in again:
             self._read_documents(file)
+        if again:
+            self._count()
         if any(file.lists for file in self.files):
             self._read_lists()
-        if again or any(file.lists for file in self.files):
-            self._count()
 
     @property
     def next_numbers(self) -> Numbers:
@@ -167,7 +168,7 @@ class Reader:
         numbers = {"parts": self.numbers.parts, "first_row": batch << ROW_BITS}
         try:
             cursor.execute(f"copy ({query}) to {literal(directory)} ({options})", {**parameters, **numbers})
-        except duckdb.Error:
+        except (duckdb.Error, UnicodeDecodeError):
             shutil.rmtree(directory, ignore_errors=True)
             raise
 
@@ -212,7 +213,7 @@ def literal(text: object) -> str:
     return "'" + str(text).replace("'", "''") + "'"
 
 
-def _raise_if_disk_full(error: duckdb.Error, target: Path) -> None:
+def _raise_if_disk_full(error: Exception, target: Path) -> None:
     text = str(error)
     if "No space left" in text or "Disk quota" in text or "max_temp_directory_size" in text:
         raise StoreError("no space left on the device", path=str(target)) from error

@@ -22,6 +22,7 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\
 _READABLE = ("none", "gzip", "zstd")
 _GROWTH = {"none": 1, "gzip": 12, "zstd": 20}
 _CHUNK = 1 << 20
+_PATTERN = frozenset("*?[]{}")
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,9 @@ def _log_file(path: str, spooled: Path) -> LogFile:
             if file.read(len(_BOM)) == _BOM:
                 _spool(file, spooled)
                 return _sniffed(path, str(spooled))
+        if _PATTERN & set(path) or "://" in path:
+            spooled.symlink_to(os.path.abspath(path))  # noqa: PTH100 - DuckDB would take the name for a pattern or an address
+            return _sniffed(path, str(spooled))
         return _sniffed(path, path)
     except OSError as error:
         raise AuditLogError(f"cannot be read: {(error.strerror or str(error)).lower()}", path=path) from error

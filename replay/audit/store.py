@@ -100,6 +100,8 @@ class Store:
             made = Path(tempfile.mkdtemp(prefix="replay-"))
             (made / "segments").mkdir()
             return cls(made, kept=False)
+        if set("*?[]{}") & set(str(directory)):
+            raise StoreError("the path of a store has none of `*?[]{}`: name another directory", path=str(directory))
         try:
             read_catalog(directory)
             (directory / "segments").mkdir(parents=True, exist_ok=True)
@@ -143,6 +145,8 @@ class Store:
                 return self._ingest(target, log_files(arguments, target), progress)
             except OSError as error:
                 raise store_error(error, self.directory) from error
+            except duckdb.Error as error:
+                raise StoreError(f"the log cannot be ingested: {' '.join(str(error).split())}") from error
 
     def _working_directory(self) -> Path:
         """Where segments are: a new one is written there, because only there it can be renamed."""

@@ -1,0 +1,447 @@
+"""What is read, what is rejected and why, and that neither form nor order of the files matters."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from replay.audit.event import RequestRecord
+from replay.audit.reject import RejectReason
+from replay.audit.store import Store
+from replay.errors import AuditLogError, ReplayError
+
+BOM = b"\xef\xbb\xbf"
+
+
+def event(number: int, **fields: Any) -> bytes:
+    """One line; `fields` replace those of a plain creation of a pod."""
+    moment = f"2026-01-01T00:00:{number:02}"
+    plain = {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "RequestResponse",
+        "auditID": f"id-{number}",
+        "stage": "ResponseComplete",
+        "requestURI": "/api/v1/namespaces/n/pods",
+        "verb": "create",
+        "user": {"username": "alice", "groups": ["g"]},
+        "objectRef": {"resource": "pods", "namespace": "n", "name": f"p{number}", "apiVersion": "v1"},
+        "responseStatus": {"code": 201},
+        "requestReceivedTimestamp": f"{moment}.000001Z",
+        "stageTimestamp": f"{moment}.500000Z",
+    }
+    return json.dumps({**plain, **fields}).encode()
+
+
+def zstd(data: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(data)
+    return bytes(sink.getvalue())
+
+
+def records(store: Store) -> list[RequestRecord]:
+    return [record for part in range(store.parts) for record in store.records(part)]
+
+
+def rejects(store: Store) -> list[tuple[int, str]]:
+    return [(reject.line, str(reject.reason)) for reject in store.rejects()]
+
+
+class Case(NamedTuple):
+    """`content` becomes one file; `read` are `(auditID, line)` of the requests, `rejected` `(line, reason)`."""
+
+    name: str
+    content: bytes
+    read: Sequence[tuple[str, int]]
+    rejected: Sequence[tuple[int, str]] = ()
+
+
+ONE, TWO = event(1), event(2)
+BOTH = [("id-1", 1), ("id-2", 2)]
+ITEMS = [
+    {key: value for key, value in json.loads(line).items() if key not in ("kind", "apiVersion")} for line in (ONE, TWO)
+]
+EVENT_LIST = {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "metadata": {}, "items": ITEMS}
+
+FORMS = [
+    Case("lines", ONE + b"\n" + TWO + b"\n", BOTH),
+    Case("no newline at the end", ONE + b"\n" + TWO, BOTH),
+    Case("carriage returns", ONE + b"\r\n" + TWO + b"\r\n", BOTH),
+    Case("byte order mark", BOM + ONE + b"\n" + TWO, BOTH),
+    Case("gzip", gzip.compress(ONE + b"\n" + TWO), BOTH),
+    Case("gzip of two members", gzip.compress(ONE + b"\n") + gzip.compress(TWO), BOTH),
+    Case("zstd", zstd(ONE + b"\n" + TWO), BOTH),
+    Case("event list in a line", json.dumps(EVENT_LIST).encode(), [("id-1", 1), ("id-2", 1)]),
+    Case(
+        "event lists and events",
+        event(3) + b"\n" + json.dumps(EVENT_LIST).encode(),
+        [("id-3", 1), ("id-1", 2), ("id-2", 2)],
+    ),
+    Case("event list over lines", json.dumps(EVENT_LIST, indent=1).encode(), [("id-1", 1), ("id-2", 1)]),
+    Case("events over lines", b"\n".join(json.dumps(json.loads(line), indent=1).encode() for line in (ONE, TWO)), BOTH),
+    Case("array of events", b"[" + ONE + b",\n" + TWO + b"]", BOTH),
+    Case("long line", event(1, requestObject={"data": "x" * 20_000_000}) + b"\n" + TWO, BOTH),
+]
+DEFECTS = [
+    Case("truncated last line", ONE + b"\n" + TWO[:-30], [("id-1", 1)], [(2, "truncated")]),
+    Case("no JSON, after blank lines", b"\n \r\n" + ONE + b"\n\n\nbad\n", [("id-1", 1)], [(6, "malformed")]),
+    Case("not text", b'{"kind":"\xff"}\n\0\0\n' + event(1), [("id-1", 3)], [(1, "malformed"), (2, "malformed")]),
+    Case("JSON, but no object", b'[1]\n"s"\nnull\n' + event(1), [("id-1", 4)], [(n, "malformed") for n in (1, 2, 3)]),
+    Case("two objects in a line", b"{} {}\n" + event(1), [("id-1", 2)], [(1, "malformed")]),
+    Case("other kinds", b'{}\n{"kind": "Pod"}\n' + event(1), [("id-1", 3)], [(1, "not an event"), (2, "not an event")]),
+    Case(
+        "other versions",
+        event(1, apiVersion="audit.k8s.io/v1beta1") + b"\n" + event(2, apiVersion="v1") + b"\n" + event(3),
+        [("id-3", 3)],
+        [(1, "another apiVersion"), (2, "another apiVersion")],
+    ),
+    Case(
+        "no way to place it",
+        b"\n".join(
+            [
+                event(1, auditID=""),
+                event(2, stage="Done"),
+                event(3, verb=None),
+                event(4, stageTimestamp="soon", requestReceivedTimestamp=None),
+                event(5, stageTimestamp="9999-01-01T00:00:00Z"),
+                event(6, stageTimestamp="infinity", requestReceivedTimestamp="now"),
+                event(7),
+            ]
+        ),
+        [("id-7", 7)],
+        [(n, "incomplete") for n in range(1, 7)],
+    ),
+    Case(
+        "stages of one request",
+        event(1, stage="RequestReceived") + b"\n" + event(1) + b"\n" + event(1, stage="ResponseStarted"),
+        [("id-1", 2)],
+    ),
+    Case("panic", event(1, stage="RequestReceived") + b"\n" + event(1, stage="Panic"), [("id-1", 2)]),
+    Case("duplicate", ONE + b"\n" + ONE, [("id-1", 1)], [(2, "duplicate")]),
+    Case("another event of the same ID", ONE + b"\n" + event(1, verb="update"), [("id-1", 1)], [(2, "conflicting")]),
+    Case(
+        "item of a list",
+        json.dumps({**EVENT_LIST, "items": [*ITEMS, 5, {"auditID": "x"}]}).encode(),
+        [("id-1", 1), ("id-2", 1)],
+        [(1, "incomplete"), (1, "incomplete")],
+    ),
+]
+
+
+@pytest.mark.parametrize("case", [*FORMS, *DEFECTS], ids=lambda case: case.name)
+def test_a_file(case: Case, tmp_path: Path) -> None:
+    path = tmp_path / "audit"
+    path.write_bytes(case.content)
+    with Store.open() as store:
+        report = store.ingest([path])
+        assert [(record.audit_id, record.line) for record in sorted(records(store))] == sorted(case.read)
+        assert rejects(store) == list(case.rejected)
+        assert (report.requests, report.rejects.total) == (len(case.read), len(case.rejected))
+        assert report.events == report.requests + report.superseded + sum(
+            report.rejects.counts[reason] for reason in (RejectReason.DUPLICATE, RejectReason.CONFLICTING)
+        )
+
+
+class Nothing(NamedTuple):
+    name: str
+    content: bytes
+    message: str
+
+
+NOTHINGS = [
+    Nothing("empty", b"", "no audit event: the log is empty"),
+    Nothing("blank", b"\n\n", "no audit event: the log is empty"),
+    Nothing(
+        "YAML",
+        b"kind: Pod\n",
+        "no audit event: 1 of 1 unusable lines are `malformed` (the line is not one JSON object)",
+    ),
+    Nothing(
+        "old version",
+        event(1, apiVersion="audit.k8s.io/v1beta1"),
+        "no audit event: 1 of 1 unusable lines are `another apiVersion` (only audit.k8s.io/v1 is read)",
+    ),
+    Nothing(
+        "damaged",
+        zstd(ONE)[:6] + b"garbage",
+        "no audit event: 1 of 1 unusable lines are `damaged` (the file cannot be decompressed to its end)",
+    ),
+    Nothing("another compression", b"BZh91AY", "bzip2 compression is not read: decompress it first"),
+]
+
+
+@pytest.mark.parametrize("case", NOTHINGS, ids=lambda case: case.name)
+def test_a_log_without_events(case: Nothing, tmp_path: Path) -> None:
+    path = tmp_path / "audit"
+    path.write_bytes(case.content)
+    with Store.open() as store, pytest.raises(AuditLogError) as caught:
+        store.ingest([path])
+    assert str(caught.value) == f"{path}: {case.message}"
+
+
+def test_arguments_that_name_nothing(tmp_path: Path) -> None:
+    for argument in (tmp_path, tmp_path / "none", f"{tmp_path}/*.jsonl"):
+        with Store.open() as store, pytest.raises(AuditLogError, match=r"no such file|holds no file"):
+            store.ingest([argument])
+
+
+def test_damaged_files_give_what_comes_before_the_damage(tmp_path: Path) -> None:
+    lines = b"\n".join(event(n % 60, auditID=f"id-{n}", requestObject={"n": hash(str(n))}) for n in range(500))
+    for name, data in {"gzip": gzip.compress(lines), "zstd": zstd(lines)}.items():
+        path = tmp_path / name
+        path.write_bytes(data[: len(data) * 3 // 4])
+        with Store.open() as store:
+            report = store.ingest([path])
+        assert 0 < report.requests < 500, name
+        assert report.rejects.counts[RejectReason.DAMAGED] == 1, name
+
+
+def test_directories_globs_and_overlaps_count_each_file_once(tmp_path: Path) -> None:
+    nested = tmp_path / "rotated" / "older [1]"
+    nested.mkdir(parents=True)
+    (tmp_path / "rotated" / "audit.log").write_bytes(ONE)
+    (nested / "audit-2{026}*?.log").write_bytes(TWO)
+    (tmp_path / "rotated" / ".hidden").write_bytes(event(3))
+    with Store.open() as store:
+        report = store.ingest([tmp_path / "rotated", f"{tmp_path}/rotated/*.log", tmp_path / "rotated" / "audit.log"])
+        found = sorted((record.audit_id, Path(record.file).name) for record in records(store))
+    assert (report.files, report.rejects.total) == (2, 0)
+    assert found == [("id-1", "audit.log"), ("id-2", "audit-2{026}*?.log")]
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stdin(NamedTuple):
+        buffer: io.BytesIO
+
+    monkeypatch.setattr(sys, "stdin", Stdin(io.BytesIO(gzip.compress(ONE))))
+    with Store.open() as store:
+        store.ingest(["-"])
+        assert [(record.audit_id, record.file) for record in records(store)] == [("id-1", "<stdin>")]
+
+
+def test_bodies_keep_what_json_can_tell(tmp_path: Path) -> None:
+    body = (
+        '{"int":9223372036854775808,"big":123456789012345678901234567890,"float":1.0,"exp":1e3,"tiny":1e-400,"neg":-5,'
+        '"same":1,"same":2,"z":0,"a":"\\u003c\\u0000\\n\\ud83d\\ude00","null":null}'
+    )
+    line = event(1).decode()[:-1] + f', "requestObject": {body}, "responseObject": null}}'
+    path = tmp_path / "audit"
+    path.write_text(line)
+    with Store.open() as store:
+        store.ingest([path])
+        (record,) = records(store)
+    assert record.response_object is None
+    assert record.request_object is not None
+    spelled: list[Any] = json.loads(record.request_object, object_pairs_hook=list, parse_float=str, parse_int=str)
+    expected: list[Any] = json.loads(body, object_pairs_hook=list, parse_float=str, parse_int=str)
+    expected[3] = ("exp", "1000.0")
+    expected[4] = ("tiny", "0.0")
+    assert spelled == expected
+
+
+def test_a_record_holds_every_field(tmp_path: Path) -> None:
+    path = tmp_path / "audit"
+    path.write_bytes(
+        event(
+            1,
+            impersonatedUser={"username": "bob", "uid": "u", "groups": ["x"], "extra": {"k": ["v", "w"]}},
+            userAgent="kubectl",
+            verb="update",
+            objectRef={
+                "resource": "deployments",
+                "apiGroup": "apps",
+                "apiVersion": "v1",
+                "namespace": "n",
+                "name": "d",
+                "uid": "123",
+                "resourceVersion": "7",
+                "subresource": "scale",
+            },
+            responseStatus={"code": 403, "status": "Failure", "reason": "Forbidden", "message": "no"},
+            annotations={"a/b": "c"},
+            requestObject={"a": 1},
+            responseObject={"kind": "Status", "metadata": {}},
+        )
+    )
+    with Store.open() as store:
+        store.ingest([path])
+        (record,) = records(store)
+    assert record._asdict() == {
+        "seq": record.seq,
+        "audit_id": "id-1",
+        "level": "RequestResponse",
+        "stage": "ResponseComplete",
+        "verb": "update",
+        "request_uri": "/api/v1/namespaces/n/pods",
+        "user_agent": "kubectl",
+        "user": record.user,
+        "caller": "alice",
+        "api_group": "apps",
+        "api_version": "v1",
+        "resource": "deployments",
+        "subresource": "scale",
+        "namespace": "n",
+        "name": "d",
+        "object_uid": "123",
+        "object_resource_version": "7",
+        "code": 403,
+        "status": "Failure",
+        "status_reason": "Forbidden",
+        "status_message": "no",
+        "received": 1767225601000001,
+        "stage_time": 1767225601500000,
+        "annotations": '{"a/b":"c"}',
+        "request_object": '{"a":1}',
+        "response_object": '{"kind":"Status","metadata":{}}',
+        "file": str(path),
+        "line": 1,
+        "selected": True,
+        "response_kind": "Status",
+        "response_uid": "",
+        "response_resource_version": "",
+    }
+    assert (record.user.username, record.user.uid, record.user.groups) == ("bob", "u", ("x",))
+    assert record.user.extra == {"k": ("v", "w")}
+
+
+def test_fields_of_another_type_lose_their_value_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "audit"
+    path.write_bytes(event(1, user="u", objectRef="x", responseStatus=[1], annotations=5, sourceIPs="q", userAgent=7))
+    with Store.open() as store:
+        store.ingest([path])
+        (record,) = records(store)
+    assert (record.user.username, record.resource, record.code, record.user_agent) == ("", "", 0, "7")
+
+
+def _all(files: Iterable[Path]) -> tuple[list[RequestRecord], list[tuple[str, str]]]:
+    with Store.open() as store:
+        store.ingest(list(files))
+        found = [record._replace(file="", line=0) for record in records(store)]
+        return found, sorted((str(reject.reason), reject.audit_id) for reject in store.rejects())
+
+
+def test_neither_the_order_of_lines_nor_where_files_are_cut_matters(tmp_path: Path) -> None:
+    lines = [
+        event(5, stage="RequestReceived"),
+        event(5),
+        event(5, stage="ResponseStarted"),
+        event(4, auditID="same time", objectRef={"resource": "pods", "namespace": "n", "name": "p5"}),
+        event(4, auditID="same time too", objectRef={"resource": "pods", "namespace": "n", "name": "p5"}),
+        event(1),
+        event(1),
+        b"bad",
+    ]
+    results = []
+    for number, order in enumerate(itertools.islice(itertools.permutations(lines), 0, 40320, 8000)):
+        for cut in (0, 3, 6):
+            first, second = tmp_path / f"{number}-{cut}-b", tmp_path / f"{number}-{cut}-a"
+            first.write_bytes(b"\n".join(order[:cut]))
+            second.write_bytes(b"\n".join(order[cut:]))
+            results.append(_all([first, second]))
+    assert all(result == results[0] for result in results)
+
+
+class Objects(NamedTuple):
+    """A predicate over `request`."""
+
+    sql: str
+    parameters: tuple[str, ...] = ()
+
+
+def test_history_of_objects(tmp_path: Path) -> None:
+    def pod(number: int, verb: str, code: int = 200, **ref: str) -> bytes:
+        named = {"resource": "pods", "namespace": "n", "name": "p", **ref}
+        return event(number, verb=verb, objectRef=named, responseStatus={"code": code}, auditID=f"{verb}-{number}")
+
+    path = tmp_path / "audit"
+    path.write_bytes(
+        b"\n".join(
+            [
+                pod(1, "create", 201),
+                pod(2, "get"),
+                pod(3, "update", 409),
+                pod(4, "patch", subresource="status"),
+                pod(5, "create", subresource="exec"),
+                pod(6, "update"),
+                pod(7, "delete", 504),
+                pod(20, "update"),
+                pod(8, "create", 201, name="other"),
+                pod(9, "deletecollection", name=""),
+                pod(10, "create", 201, resource="secrets"),
+            ]
+        )
+    )
+    with Store.open() as store:
+        store.ingest([path])
+        chosen = Objects("verb = ? and subresource = ? and name = ? and code < 300", ("update", "", "p"))
+        found = [list(each) for part in range(store.parts) for each in store.objects(part, chosen)]
+        assert [[(record.audit_id, record.selected) for record in each] for each in found] == [
+            [("create-1", False), ("patch-4", False), ("update-6", True), ("delete-7", False), ("update-20", True)]
+        ]
+        grouped = sorted(len(each) for part in range(store.parts) for each in store.objects(part))
+        assert grouped == [1, 1, 1, 8]
+        assert [record.audit_id for record in store.writes(["secrets"])] == ["create-10"]
+        assert [record.audit_id for record in store.collections()] == ["deletecollection-9"]
+
+
+def test_a_generated_name_is_in_the_response(tmp_path: Path) -> None:
+    nameless = {"resource": "pods", "namespace": "n"}
+    path = tmp_path / "audit"
+    path.write_bytes(
+        b"\n".join(
+            [
+                event(1, objectRef=nameless, responseObject={"kind": "Pod", "metadata": {"name": "p-x1"}}),
+                event(2, verb="update", objectRef={**nameless, "name": "p-x1"}),
+                event(3, objectRef=nameless, responseStatus={"code": 422}, responseObject={"kind": "Status"}),
+                event(4, objectRef=nameless, responseStatus={"code": 422}, responseObject={"kind": "Status"}),
+            ]
+        )
+    )
+    with Store.open() as store:
+        store.ingest([path])
+        found = [[record.audit_id for record in each] for part in range(store.parts) for each in store.objects(part)]
+    assert sorted(found) == [["id-1", "id-2"], ["id-3"], ["id-4"]]
+
+
+FRAGMENTS = [
+    ONE,
+    event(1, verb="get"),
+    json.dumps(EVENT_LIST).encode(),
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"\n",
+    b"\0",
+    b"\xff",
+    b",",
+    b'"',
+]
+
+
+@pytest.mark.property
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.one_of(st.binary(max_size=400), st.lists(st.sampled_from(FRAGMENTS), max_size=12).map(b"".join)))
+def test_no_bytes_make_the_ingest_fail(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "audit"
+    for content in (ONE + b"\n" + data, gzip.compress(data)[:-4]):
+        path.write_bytes(content)
+        with Store.open() as store:
+            try:
+                report = store.ingest([path])
+            except ReplayError as error:
+                assert "\n" not in str(error)  # noqa: PT017 - most bytes are refused, and some are not
+            else:
+                assert report.requests == len(records(store)) > 0
