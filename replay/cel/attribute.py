@@ -91,7 +91,7 @@ def missing(value: Value, key: Value) -> EvalError:
     return EvalError(f"no such key: {display(key)}")
 
 
-def _lookup(value: Value, key: Value, *, testing: bool) -> Present:
+def _lookup(value: Value, key: Value, *, testing: bool) -> Present:  # noqa: PLR0911 - one return a kind
     """`(part, present)`; an `EvalError` as the part if the key does not fit (cel-go `refQualify`)."""
     kind = type(value)
     if kind is PartialValue:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from replay.cel.ast import Call, Const, Expr, Ident, ListExpr
 from replay.cel.cost import REGEX_FACTOR, STANDARD_COSTS, STRING_FACTOR, scaled
-from replay.cel.fastpath import LONG, MAX_COST, searcher
+from replay.cel.fastpath import LONG, MAX_COST, searcher, with_trait
 from replay.cel.pycode import Code, NotCompiledError
 from replay.cel.types import Kind
 
@@ -108,7 +109,9 @@ def _type_test(emitter: Emitter, operands: Operands, *, negated: bool) -> Code |
     return None
 
 
-def _equals_literal(emitter: Emitter, literal: Const, other: Code, *, negated: bool) -> str | None:
+def _equals_literal(  # noqa: C901, PLR0911 - one branch a type
+    emitter: Emitter, literal: Const, other: Code, *, negated: bool
+) -> str | None:
     """Comparison with a literal; a container is unequal, but where it is of a built-in kind that is an error."""
     value = literal.value
     if other.atom and not other.text.isidentifier():
@@ -156,13 +159,13 @@ def _ordering(emitter: Emitter, node: Call, operands: Operands) -> Code:
     return Code(f"({emitter.use('order')}({left.text}, {right.text}) {sign} 0)", "bool")
 
 
-_ARITHMETIC = {"_+_": "add", "_-_": "subtract", "_*_": "multiply"}
+_ARITHMETIC = {"_+_": "add", "_-_": "subtract", "_*_": "multiply", "_/_": "divide", "_%_": "modulo"}
 
 
 def _arithmetic(emitter: Emitter, node: Call, operands: Operands) -> Code:
     left, right = emitter.emit(operands[0]), emitter.emit(operands[1])
-    if left.kind == right.kind == "int":
-        sign = node.function.strip("_")
+    sign = node.function.strip("_")
+    if left.kind == right.kind == "int" and sign in "+-*":
         return Code(f"{emitter.use('in_range')}({left.text} {sign} {right.text})", "int")
     emitter.charge(_LONG_TEXT)
     kinds = {left.kind, right.kind}
@@ -207,17 +210,16 @@ def _size(emitter: Emitter, node: Call, operands: Operands) -> Code:  # noqa: AR
     return Code(f"{emitter.builtin('len')}({value.text})", "int")
 
 
-def _text_test(method: Callable[[str, str], bool]) -> Callable[[Emitter, Call, Operands], Code]:
+def _text_test(method: Callable[[str, str], bool], helper: str) -> Callable[[Emitter, Call, Operands], Code]:
     def write(emitter: Emitter, node: Call, operands: Operands) -> Code:
-        text, part = emitter.emit(operands[0]), emitter.emit(operands[1])
-        if part.kind != "str":
-            raise NotCompiledError(f"the argument of {node.function} is computed")
-        emitter.charge(scaled(len(part.text), STRING_FACTOR))
-        if not isinstance(operands[1], Const):
-            raise NotCompiledError(f"the argument of {node.function} is computed")
+        text, part = emitter.emit(operands[0]), operands[1]
+        if not (isinstance(part, Const) and isinstance(part.value, str)):
+            emitter.charge(_LONG_TEXT)
+            return Code(f"{emitter.use(helper)}({text.text}, {emitter.emit(part).text})", "bool")
+        emitter.charge(scaled(len(part.value), STRING_FACTOR))
         name = node.function.lower()
         emitter.globals[name] = method
-        return Code(f"{name}({text.text}, {part.text})", "bool")
+        return Code(f"{name}({text.text}, {part.value!r})", "bool")
 
     return write
 
@@ -269,7 +271,7 @@ def _has_value(emitter: Emitter, node: Call, operands: Operands) -> Code:  # noq
     return Code(f"({_optional(emitter, operands[0])} is not {emitter.use('ABSENT')})", "bool")
 
 
-def _value(emitter: Emitter, node: Call, operands: Operands) -> Code:  # noqa: ARG001
+def _value(emitter: Emitter, node: Call, operands: Operands) -> Code:
     if emitter.is_optional(node):
         raise NotCompiledError("an optional holds an optional")
     return Code(f"{emitter.use('present')}({_optional(emitter, operands[0])})")
@@ -300,7 +302,7 @@ def _function(emitter: Emitter, node: Call, operands: Operands) -> Code:
     ids = emitter.ast.reference_map[node.id].overload_ids
     overload_id = ids[0] if len(ids) == 1 else ""
     binding = emitter.dispatcher.find(overload_id) or emitter.dispatcher.find(node.function)
-    if binding is None or binding.non_strict or binding.trait or emitter.in_object:
+    if binding is None or binding.non_strict or emitter.in_object:
         raise NotCompiledError(f"`{node.function}` is for the strict engine")
     costs = emitter.dispatcher.costs
     cost = costs.get(overload_id) or costs.get(node.function)
@@ -312,7 +314,8 @@ def _function(emitter: Emitter, node: Call, operands: Operands) -> Code:
     if any(code.kind in ("optional", "object") for code in codes):
         raise NotCompiledError(f"an optional is an argument of `{node.function}`")
     charged = emitter.refer("cost", cost) if cost is not None else "None"
-    name = emitter.refer(node.function.replace(".", "_").strip("@_"), binding.implementation)
+    body = with_trait(binding.implementation, binding.trait) if binding.trait else binding.implementation
+    name = emitter.refer(re.sub(r"\W", "", node.function) or "operator", body)
     text = f"{emitter.use('call')}({', '.join([name, charged, *(code.text for code in codes)])})"
     if emitter.is_optional(node):
         return Code(f"{emitter.use('from_optional')}({text})", "optional")
@@ -335,13 +338,15 @@ _WRITERS: dict[tuple[str, int], Writer] = {
     ("_+_", 2): _arithmetic,
     ("_-_", 2): _arithmetic,
     ("_*_", 2): _arithmetic,
+    ("_/_", 2): _arithmetic,
+    ("_%_", 2): _arithmetic,
     ("_[_]", 2): _index,
     ("_[?_]", 2): _index,
     ("_?._", 2): _index,
     ("@in", 2): _in,
     ("size", 1): _size,
-    ("startsWith", 2): _text_test(str.startswith),
-    ("endsWith", 2): _text_test(str.endswith),
+    ("startsWith", 2): _text_test(str.startswith, "starts_with"),
+    ("endsWith", 2): _text_test(str.endswith, "ends_with"),
     ("contains", 2): _contains,
     ("matches", 2): _matches,
     ("dyn", 1): _dyn,

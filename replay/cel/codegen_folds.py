@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from replay.cel.ast import Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr
 from replay.cel.fastpath import LOOP_LIMIT
@@ -167,6 +167,6 @@ class _Loop:
         emitter.line(f"{self.result}[{name}] = {value.text}")
 
 
-def _pairs(value: object) -> object:
+def _pairs(value: Any) -> Any:
     """Indices or keys with their values."""
-    return value.items() if isinstance(value, dict) else enumerate(value)  # type: ignore[call-overload]
+    return value.items() if isinstance(value, dict) else enumerate(value)

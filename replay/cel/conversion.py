@@ -146,21 +146,3 @@ def to_type(value: Value) -> TypeValue:
         # apiserver `dynamic.ObjectVal` answers with the type of a type.
         return TypeValue("type")
     return TypeValue(type_name(value))
-
-
-def is_zero_value(value: Value) -> bool:
-    """Whether `optional.ofNonZeroValue` is none: empty, zero, false or null (cel-go `traits.Zeroer`)."""
-    if value is None:
-        return True
-    if isinstance(value, Duration):
-        return value.nanos == 0
-    if isinstance(value, Timestamp):
-        return value == Timestamp(-62135596800)
-    if isinstance(value, ObjectValue):
-        return value.type_name != "JSONPatch" and not value.fields
-    if isinstance(value, str | bytes | list | dict):
-        return not value
-    if isinstance(value, bool | int | float):
-        return value == 0
-    # Typed objects do not say whether they are empty.
-    return False

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from replay.cel import checker, parser
 from replay.cel.ast import Ast
-from replay.cel.depth import with_room
 from replay.cel.declarations import STANDARD_LIBRARY
+from replay.cel.depth import with_room
 from replay.cel.dispatcher import Dispatcher
 from replay.cel.issues import Issues
 from replay.cel.library import Library

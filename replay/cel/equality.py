@@ -126,7 +126,7 @@ def _map_equal(left: Value, right: Value) -> Verdict:
     return True
 
 
-def _typed_equal(left: TypedList | TypedMap, right: Value) -> Verdict:
+def _typed_equal(left: TypedList | TypedMap, right: Value) -> Verdict:  # noqa: PLR0911 - one return a reason
     if isinstance(left, TypedList):
         if not is_list(right):
             return EvalError(NO_SUCH_OVERLOAD)
@@ -185,9 +185,9 @@ def compare(left: Value, right: Value) -> int:
         a, b = (left.seconds, left.nanos), (right.seconds, right.nanos)
         return (a > b) - (a < b)
     if kind is Duration:
-        return (left.nanos > right.nanos) - (left.nanos < right.nanos)
+        return int(left.nanos > right.nanos) - int(left.nanos < right.nanos)
     if kind is bool or kind is bytes:
-        return (left > right) - (left < right)
+        return int(left > right) - int(left < right)
     if isinstance(left, OpaqueValue) and hasattr(left, "compare"):
         return int(left.compare(right))
     raise EvalError(NO_SUCH_OVERLOAD)

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from replay.cel import arithmetic
 from replay.cel.equality import compare, equal
 from replay.cel.number import INT_MAX, INT_MIN
 from replay.cel.regexp import compile_pattern
 from replay.cel.text import type_name
+from replay.cel.timestamp import Duration, Timestamp
+from replay.cel.traits import has_trait
 from replay.cel.values import OPTIONAL_NONE, EvalError, OptionalValue, Unknown, Value
 
 LONG = 1000
@@ -24,6 +27,9 @@ MAX_COST = 1000
 
 LOOP_LIMIT = 200_000
 """The cost that the loops of one expression may add up to in compiled code."""
+
+
+_MOMENTS = frozenset({Timestamp, Duration})
 
 
 class LeaveError(Exception):
@@ -121,7 +127,7 @@ def order(left: Value, right: Value) -> int:
     """-1, 0 or 1 for two values of one type, or two numbers."""
     kind = type(left)
     if kind is str and type(right) is str and len(left) <= LONG:
-        return (left > right) - (left < right)
+        return int(left > right) - int(left < right)
     if is_number(left) and is_number(right):
         return compare(left, right)
     if kind is type(right) and kind not in (dict, list, str):
@@ -132,7 +138,7 @@ def order(left: Value, right: Value) -> int:
 def add(left: Value, right: Value) -> Value:
     """`left + right` of ints, texts or lists."""
     kind = type(left)
-    if kind is not type(right):
+    if kind is not type(right) and kind not in _MOMENTS:
         raise LeaveError
     if kind is str and len(left) + len(right) <= LONG:
         return left + right
@@ -140,6 +146,8 @@ def add(left: Value, right: Value) -> Value:
         return in_range(left + right)
     if kind is list or kind is float:
         return left + right
+    if kind in _MOMENTS:
+        return arithmetic.add(left, right)
     raise LeaveError
 
 
@@ -154,8 +162,24 @@ def subtract(left: Value, right: Value) -> Value:
     """`left - right` of ints or doubles."""
     if type(left) is type(right) is int and is_number(left) and is_number(right):
         return in_range(left - right)
+    if type(left) in _MOMENTS or type(left) is type(right) is float:
+        return arithmetic.subtract(left, right)
+    raise LeaveError
+
+
+def divide(left: Value, right: Value) -> Value:
+    """`left / right` of ints or doubles."""
+    if type(left) is type(right) is int and is_number(left) and is_number(right):
+        return in_range(arithmetic.divide(left, right))
     if type(left) is type(right) is float:
-        return left - right
+        return arithmetic.divide(left, right)
+    raise LeaveError
+
+
+def modulo(left: Value, right: Value) -> Value:
+    """`left % right` of ints."""
+    if type(left) is type(right) is int and is_number(left) and is_number(right):
+        return arithmetic.modulo(left, right)
     raise LeaveError
 
 
@@ -194,6 +218,31 @@ def contains(text: Value, part: Value) -> bool:
     raise LeaveError
 
 
+def starts_with(text: Value, part: Value) -> bool:
+    """`text.startsWith(part)`."""
+    if type(text) is str and type(part) is str and len(part) <= LONG:
+        return text.startswith(part)
+    raise LeaveError
+
+
+def ends_with(text: Value, part: Value) -> bool:
+    """`text.endsWith(part)`."""
+    if type(text) is str and type(part) is str and len(part) <= LONG:
+        return text.endswith(part)
+    raise LeaveError
+
+
+def with_trait(function: Callable[..., Value], trait: str) -> Callable[..., Value]:
+    """A function that leaves where its first argument lacks a trait."""
+
+    def call_if(*args: Value) -> Value:
+        if not has_trait(args[0], trait):
+            raise LeaveError
+        return function(*args)
+
+    return call_if
+
+
 def part(container: Value, key: Value) -> Value:
     """`container.?key` or `container[?key]`: the value, or `ABSENT`."""
     if container is ABSENT:
@@ -230,7 +279,7 @@ def present(value: Value) -> Value:
 def non_zero(value: Value) -> Value:
     """`optional.ofNonZeroValue(value)`; containers of built-in kinds do not know that they are empty."""
     if type(value) in SCALARS:
-        return value if value else ABSENT
+        return value or ABSENT
     raise LeaveError
 
 

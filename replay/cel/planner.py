@@ -36,15 +36,13 @@ from replay.cel.attribute import (
 from replay.cel.dispatcher import Dispatcher
 from replay.cel.fold import FoldStep
 from replay.cel.folding import PlanError, constant, fold_constants, has_constant_value, invalid_key
+from replay.cel.literal_step import ListStep, MapStep, ObjectStep
 from replay.cel.step import (
     AttributeStep,
     CallStep,
     ConstStep,
     EqualityStep,
-    ListStep,
     LogicStep,
-    MapStep,
-    ObjectStep,
     Observed,
     OptionalOrStep,
     PresenceStep,
@@ -85,7 +83,7 @@ class Planner:
         self._provider = provider
         self._locals: list[str] = []
 
-    def plan(self, node: Expr) -> Step:
+    def plan(self, node: Expr) -> Step:  # noqa: PLR0911 - one return a node
         """The step of a node; raises `PlanError` where a constant folds to an error."""
         match node:
             case Const():
@@ -152,7 +150,7 @@ class Planner:
         operand.add_qualifier(TestOnlyQualifier(qualifier))
         return PresenceStep(node.id, operand.attribute)
 
-    def _plan_call(self, node: Call) -> Step:
+    def _plan_call(self, node: Call) -> Step:  # noqa: PLR0911 - one return a form of call
         target, function, overload_id = self._resolve_function(node)
         operands = node.args if target is None else (target, *node.args)
         args = [self.plan(operand) for operand in operands]

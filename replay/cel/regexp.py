@@ -55,7 +55,7 @@ def _go_error(detail: str) -> EvalError:
 
 
 def _check_go_limits(pattern: str) -> None:
-    """What RE2's C++ implementation accepts and Go's does not: `\\C`, and repeat counts too long to be numbers."""
+    """What RE2's C++ implementation accepts and Go's does not: single bytes, and counts too long to be numbers."""
     if _SINGLE_BYTE.match(pattern):
         raise EvalError("error parsing regexp: invalid escape sequence: `\\C`")
     huge = _HUGE_REPEAT.search(pattern)

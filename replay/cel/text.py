@@ -126,7 +126,7 @@ def general_double(value: float) -> str:
     return f"{sign}{whole}" + (f".{fraction}" if fraction else "")
 
 
-def display(value: Value) -> str:  # noqa: PLR0911 - one return a kind
+def display(value: Value) -> str:  # noqa: C901, PLR0911, PLR0912 - one branch a kind
     """Go's `%v` of a CEL value, as error texts quote it."""
     kind = type(value)
     if kind is str:

@@ -95,7 +95,7 @@ def _civil(seconds: int) -> tuple[int, int, int, int, int, int]:
     return year, date.month, date.day, hour, minute, second
 
 
-def field(instant: Timestamp, name: str, zone: str = "UTC") -> int:
+def field(instant: Timestamp, name: str, zone: str = "UTC") -> int:  # noqa: PLR0911 - one return a field
     """A calendar field (`getFullYear`, `getMonth`, ...) of an instant in a zone; `EvalError` for an unknown zone."""
     shifted = instant.seconds + zone_offset(zone, instant)
     year, month, day, hour, minute, second = _civil(shifted)

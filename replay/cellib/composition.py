@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Self
 
 from replay.cel.codegen import Compiled
-from replay.cel.depth import with_room
 from replay.cel.env import Env
 from replay.cel.fastpath import LeaveError
 from replay.cel.folding import PlanError
@@ -56,6 +56,7 @@ _RESULT_TYPES: dict[ExpressionKind, tuple[Type, ...]] = {
 }
 """The types an expression of a kind may have; any type where a kind is absent."""
 
+_NO_VARIABLES: Mapping[str, Value] = {}
 _KEPT = frozenset({ANY, BOOL, BYTES, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, UINT})
 
 
@@ -234,6 +235,8 @@ class Evaluation:
     def _run(self, code: Compiled, compiled: CompiledExpression) -> Evaluated:
         """The answer of compiled code; raises where it has none, or may have used up the budget."""
         variables = self._fast
+        if variables is None and not self._compiler.variables:
+            return self._run_alone(code, compiled)
         if variables is None:
             variables = self._fast = FastVariables(
                 self._compiler.variables,
@@ -246,6 +249,20 @@ class Evaluation:
             value, looped = value
             spent += looped
         spent += variables.take_bound()
+        if spent >= self._floor:
+            raise LeaveError
+        self._floor -= spent
+        self._bounded += spent
+        self._uncounted.append(compiled)
+        return Evaluated(value)
+
+    def _run_alone(self, code: Compiled, compiled: CompiledExpression) -> Evaluated:
+        """The same for a policy without variables."""
+        value = code.function(self._activation.plain(compiled.kind), _NO_VARIABLES)
+        spent = code.bound
+        if code.has_loops:
+            value, looped = value
+            spent += looped
         if spent >= self._floor:
             raise LeaveError
         self._floor -= spent
@@ -307,7 +324,7 @@ class Remaining(int):
 
     exact: Callable[[], int]
 
-    def __new__(cls, least: int, exact: Callable[[], int]) -> Remaining:
+    def __new__(cls, least: int, exact: Callable[[], int]) -> Self:
         """`exact` is called when the difference matters."""
         made = super().__new__(cls, least)
         made.exact = exact

@@ -15,7 +15,7 @@ from replay.cellib.quoting import quote
 from replay.cellib.variables import VariableValues
 
 
-def tagged(value: Value) -> Any:  # noqa: C901, PLR0911 - one return a kind
+def tagged(value: Value) -> Any:  # noqa: C901, PLR0911, PLR0912 - one branch a kind
     """The tagged JSON of a CEL value; map entries are sorted by the JSON of their keys."""
     match value:
         case None:
@@ -29,7 +29,7 @@ def tagged(value: Value) -> Any:  # noqa: C901, PLR0911 - one return a kind
         case float():
             return {"double": double_text(value)}
         case str():
-            return {"string": value}
+            return _string(value)
         case bytes():
             return {"bytes": base64.b64encode(value).decode()}
         case Timestamp():
@@ -54,7 +54,7 @@ def tagged(value: Value) -> Any:  # noqa: C901, PLR0911 - one return a kind
     return {"map": sorted(entries, key=lambda entry: json.dumps(entry[0]))}
 
 
-def shown(value: Value) -> str:  # noqa: PLR0911 - one return a kind
+def shown(value: Value) -> str:  # noqa: C901, PLR0911 - one branch a kind
     """A value for people, written as in CEL: `["a", 1u, duration("1.5s")]`."""
     match value:
         case str():
@@ -84,6 +84,13 @@ def shown(value: Value) -> str:  # noqa: PLR0911 - one return a kind
         return f"{{{', '.join(entries)}}}"
     ((tag, text),) = tagged(value).items()
     return str(text) if tag in ("int", "type", "err") else f"{tag}({quote(str(text))})"
+
+
+def _string(value: str) -> Any:
+    """Text; bytes that are no UTF-8 (`surrogateescape`) make it base64."""
+    if value.isascii() or not any("\udc80" <= char <= "\udcff" for char in value):
+        return {"string": value}
+    return {"string_base64": base64.b64encode(value.encode("utf-8", "surrogateescape")).decode()}
 
 
 _SHOWN = {

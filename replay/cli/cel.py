@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 EPILOG = (
     "Examples: replay cel 'object.spec.replicas <= 5' --object deployment.json\n\n"
-    "replay cel \"[1, 2].map(x, x * 2)\" --show-code\n\n"
+    'replay cel "[1, 2].map(x, x * 2)" --show-code\n\n'
     "replay cel --cases cases.jsonl --out results.jsonl\n\n"
     "Exit code: 0 there is a value, 1 the evaluation fails, 2 the expression does not compile (or an error)."
 )
@@ -30,11 +30,13 @@ Kind = Annotated[
 ]
 ShowCode = Annotated[bool, typer.Option("--show-code", help="Print the Python code that the expression becomes.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Cases = Annotated[Path | None, typer.Option(help="Evaluate a file of cases, one JSON object a line.", show_default=False)]
+Cases = Annotated[
+    Path | None, typer.Option(help="Evaluate a file of cases, one JSON object a line.", show_default=False)
+]
 Out = Annotated[Path | None, typer.Option(help="Write the results of --cases here.", show_default=False)]
 
 
-def cel(  # noqa: PLR0913 - one parameter an option
+def cel(
     expression: Expression = None,
     object_: Annotated[Path | None, typer.Option("--object", help="The new object, a JSON file.")] = None,
     old_object: Document = None,
@@ -84,7 +86,9 @@ def _evaluate(
     sys.stdout.write(_as_json(compiled, evaluated) if as_json else _as_text(compiled, evaluated))
     if show_code:
         code = compiled.program.compiled
-        sys.stdout.write("\n" + (code.source if code is not None else f"no code: {compiled.program.why_not_compiled}\n"))
+        sys.stdout.write(
+            "\n" + (code.source if code is not None else f"no code: {compiled.program.why_not_compiled}\n")
+        )
     return FAILED if evaluated.error is not None else 0
 
 
@@ -139,4 +143,3 @@ def _evaluate_cases(cases: Path, out: Path | None, version: Any) -> None:
                 target.write(with_room(partial(json.dumps, result, ensure_ascii=False)) + "\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ReplayError(str(error), path=str(cases)) from error
-
