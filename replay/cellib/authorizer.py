@@ -12,6 +12,7 @@ from replay.cel.library import Function, Implementation, Library, Overload
 from replay.cel.types import BOOL, STRING, Type, struct_type
 from replay.cel.values import EvalError, OpaqueValue, Unknown, Value
 from replay.cellib.cost import fixed_cost, nominal_cost, selector_cost
+from replay.cellib.strings import GO_SPACE
 from replay.kube.attributes import Attributes, Missing, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
 from replay.kube.names import dns1123_label, dns1123_subdomain
@@ -24,8 +25,6 @@ DECISION_TYPE = struct_type("kubernetes.authorization.Decision")
 
 _CHECK_COST = 350_000
 """So that the limit of one expression allows for two checks."""
-
-_SPACE = "\t\n\v\f\r \x85\xa0"
 
 
 class _ReceiverOnly(OpaqueValue):
@@ -114,13 +113,13 @@ def authorizer_bindings(authorizer: Authorizer | Missing, attributes: Attributes
 
 
 def _path(asker: AuthorizerValue, path: str) -> PathCheckValue:
-    if not path.strip(_SPACE):
+    if not path.strip(GO_SPACE):
         raise EvalError("path must not be empty")
     return PathCheckValue(asker, path)
 
 
 def _resource(check: GroupCheckValue, resource: str) -> ResourceCheckValue:
-    if not resource.strip(_SPACE):
+    if not resource.strip(GO_SPACE):
         raise EvalError("resource must not be empty")
     return ResourceCheckValue(check.asker, check.group, resource)
 

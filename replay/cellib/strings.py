@@ -12,7 +12,7 @@ from replay.cel.values import EvalError, Value
 from replay.cellib.cost import first_double_traversal, first_traversal, result_double_traversal, whole_traversal
 from replay.cellib.string_format import format_string
 
-_GO_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+GO_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 """The code points that Go's `unicode.IsSpace` accepts."""
 
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
@@ -154,7 +154,7 @@ STRINGS = Library(
             ("string_substring_int", (STRING, INT), STRING, _substring),
             ("string_substring_int_int", (STRING, INT, INT), STRING, _substring),
         ),
-        _members("trim", first_traversal, ("string_trim", (STRING,), STRING, lambda text: text.strip(_GO_SPACE))),
+        _members("trim", first_traversal, ("string_trim", (STRING,), STRING, lambda text: text.strip(GO_SPACE))),
         _members("upperAscii", first_traversal, ("string_upper_ascii", (STRING,), STRING, _UPPER_ASCII)),
         _members("format", None, ("string_format", (STRING, list_type(DYN)), STRING, format_string)),
         Function("strings.quote", (Overload("strings_quote", (STRING,), STRING, implementation=_quote),)),
