@@ -9,11 +9,11 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
+from replay.admission.go_value import GoValue
 from replay.cel.equality import elements, find, is_list, is_map, map_keys
 from replay.cel.timestamp import NANOS, Duration, Timestamp
 from replay.cel.typed import TypedList, TypedMap
@@ -35,22 +35,6 @@ _OPAQUE = {
 
 class MutationError(Exception):
     """A mutation cannot be made of a value; `str()` is the server's text."""
-
-
-@dataclass(frozen=True, slots=True)
-class GoValue:
-    """A value of a Go type that is none of JSON's: `text` is how Go prints it, `json` how encoding/json writes it.
-
-    `json` is None where encoding/json refuses the type.
-    """
-
-    go_type: str
-    text: str
-    json: JSON = None
-
-    def __str__(self) -> str:
-        """As `%v` prints it."""
-        return self.text
 
 
 class InputValues:
@@ -219,15 +203,19 @@ class _Converter:
         self._inputs = inputs
 
     def object(self, value: ObjectValue) -> dict[str, Any]:
-        return {name: self._field(inner) for name, inner in value.fields.items()}
+        converted = {}
+        for name, inner in value.fields.items():
+            try:
+                converted[name] = self._field(inner)
+            except _NoStringKeyError as error:
+                raise _NoStringKeyError(f"fail to convert field {quote(name)}: {error}") from None
+        return converted
 
     def _field(self, value: Value) -> Any:
         """The value of a field: containers of the expression itself are opened one level deep, inputs all through."""
         if isinstance(value, OptionalValue):
             value = value.value if value.has_value else None
         value = _plain(value)
-        if isinstance(value, dict) and (struct := self._inputs.struct_type(value)):
-            return GoValue(struct, str(value))
         if _is_nested(value) and value in self._inputs:
             return _without_null(value)
         if isinstance(value, list | tuple):
@@ -239,7 +227,10 @@ class _Converter:
     def _item(self, value: Value) -> Any:
         """The `Value()` of a CEL value."""
         if isinstance(value, ObjectValue):
-            return self.object(value)
+            try:
+                return self.object(value)
+            except _NoStringKeyError as error:
+                return GoValue("*types.Err", str(error))
         if isinstance(value, list | tuple) and value not in self._inputs:
             return GoValue("[]ref.Val", str(value))
         if isinstance(value, dict) and value not in self._inputs:
@@ -247,6 +238,16 @@ class _Converter:
         if isinstance(value, OptionalValue):
             return self._item(value.value) if value.has_value else None
         return _scalar(_plain(value))
+
+
+def _go_time(value: Timestamp) -> str:
+    """Go's `time.Time.String`."""
+    text = value.text()
+    day, clock = text[:10], text[11:].rstrip("Z")
+    if value.offset == 0:
+        return f"{day} {clock} +0000 UTC"
+    zone = text[-6:].replace(":", "")
+    return f"{day} {clock[:-6]} {zone} {zone}"
 
 
 def _is_nested(value: Value) -> bool:
@@ -264,9 +265,12 @@ def _without_null(value: JSON) -> Any:
 
 
 def _string_key(key: Value) -> str:
-    if not isinstance(key, str):
-        raise _NoStringKeyError
-    return key
+    if isinstance(key, str):
+        return key
+    plain = key.value if isinstance(key, MapKey) else key
+    kind = {bool: "Bool", int: "Int", Uint: "Uint", float: "Double"}.get(type(plain), "Bytes")
+    shown = f"'{quote(chr(plain))[1:-1]}'" if type(plain) is int and 0 <= plain < 0x110000 else str(plain)
+    raise _NoStringKeyError(f"map key {shown} is of type types.{kind}, not string")
 
 
 def _go_map(value: dict[Any, Any]) -> str:
@@ -284,7 +288,7 @@ def _scalar(value: Value) -> Any:
 _GO_VALUES: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
     (Uint, lambda value: GoValue("uint64", str(int(value)), int(value))),
     (bytes, lambda value: GoValue("[]uint8", f"[{' '.join(map(str, value))}]", _base64(value))),
-    (Timestamp, lambda value: GoValue("time.Time", value.text(0), value.text(0))),
+    (Timestamp, lambda value: GoValue("time.Time", _go_time(value), value.text())),
     (Duration, lambda value: GoValue("time.Duration", value.seconds_text(), value.nanos)),
     (TypeValue, lambda value: value.name),
     (OpaqueValue, lambda value: GoValue(getattr(value, "go_type", "ref.Val"), str(value), str(value))),
@@ -329,8 +333,11 @@ def _object(value: ObjectValue, inputs: InputValues) -> dict[str, Any]:
 def _json_key(key: Value) -> str:
     key = key.value if isinstance(key, MapKey) else key
     if not isinstance(key, str):
-        names = {bool: "bool", int: "int", Uint: "uint"}
-        raise _ConversionError(f"unsupported type conversion from '{names.get(type(key), 'dyn')}' to string")
+        if isinstance(key, bool):
+            raise _ConversionError("type conversion error from bool to 'string'")
+        raise _ConversionError(
+            f"unsupported type conversion from '{'uint' if isinstance(key, Uint) else 'int'}' to string"
+        )
     return key
 
 
@@ -344,7 +351,7 @@ def _structpb_scalar(value: Value) -> JSON:
     if isinstance(value, bytes):
         return _base64(value)
     if isinstance(value, Timestamp):
-        return value.text(0)
+        return value.text()
     if isinstance(value, Duration):
         return _duration(value)
     if isinstance(value, TypeValue):

@@ -18,6 +18,12 @@ from replay.kube.defaults import set_custom_defaults, set_defaults
 from replay.kube.go_object import DecodeError, round_trip
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.schema import Schema, Schemas
+from replay.manifests.go_format import quote
+
+_TYPE_META = (
+    'Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
+    'Kind string "json:\\"kind,omitempty\\"" }'
+)
 
 
 class StatusError(Exception):
@@ -46,13 +52,16 @@ class ObjectPatcher:
         self._atoms = atoms
         self._custom = custom
 
-    def settle(self, value: JSON, before: JSON = None) -> JSON:
-        """The object as the server holds it after decoding and defaulting; raises `DecodeError`."""
+    def settle(self, value: JSON, before: JSON = None, *, lenient: bool = False) -> JSON:
+        """The object as the server holds it after decoding and defaulting; raises `DecodeError`.
+
+        `lenient` is for what was never written as JSON: an integer may then be given as a double.
+        """
         if self._schema is None:
             return value
         if self._custom:
             return set_custom_defaults(self._schema, value)
-        settled = round_trip(self._schema, value, before)
+        settled = round_trip(self._schema, value, before, lenient=lenient)
         set_defaults(self._schema, settled, before)
         return settled
 
@@ -65,7 +74,7 @@ class ObjectPatcher:
             raise MutationError(f"error applying patch: {text}")
         try:
             merged = structured_merge.apply_configuration(self._atoms.of(self._schema), value, patch)
-            return self.settle(merged, value)
+            return self.settle(merged, value, lenient=True)
         except MergeError as error:
             raise MutationError(f"error applying patch: {error}") from None
         except DecodeError as error:
@@ -87,12 +96,16 @@ class ObjectPatcher:
     def decode(self, patched: JSON, before: JSON, *, strict: bool) -> JSON:
         """A patched object as the server reads it back; raises `StatusError`."""
         if not isinstance(patched, dict):
-            raise internal_error("couldn't get version/kind; json parse error: json: cannot unmarshal array")
+            raise internal_error(
+                f"couldn't get version/kind; json parse error: json: cannot unmarshal array into {_TYPE_META}"
+            )
         api_version, kind = patched.get("apiVersion"), patched.get("kind")
-        if not kind:
-            raise internal_error(f"Object 'Kind' is missing in '{patched}'")
-        if (api_version, kind) != (self._kind.api_version, self._kind.kind):
+        if (api_version or self._kind.api_version, kind or self._kind.kind) != (
+            self._kind.api_version,
+            self._kind.kind,
+        ):
             raise internal_error(f'no kind "{kind}" is registered for version "{api_version}"')
+        patched = {**patched, "apiVersion": self._kind.api_version, "kind": self._kind.kind}
         if self._schema is None or self._custom:
             return self.settle(patched)
         unknown: list[str] = []
@@ -101,7 +114,7 @@ class ObjectPatcher:
         except DecodeError as error:
             raise internal_error(str(error)) from None
         if unknown and strict:
-            fields = ", ".join(f'unknown field "{path}"' for path in unknown)
+            fields = ", ".join(f"unknown field {quote(path)}" for path in unknown)
             raise internal_error(f"strict decoding error: {fields}")
         set_defaults(self._schema, settled, before)
         return settled

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from replay.admission.atom import Atom, ListAtom, MapAtom
+from replay.admission.go_value import GoValue
 from replay.kube.attributes import JSON
 from replay.manifests.go_format import float_text, quote
 
@@ -336,7 +337,17 @@ def _syntax(value: JSON) -> str:
         return f"[]interface {{}}{{{', '.join(map(_syntax, value))}}}"
     if value is None:
         return "interface {}(nil)"
+    if isinstance(value, GoValue):
+        return _go_value_syntax(value)
     return quote(value) if isinstance(value, str) else _plain(value)
+
+
+def _go_value_syntax(value: GoValue) -> str:
+    if value.go_type == "uint64":
+        return hex(int(value.text))
+    if value.go_type == "[]uint8":
+        return "[]uint8{" + ", ".join(f"0x{int(byte):x}" for byte in value.text[1:-1].split()) + "}"
+    return str(value.json) if isinstance(value.json, int) else value.text
 
 
 def _go_type(value: JSON) -> str:

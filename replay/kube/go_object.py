@@ -29,13 +29,16 @@ class DecodeError(Exception):
     """An object does not fit its Go type; `str()` is the decoder's text."""
 
 
-def round_trip(schema: Schema, value: JSON, before: JSON = None, unknown: list[str] | None = None) -> JSON:
+def round_trip(
+    schema: Schema, value: JSON, before: JSON = None, unknown: list[str] | None = None, *, lenient: bool = False
+) -> JSON:
     """The object as its Go type writes it; new containers wherever it differs in identity from `before`.
 
     `before` is an object known to be so written: parts of `value` that are (by identity) parts of it are taken as they are.
-    `unknown` collects the paths of fields that the type does not know (strict decoding). Raises `DecodeError`.
+    `unknown` collects the paths of fields that the type does not know (strict decoding). With `lenient` a
+    double in the place of an integer is cut, as in a conversion that does not go by way of JSON text. Raises `DecodeError`.
     """
-    return _Decoder(unknown).value(schema, value, before, _Place(schema.name.rpartition(".")[2]))
+    return _Decoder(unknown, lenient=lenient).value(schema, value, before, _Place(schema.name.rpartition(".")[2]))
 
 
 class _Place:
@@ -56,13 +59,17 @@ class _Place:
             return _Place(struct, name, name)
         return _Place(struct, f"{self.field}.{name}", f"{self.path}.{name}")
 
+    def entry(self, key: str) -> _Place:
+        return _Place(self.struct, self.field, f"{self.path}.{key}")
+
     def item(self, index: int) -> _Place:
         return _Place(self.struct, self.field, f"{self.path}[{index}]")
 
 
 class _Decoder:
-    def __init__(self, unknown: list[str] | None) -> None:
+    def __init__(self, unknown: list[str] | None, *, lenient: bool) -> None:
         self._unknown = unknown
+        self._lenient = lenient
 
     def value(self, schema: Schema, value: JSON, before: JSON, place: _Place) -> JSON:
         if value is before and isinstance(value, dict | list):
@@ -75,6 +82,8 @@ class _Decoder:
             return self._list(schema, schema.items, value, before, place)
         if schema.type == "object" and schema.values is not None:
             return self._map(schema.values, value, before, place)
+        if self._lenient and isinstance(value, float) and schema.type == "integer":
+            value = int(value)
         return _leaf(schema, value, place)
 
     def _struct(self, schema: Schema, value: JSON, before: JSON, place: _Place) -> dict[str, JSON]:
@@ -111,10 +120,7 @@ class _Decoder:
         if not isinstance(value, dict):
             raise _mismatch(value, place, values, "map[string]")
         known = before if isinstance(before, dict) else {}
-        return {
-            name: self.value(values, inner, known.get(name), place.named(place.struct, name))
-            for name, inner in value.items()
-        }
+        return {name: self.value(values, inner, known.get(name), place.entry(name)) for name, inner in value.items()}
 
 
 def counterparts(items: list[JSON], before: JSON) -> list[JSON]:

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from replay.admission.chain import Chain
+from replay.admission.decision import Decision, Denial, Verdict
+from replay.audit.event import RequestRecord
+from replay.cellib.version import NEWEST
+from replay.kube.admissionregistration import ManifestSet, Rule, Webhook, WebhookClientConfig, WebhookConfiguration
+from replay.kube.attributes import JSON, Attributes, Missing, Operation, UserInfo
+from replay.kube.discovery import builtin_discovery
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.schema import Schemas
+from replay.webhook.recorded import RecordedBackend
+
+OBJECT: JSON = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}}
+MUTATED: JSON = {**OBJECT, "data": {"a": "1", "b": "2"}}
+ADD = {"op": "add", "path": "/data/b", "value": "2"}
+KEY = "webhook.admission.k8s.io/round_0_index_0"
+
+
+class NoObjects:
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:  # noqa: ARG002
+        return None
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> list[JSON]:  # noqa: ARG002
+        return []
+
+
+def attributes(value: JSON) -> Attributes:
+    return Attributes(
+        operation=Operation.CREATE,
+        kind=GroupVersionKind("", "v1", "ConfigMap"),
+        resource=GroupVersionResource("", "v1", "configmaps"),
+        subresource="",
+        namespace="shop",
+        name="settings",
+        user_info=UserInfo("jane"),
+        object=value,
+        namespace_object={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
+    )
+
+
+def record(code: int, message: str, annotations: JSON) -> RequestRecord:
+    empty: dict[str, Any] = dict.fromkeys(RequestRecord._fields, "")
+    known = {
+        "code": code,
+        "status_message": message,
+        "status_reason": "Forbidden" if message else "",
+        "annotations": orjson.dumps(annotations).decode(),
+    }
+    return RequestRecord(**{**empty, **known})
+
+
+def configuration(name: str) -> WebhookConfiguration:
+    rules = (Rule(("*",), ("*",), ("*",), ("*",)),)
+    return WebhookConfiguration("config", True, (Webhook(name, WebhookClientConfig(url="https://x"), rules),))
+
+
+BOTH = ManifestSet(mutating_webhooks=(configuration("m"),), validating_webhooks=(configuration("v"),))
+
+
+def decide(observed: RequestRecord, seen: JSON = OBJECT, validated: JSON = MUTATED) -> Decision:
+    before, after = attributes(OBJECT), attributes(validated)
+    backend = RecordedBackend(observed, before, after)
+    chain = Chain([BOTH], NEWEST, builtin_discovery(), Schemas())
+    return chain.decide(attributes(seen), after, NoObjects(), {"m": backend, "v": backend})[0]
+
+
+def mutation_annotations(*, mutated: bool, patch: list[JSON] | None = None) -> JSON:
+    names = {"configuration": "config", "webhook": "m"}
+    found = {f"mutation.{KEY}": orjson.dumps({**names, "mutated": mutated}).decode()}
+    if patch is not None:
+        found[f"patch.{KEY}"] = orjson.dumps({**names, "patch": patch, "patchType": "JSONPatch"}).decode()
+    return found
+
+
+def test_recorded_patch_and_consent() -> None:
+    decision = decide(record(201, "", mutation_annotations(mutated=True, patch=[ADD])))
+    assert (decision.verdict, decision.patch) == (Verdict.ADMITTED, (ADD,))
+    assert [call.answer for call in decision.webhooks] == ["patched", "allowed"]
+
+
+def test_recorded_refusal() -> None:
+    message = 'admission webhook "v" denied the request: no'
+    decision = decide(record(403, message, mutation_annotations(mutated=True, patch=[ADD])))
+    assert decision.denials == (Denial("config", "v", None, message, "Forbidden", 403),)
+
+
+UNKNOWN: list[tuple[str, RequestRecord, JSON, str]] = [
+    (
+        "no patch recorded",
+        record(201, "", mutation_annotations(mutated=True)),
+        OBJECT,
+        "it changed the object, and the patch is not recorded",
+    ),
+    ("not asked", record(201, "", {}), OBJECT, "the log does not say that it was asked"),
+    (
+        "another object",
+        record(201, "", mutation_annotations(mutated=False)),
+        MUTATED,
+        "what it answered is recorded for another object",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "observed", "seen", "expected"), UNKNOWN, ids=[row[0] for row in UNKNOWN])
+def test_unknown_answers(name: str, observed: RequestRecord, seen: JSON, expected: str) -> None:  # noqa: ARG001
+    decision = decide(observed, seen)
+    assert decision.verdict is Verdict.UNDETERMINED
+    assert expected in decision.undetermined[0].reason
