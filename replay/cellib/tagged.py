@@ -120,7 +120,7 @@ def double_text(value: float) -> str:
         return f"{sign}0"
     digits, exponent = shortest_digits(abs(value))
     fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-    if -5 <= exponent < 21:
+    if -4 <= exponent < 21:
         return repr(value).removesuffix(".0") if "e" not in repr(value) else f"{value:.0f}"
     return f"{sign}{digits[0]}{fraction}e{exponent:+03d}"
 
