@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from replay.admission.decision import Decision, Verdict
+from replay.admission.decision import Decision, Undetermined, Verdict
 from replay.audit.event import RequestRecord
 from replay.audit.observed import observe
 from replay.compare.cascade import Creation, Place, Subject, subject
@@ -124,7 +124,7 @@ class Replayer:
             current = candidate = NOT_REACHED
             part.summary.not_reached[request.reached_reason] += 1
         else:
-            current, candidate = self.decide(request, self.cluster.at(record))
+            current, candidate = as_far_as_reached(request, self.decide(request, self.cluster.at(record)))
             part.fidelity.record(record.seq, record.audit_id, observe(record), current, self.policies)
         outcome = self._outcome(request, current, candidate)
         place, about = Place(record.seq, request.item), subject(attributes)
@@ -160,6 +160,29 @@ class Replayer:
             candidate,
             workload(attributes, self.owners) if kind is not OutcomeKind.UNCHANGED else "",
         )
+
+
+def as_far_as_reached(request: ReplayRequest, decisions: Sequence[Decision]) -> list[Decision]:
+    """The decisions about a request of which it is not known whether policies were asked at all.
+
+    Admission is then the answer either way; anything else is undetermined. Equal decisions stay one object.
+    """
+    if request.reached is not Reached.UNKNOWN:
+        return list(decisions)
+    made: dict[int, Decision] = {}
+    for decision in decisions:
+        made.setdefault(id(decision), _if_reached(decision, request.reached_reason))
+    return [made[id(decision)] for decision in decisions]
+
+
+def _if_reached(decision: Decision, reason: str) -> Decision:
+    effects = (decision.denials, decision.warnings, decision.audit_annotations, decision.patch, decision.undetermined)
+    if not any(effects):
+        return decision
+    acting = dict.fromkeys((each.policy, each.binding) for each in (*decision.denials, *decision.mutated))
+    reason = f"whether it came as far as the policies is not known: {reason}"
+    unknown = tuple(Undetermined(policy, binding, reason) for policy, binding in acting or {("", ""): None})
+    return Decision(Verdict.UNDETERMINED, undetermined=decision.undetermined or unknown, webhooks=decision.webhooks)
 
 
 def _redacted(resource: str, decision: Decision) -> Decision:
