@@ -8,14 +8,18 @@ alone (k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting).
 
 from __future__ import annotations
 
-from replay.kube.amount import rounded_up_to_milli
+import re
+
 from replay.kube.attributes import JSON
 from replay.kube.default_rules import FILLED, RULES
 from replay.kube.go_object import counterparts
+from replay.kube.quantity import parse_quantity
 from replay.kube.schema import Encoding, Schema
 
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _CORE = "io.k8s.api.core.v1."
+_FINE = re.compile(r"([+-]?)(\d+)(?:([nu])|e(-(?:[4-9]|\d\d)))")
+"""A canonical quantity that may be finer than a thousandth."""
 
 
 def set_defaults(schema: Schema, value: dict[str, JSON], before: JSON = None) -> None:
@@ -67,8 +71,13 @@ def _descend(schema: Schema, parent: dict[str, JSON], name: str, before: JSON, o
 
 
 def _rounded(amount: str) -> str:
-    """`SetDefaults_ResourceList`: nothing is finer than a thousandth."""
-    return rounded_up_to_milli(amount) if amount.endswith(("n", "u")) or "e-" in amount else amount
+    """`SetDefaults_ResourceList`: nothing is finer than a thousandth; what is more rounds away from zero."""
+    match = _FINE.fullmatch(amount)
+    if match is None:
+        return amount
+    digits, exponent = match[2], int(match[4] or {"n": -9, "u": -6}[match[3]])
+    milli = -(-int(digits) // 10 ** (-3 - exponent))
+    return str(parse_quantity(f"{match[1]}{milli}{'e-3' if match[4] else 'm'}"))
 
 
 def set_custom_defaults(schema: Schema, value: JSON) -> JSON:

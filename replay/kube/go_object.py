@@ -13,8 +13,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from replay.kube.amount import NO_QUANTITY, QuantityError, canonical_quantity
 from replay.kube.attributes import JSON
+from replay.kube.quantity import FORMAT_WRONG, QuantityError, parse_quantity
 from replay.kube.schema import Encoding, Schema
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -190,9 +190,9 @@ def _bytes(value: JSON, place: _Place, schema: Schema) -> str:
 
 def _quantity(value: JSON) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise DecodeError(NO_QUANTITY)
+        raise DecodeError(FORMAT_WRONG)
     try:
-        return canonical_quantity(str(value).strip())
+        return str(parse_quantity(str(value).strip()))
     except QuantityError as error:
         raise DecodeError(str(error)) from None
 
