@@ -84,13 +84,24 @@ class Chain:
             return self.validating.decide(attributes, lister)
         request = _Request(self, before, attributes, lister, backends)
         mutations = [request.mutate(hooks[index] if hooks else (), webhooks) for index, webhooks in enumerate(mutating)]
-        reference = reference_object(before.object, mutations[0].object, attributes.object)
-        seen = [validated_object(reference, each.object, attributes.object) for each in mutations]
+        seen = _seen(before, mutations, attributes)
         decisions = self._validate(seen, attributes, lister)
         return [
             request.combine(mutation, decision, webhooks, value)
             for mutation, decision, webhooks, value in zip(mutations, decisions, validating, seen, strict=True)
         ]
+
+    def validated(self, before: Attributes | Missing, attributes: Attributes, lister: Lister) -> list[Attributes]:
+        """What the validating phase of each set is told, in the order of the sets; arguments as for `decide`."""
+        if isinstance(before, Missing):
+            before = replace(attributes, object=before)
+        hooks = self.mutating.candidates(before)
+        mutating = self.mutating_webhooks.candidates(before)
+        if hooks is None and not any(mutating):
+            return [attributes] * len(mutating)
+        request = _Request(self, before, attributes, lister, _NO_BACKENDS)
+        mutations = [request.mutate(hooks[index] if hooks else (), webhooks) for index, webhooks in enumerate(mutating)]
+        return [replace(attributes, object=value) for value in _seen(before, mutations, attributes)]
 
     def _validate(self, objects: Sequence[Object], attributes: Attributes, lister: Lister) -> list[Decision]:
         """The decisions of the validating policies, all sets at once where they see the same object."""
@@ -154,6 +165,12 @@ class _Request:
         )
         patch = changes(self._before.object, mutation.object)
         return replace(combined, patch=patch, webhooks=(*early.calls, *late.calls))
+
+
+def _seen(before: Attributes, mutations: Sequence[_Mutation], attributes: Attributes) -> list[Object]:
+    """The object that each set validates; the first set is the one of the time."""
+    reference = reference_object(before.object, mutations[0].object, attributes.object)
+    return [validated_object(reference, each.object, attributes.object) for each in mutations]
 
 
 def _admit_policies(policies: PolicyPlugin, mutation: _Mutation, *, reinvoke: bool) -> bool:

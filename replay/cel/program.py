@@ -15,6 +15,7 @@ from replay.cel.footprint import footprint_of
 from replay.cel.frame import Frame
 from replay.cel.pycode import NotCompiledError
 from replay.cel.step import Step
+from replay.cel.trace import Trace, TracingTracker
 from replay.cel.values import CostLimitExceeded, EvalError, PanicError, Unknown, Value
 
 PER_CALL_LIMIT = 1_000_000
@@ -82,7 +83,7 @@ class Program:
         """Evaluate with the given input; never raises."""
         if not self._reads_input:
             return self._constant
-        return with_room(lambda: self._eval(bindings))
+        return with_room(lambda: self._eval(bindings, CostTracker(self._dispatcher.costs, self._limit)))
 
     @cached_property
     def _reads_input(self) -> bool:
@@ -93,8 +94,13 @@ class Program:
     def _constant(self) -> Result:
         return with_room(lambda: self._eval({}))
 
-    def _eval(self, bindings: Mapping[str, Value]) -> Result:
-        tracker = CostTracker(self._dispatcher.costs, self._limit)
+    def trace(self, bindings: Mapping[str, Value]) -> tuple[Result, Trace]:
+        """`eval` that also tells the value of every step, for people who want to see how the result came about."""
+        tracker = TracingTracker(self._dispatcher.costs, self._limit)
+        result = with_room(lambda: self._eval(bindings, tracker))
+        return result, Trace(tuple(tracker.steps))
+
+    def _eval(self, bindings: Mapping[str, Value], tracker: CostTracker) -> Result:
         try:
             value = self._step.exec(Frame(bindings, tracker))
         except CostLimitExceeded as limit:

@@ -53,6 +53,11 @@ class VariableValues(OpaqueValue):
         cost, self._cost = self._cost, 0
         return cost
 
+    @property
+    def computed(self) -> Mapping[str, Value]:
+        """The values of those that were read, by name, in the order in which they were finished."""
+        return self._values
+
     def equal(self, other: Value) -> Value:
         """The same map, and nothing else."""
         if not isinstance(other, VariableValues):

@@ -66,24 +66,34 @@ class Job:
         return Cluster(self.snapshot, self.lookups, RevisionClock(self.revisions))
 
     @cached_property
-    def replayer(self) -> Replayer:
-        """The compiled form; made once in each process."""
-        current, _ = self.sets
-        cluster = self.cluster
+    def chain(self) -> Chain:
+        """The compiled sets; webhooks that both sets call are left out."""
+        return Chain(
+            without_shared_webhooks(self.sets), self.version, self.cluster.discovery, Schemas(self.cluster.crds)
+        )
+
+    @cached_property
+    def reconstructor(self) -> Reconstructor:
+        """What rebuilds requests, as far as these sets need them."""
         sets = without_shared_webhooks(self.sets)
-        chain = Chain(sets, self.version, cluster.discovery, Schemas(cluster.crds))
         mutates = any(each.mutating_policies or each.mutating_webhooks for each in sets)
-        mutators = Mutators.POLICIES if current.mutating_policies else Mutators.WEBHOOKS
+        mutators = Mutators.POLICIES if self.sets[0].mutating_policies else Mutators.WEBHOOKS
+        return Reconstructor(self.cluster, self.trust, mutators, mutation=mutates)
+
+    @cached_property
+    def replayer(self) -> Replayer:
+        """The stages joined; made once in each process."""
+        chain = self.chain
 
         def decide(request: ReplayRequest, lister: Lister) -> list[Decision]:
             return chain.decide(request.before_mutation, request.attributes, lister)
 
         return Replayer(
-            cluster,
-            Reconstructor(cluster, self.trust, mutators, mutation=mutates),
+            self.cluster,
+            self.reconstructor,
             decide,
             self.owners,
-            frozenset(policy.name for policy in current.validating_policies),
+            frozenset(policy.name for policy in self.sets[0].validating_policies),
             with_lines=self.with_lines,
             redact=self.redact,
         )

@@ -67,8 +67,8 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
         ingest = store.ingest(scenario.logs, progress)
         if options.rejects is not None:
             _write_rejects(store, options.rejects)
-        inputs = _Inputs(sets, version, tuple(snapshot))
-        job = _job(store, inputs, options, Path(spool))
+        inputs = Inputs(sets, version, tuple(snapshot))
+        job = job_of(store, inputs, options, Path(spool))
         results = replay_parts(job, [store.part(number) for number in range(store.parts)], options, progress)
         with _output(options.outcomes) as file:
             summary, fidelity = merge(results, file)
@@ -102,7 +102,7 @@ def load_sets(
     return load_manifest_set(scenario.current, version=version, api_objects=api_objects), candidate
 
 
-class _Inputs(NamedTuple):
+class Inputs(NamedTuple):
     """What was loaded before the log was read."""
 
     sets: tuple[ManifestSet, ManifestSet]
@@ -126,7 +126,8 @@ def _param_resources(sets: Sequence[ManifestSet], discovery: Discovery) -> set[s
     }
 
 
-def _job(store: Store, inputs: _Inputs, options: Options, spool: Path) -> Job:
+def job_of(store: Store, inputs: Inputs, options: Options, spool: Path) -> Job:
+    """What replaying the requests of a store takes; `spool` is where workers put their results."""
     sets, version, snapshot = inputs
     discovery = Cluster(snapshot).discovery
     params = _param_resources(sets, discovery)

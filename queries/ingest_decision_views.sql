@@ -1,0 +1,144 @@
+-- What:       the views of what admission did, as the log tells it: `decision` (one row for each denial, audited failure,
+--             mutation, ignored failure and annotation) and `decided_request` (one row for each request that has any).
+--             The wordings are those of k8s.io/apiserver: `plugin/policy/validating/dispatcher.go`,
+--             `plugin/policy/generic/policy_dispatcher.go`, `plugin/webhook/errors/statuserror.go`,
+--             `plugin/webhook/mutating/dispatcher.go`, and of k8s.io/pod-security-admission. `replay/audit/observed.py`
+--             reads one event the same way, and a test holds both together.
+--             `queries/README.md` describes the columns.
+-- Parameters: none; reads the view `request` of ingest_views.sql
+-- Example:    duckdb -init STORE/open.sql
+create or replace temp view decision as
+with told as (
+  select
+    seq, audit_id, stage_time, verb, username, api_group, resource, subresource, "namespace", object_name, code,
+    request.file, line,
+    if(
+      code >= 400,
+      regexp_extract(
+        status_message,
+        '(?s)(?:(ValidatingAdmissionPolicy|policy) [''"]([^''"]*)[''"](?: with binding ''([^'']*)'')? denied request: (.*)'
+          || '|(admission webhook|failed calling webhook|failed calling admission webhook) "([^"]*)"'
+          || '(?: denied the request(?:: (.*)| without explanation)|(?: failed)?: (.*))'
+          || '|violates (PodSecurity) "([^"]*)": (.*))',
+        ['by_policy', 'policy', 'binding', 'message', 'by_webhook', 'webhook', 'said', 'failure', 'by_level', 'level', 'violations']
+      ),
+      null
+    ) as denial,
+    try_cast(annotations as map(varchar, varchar)) as annotations
+  from request
+), denied as (
+  select
+    * exclude (denial, annotations),
+    'deny' as action,
+    case when denial.by_policy <> '' then 'policy' when denial.by_webhook <> '' then 'webhook' else 'pod-security' end as plugin,
+    denial.policy || denial.webhook || denial.by_level as policy,
+    denial.binding || denial.level as binding,
+    null::bigint as expression_index,
+    denial.message || denial.said || denial.failure || denial.violations as message,
+    ['Deny'] as validation_actions,
+    'responseStatus.message' as source
+  from told
+  where denial.by_policy <> '' or denial.by_webhook <> '' or denial.by_level <> ''
+), noted as (
+  -- An annotation that only tells of latency, authorization or the like is none of admission's.
+  select * exclude (denial, annotations, entry), entry.key as source, entry.value as text
+  from (select *, unnest(map_entries(annotations)) as entry from told)
+  where
+    not regexp_matches(
+      entry.key, '^(authorization|authentication|audit|apiserver\.latency)\.k8s\.io/|^authentication\.kubernetes\.io/|^k8s\.io/'
+    )
+    and entry.key <> 'pod-security.kubernetes.io/enforce-policy'
+), failed as (
+  -- Servers before 1.27 wrote one entry and no list.
+  select
+    * exclude (text, entries, entry),
+    'audit' as action,
+    'policy' as plugin,
+    coalesce(entry ->> '$.policy', '') as policy,
+    coalesce(entry ->> '$.binding', '') as binding,
+    try_cast(entry ->> '$.expressionIndex' as bigint) as expression_index,
+    coalesce(entry ->> '$.message', '') as message,
+    coalesce(try_cast(entry -> '$.validationActions' as varchar[]), []) as validation_actions,
+    source
+  from (
+    select *, unnest(entries) as entry
+    from (
+      select
+        *,
+        case json_type(text)
+          when 'ARRAY' then from_json(text, '["JSON"]')
+          when 'OBJECT' then [text::json]
+          else []
+        end as entries
+      from noted
+      where source = 'validation.policy.admission.k8s.io/validation_failure' and json_valid(text)
+    )
+  )
+  where json_type(entry) = 'OBJECT'
+), mutated as (
+  select
+    * exclude (text),
+    'mutate' as action,
+    'webhook' as plugin,
+    coalesce(text ->> '$.webhook', '') as policy,
+    coalesce(text ->> '$.configuration', '') as binding,
+    null::bigint as expression_index,
+    '' as message,
+    [] as validation_actions,
+    source
+  from noted
+  where
+    starts_with(source, 'mutation.webhook.admission.k8s.io/') and json_valid(text) and (text ->> '$.mutated') = 'true'
+), patched as (
+  select audit_id, replace(source, 'patch.', 'mutation.') as source, text ->> '$.patch' as patch
+  from noted
+  where starts_with(source, 'patch.webhook.admission.k8s.io/') and json_valid(text)
+), ignored as (
+  select
+    * exclude (text),
+    'failed-open' as action,
+    'webhook' as plugin,
+    text as policy,
+    '' as binding,
+    null::bigint as expression_index,
+    '' as message,
+    [] as validation_actions,
+    source
+  from noted
+  where starts_with(source, 'failed-open.')
+), annotated as (
+  select
+    * exclude (text),
+    if(source = 'pod-security.kubernetes.io/audit-violations', 'audit', 'annotate') as action,
+    if(starts_with(source, 'pod-security.kubernetes.io/'), 'pod-security', 'policy') as plugin,
+    if(starts_with(source, 'pod-security.kubernetes.io/'), 'PodSecurity', regexp_extract(source, '^(.*)/', 1)) as policy,
+    '' as binding,
+    null::bigint as expression_index,
+    text as message,
+    [] as validation_actions,
+    source
+  from noted
+  where not contains(source, 'admission.k8s.io/')
+), every as (
+  from denied union all by name from failed union all by name from mutated
+  union all by name from ignored union all by name from annotated
+)
+select
+  every.*,
+  patched.patch,
+  ends_with(every.policy, '.static.k8s.io') or ends_with(every.binding, '.static.k8s.io') as is_static,
+  every.audit_id in (select audit_id from denied) as is_denied
+from every
+left join patched on patched.audit_id = every.audit_id and patched.source = every.source;
+
+create or replace temp view decided_request as
+select
+  seq, audit_id, stage_time, verb, username, api_group, resource, subresource, "namespace", object_name, code,
+  -- The strongest thing that happened to the request.
+  ['deny', 'mutate', 'audit', 'failed-open', 'annotate'][
+    min(list_position(['deny', 'mutate', 'audit', 'failed-open', 'annotate'], action))
+  ] as outcome,
+  bool_or(is_denied) as is_denied,
+  list(distinct policy order by policy) as policies
+from decision
+group by all;
