@@ -25,6 +25,8 @@ def _rows(path: Path) -> Iterator[list[Any]]:
     """Rows `[group, version, resource, kind, namespaced, {subresource: [group, version, kind]}]` of one document."""
     for group in json.loads(path.read_text("utf-8"))["items"]:
         name = group["metadata"].get("name", "")
+        if "." in name and not name.endswith(".k8s.io"):
+            continue  # a custom group of that cluster: Kubernetes' own end in k8s.io or, the oldest, have no dot
         for version in group["versions"]:
             for resource in version["resources"]:
                 subresources = {
