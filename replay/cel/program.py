@@ -92,13 +92,17 @@ class Program:
 
     @cached_property
     def _constant(self) -> Result:
-        return with_room(lambda: self._eval({}))
+        return with_room(lambda: self._eval({}, CostTracker(self._dispatcher.costs, self._limit)))
 
     def trace(self, bindings: Mapping[str, Value]) -> tuple[Result, Trace]:
         """`eval` that also tells the value of every step, for people who want to see how the result came about."""
-        tracker = TracingTracker(self._dispatcher.costs, self._limit)
-        result = with_room(lambda: self._eval(bindings, tracker))
-        return result, Trace(tuple(tracker.steps))
+
+        def traced() -> tuple[Result, Trace]:
+            tracker = TracingTracker(self._dispatcher.costs, self._limit)
+            return self._eval(bindings, tracker), Trace(tuple(tracker.steps))
+
+        # A tracker begins anew with each attempt: `with_room` may need two.
+        return with_room(traced)
 
     def _eval(self, bindings: Mapping[str, Value], tracker: CostTracker) -> Result:
         try:
