@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -39,6 +40,7 @@ from replay.reconstruct.trust import Continuity, Trust
 from replay.report.set_diff import diff_text
 
 Progress = Callable[[str, int, int], None]
+_HAS_FORKSERVER = "forkserver" in multiprocessing.get_all_start_methods()
 RBAC = tuple(
     f"{name}.rbac.authorization.k8s.io" for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
 )
@@ -60,6 +62,7 @@ class Options:
 
 def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
     """Replay a scenario. Raises ReplayError for unusable input; partial results are never shown as whole."""
+    prepare_workers(options)
     version = KubernetesVersion.parse(options.version)
     snapshot = read_snapshot(scenario.cluster) if scenario.cluster else []
     sets = load_sets(scenario, version, snapshot)
@@ -182,9 +185,24 @@ def replay_parts(job: Job, parts: Sequence[StorePart], options: Options, progres
         return results
     if options.executor is not None:
         return _collect([options.executor.submit(job.run, part) for part in parts], progress)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, _adopt, (job,)) as pool:
+    with ProcessPoolExecutor(workers, _context(), _adopt, (job,)) as pool:
         return _collect([pool.submit(_run_part, part) for part in parts], progress)
+
+
+def prepare_workers(options: Options) -> None:
+    """Let a process without threads import what workers need while this one reads the log; workers are forked from it.
+
+    This process itself must not be forked: DuckDB and Polars have threads, and a fork would copy their locks.
+    """
+    if options.executor is None and (options.workers or os.cpu_count() or 1) > 1 and _HAS_FORKSERVER:
+        from multiprocessing import forkserver  # noqa: PLC0415 - not there on every system
+
+        forkserver.set_forkserver_preload(["replay.pipeline.job"])
+        forkserver.ensure_running()
+
+
+def _context() -> BaseContext:
+    return multiprocessing.get_context("forkserver" if _HAS_FORKSERVER else "spawn")
 
 
 def _collect(futures: list[Future[PartResult]], progress: Progress) -> list[PartResult]:
