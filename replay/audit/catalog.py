@@ -142,14 +142,15 @@ def sync_tree(directory: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path, what: str, *, shared: bool = False, patience: float = PATIENCE_SECONDS) -> Iterator[None]:
+def locked(path: Path, what: str, *, shared: bool = False, patience: float | None = None) -> Iterator[None]:
     """Hold a lock file; raises `StoreError` saying `what` if another process holds it for longer than `patience` seconds."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise store_error(error, path) from error
     try:
-        _acquire(descriptor, path, what, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, patience)
+        mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        _acquire(descriptor, path, what, mode, PATIENCE_SECONDS if patience is None else patience)
         yield
     finally:
         os.close(descriptor)

@@ -1,0 +1,262 @@
+"""A store that is kept: what it knows is not read again, and no failure leaves it half written."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import multiprocessing
+import os
+import pickle
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from replay.audit import queries
+from replay.audit.catalog import locked
+from replay.audit.event import RequestRecord
+from replay.audit.part import StorePart
+from replay.audit.store import Store, prune_store
+from replay.errors import AuditLogError, StoreError
+
+
+def event(number: int, **fields: Any) -> str:
+    plain = {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "RequestResponse",
+        "auditID": f"id-{number}",
+        "stage": "ResponseComplete",
+        "verb": "create",
+        "requestURI": "/",
+        "user": {"username": "alice"},
+        "objectRef": {"resource": "pods", "namespace": "n", "name": f"p{number % 7}", "apiVersion": "v1"},
+        "responseStatus": {"code": 201},
+        "requestReceivedTimestamp": f"2026-01-01T00:{number:02}:00.000000Z",
+        "stageTimestamp": f"2026-01-01T00:{number:02}:00.500000Z",
+    }
+    return json.dumps({**plain, **fields}) + "\n"
+
+
+def log(path: Path, *numbers: int, **fields: Any) -> Path:
+    path.write_text("".join(event(number, **fields) for number in numbers))
+    return path
+
+
+def ids(store: Store) -> list[str]:
+    return sorted(record.audit_id for part in range(store.parts) for record in store.records(part))
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A store of two logs, two segments."""
+    path = tmp_path / "store"
+    for name, numbers in {"first": (1, 2, 3), "second": (11, 12)}.items():
+        with Store.open(path) as store:
+            store.ingest([log(tmp_path / name, *numbers)])
+    return path
+
+
+def test_known_contents_are_not_read_again(directory: Path, tmp_path: Path) -> None:
+    renamed = (tmp_path / "first").rename(tmp_path / "renamed")
+    with Store.open(directory) as store:
+        report = store.ingest([renamed, log(tmp_path / "third", 3, 4)])
+        assert (report.files, report.known_files, report.requests) == (1, 1, 1)
+        assert [(reject.line, reject.audit_id, str(reject.reason)) for reject in store.rejects()] == [
+            (1, "id-3", "duplicate")
+        ]
+        assert (ids(store), store.requests) == (["id-1", "id-11", "id-12", "id-2", "id-3", "id-4"], 6)
+        assert store.ingest([renamed]).known_files == 1
+
+
+def test_a_later_stage_replaces_what_an_earlier_ingest_read(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store") as store:
+        store.ingest([log(tmp_path / "a", 1, stage="ResponseStarted", responseStatus={})])
+        report = store.ingest([log(tmp_path / "b", 1)])
+        assert (report.requests, report.superseded, store.requests) == (1, 1, 1)
+        assert [(r.stage, r.code) for part in range(store.parts) for r in store.records(part)] == [
+            ("ResponseComplete", 201)
+        ]
+        report = store.ingest([log(tmp_path / "c", 1, 1, stage="RequestReceived")])
+        assert (report.requests, report.superseded, store.requests) == (0, 2, 1)
+
+
+def test_the_order_of_ingests_does_not_matter(tmp_path: Path) -> None:
+    def all_of(order: str) -> list[RequestRecord]:
+        with Store.open(tmp_path / f"store-{order}") as store:
+            for name in order:
+                store.ingest([logs[name]])
+            parts = [store.part(number) for number in range(store.parts)]
+        return [record for part in parts for record in part.records()]
+
+    logs = {
+        name: log(tmp_path / name, *numbers) for name, numbers in {"a": (1, 8, 2), "b": (15, 3), "c": (9, 22)}.items()
+    }
+    assert all_of("abc") == all_of("cba") == all_of("bac")
+
+
+def test_an_interrupted_ingest_leaves_the_store_as_it_was(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: object, **_kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    before = (directory / "store.json").read_bytes()
+    third = log(tmp_path / "third", 21)
+    for step in ("_write", "sync_tree", "write_segment"):
+        with monkeypatch.context() as patch, Store.open(directory) as store:
+            patch.setattr(f"replay.audit.store.{step}", fail)
+            with pytest.raises(KeyboardInterrupt):
+                store.ingest([third])
+        assert (directory / "store.json").read_bytes() == before, step
+    with Store.open(directory) as store:
+        assert len(ids(store)) == 5
+        store.ingest([third])
+        assert len(ids(store)) == 6
+
+
+def test_a_log_that_is_refused_leaves_no_store_behind(tmp_path: Path) -> None:
+    (tmp_path / "bad").write_text("bad\n")
+    with Store.open(tmp_path / "store") as store, pytest.raises(AuditLogError, match="no audit event"):
+        store.ingest([tmp_path / "bad"])
+    with Store.open(tmp_path / "store") as store:
+        assert (store.requests, store.parts, store.segments) == (0, 0, ())
+
+
+def test_other_versions_and_damage_are_refused_with_the_way_out(directory: Path, tmp_path: Path) -> None:
+    catalog = json.loads((directory / "store.json").read_bytes())
+    cases = {
+        json.dumps({**catalog, "schema": 99}): "the store has schema 99, this replay reads 1: remove the directory",
+        json.dumps({"kind": "other"}): "this is no store: name another directory",
+        "{": "damaged: remove the directory and ingest the logs again",
+        json.dumps({"kind": "replay store", "schema": 1}): "damaged: remove the directory and ingest the logs again",
+    }
+    for content, message in cases.items():
+        (directory / "store.json").write_text(content)
+        with pytest.raises(StoreError, match=message):
+            Store.open(directory)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").touch()
+    with pytest.raises(StoreError, match="the directory holds other files"):
+        Store.open(tmp_path / "other")
+    with pytest.raises(StoreError, match="name another directory"):
+        Store.open(tmp_path / "a*")
+    with pytest.raises(StoreError, match="not a directory"):
+        Store.open(tmp_path / "other" / "thesis.txt" / "store")
+
+
+def test_a_read_only_store_is_read_and_not_written(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_args: False)
+    with Store.open(directory) as store:
+        assert len(ids(store)) == 5
+        with pytest.raises(StoreError, match="the store is read-only"):
+            store.ingest([log(tmp_path / "third", 21)])
+
+
+def test_writers_wait_for_each_other(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    third = log(tmp_path / "third", 21)
+    with locked(directory / "lock", "busy"):
+        monkeypatch.setattr("replay.audit.catalog.PATIENCE_SECONDS", 0.0)
+        with Store.open(directory) as store, pytest.raises(StoreError, match="another process writes to the store"):
+            store.ingest([third])
+        with pytest.raises(StoreError, match="another process writes to the store"):
+            prune_store(directory, 0)
+    monkeypatch.undo()
+    errors: list[BaseException] = []
+
+    def ingest(name: int) -> None:
+        try:
+            with Store.open(directory) as store:
+                store.ingest([log(tmp_path / f"log-{name}", 30 + name)])
+        except BaseException as error:  # noqa: BLE001 - shown by the assertion below
+            errors.append(error)
+
+    threads = [threading.Thread(target=ingest, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with Store.open(directory) as store:
+        assert (errors, len(ids(store))) == ([], 8)
+
+
+def test_prune_forgets_old_ingests_unless_someone_reads(directory: Path) -> None:
+    between = 1767225600000000 + 5 * 60_000_000
+    (directory / "segments" / "new-abandoned").mkdir()
+    with Store.open(directory), pytest.raises(StoreError, match="another process reads the store"):
+        prune_store(directory, between)
+    assert prune_store(directory, between) == 1
+    assert len(list((directory / "segments").iterdir())) == 1
+    with Store.open(directory) as store:
+        assert ids(store) == ["id-11", "id-12"]
+    assert prune_store(directory, 1 << 60) == 1
+    with Store.open(directory) as store:
+        assert (store.requests, ids(store)) == (0, [])
+
+
+def test_a_plain_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    path = log(tmp_path / "a", 1)
+    with Store.open() as store:
+        store.ingest([path])
+    with pytest.raises(AuditLogError), Store.open() as store:
+        store.ingest([tmp_path / "none"])
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def _ids_of_part(part: StorePart) -> list[str]:
+    return [record.audit_id for record in part.records()]
+
+
+def test_a_part_is_read_by_another_process(directory: Path) -> None:
+    with Store.open(directory) as store:
+        parts = [store.part(number) for number in range(store.parts)]
+        assert pickle.loads(pickle.dumps(parts)) == parts
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            assert sorted(itertools.chain.from_iterable(pool.map(_ids_of_part, parts))) == ids(store)
+
+
+@pytest.fixture
+def connection(directory: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """What `duckdb -init STORE/open.sql` gives."""
+    with duckdb.connect() as opened:
+        opened.execute((directory / "open.sql").read_text())
+        yield opened
+
+
+def test_a_store_opens_in_duckdb_itself(connection: duckdb.DuckDBPyConnection) -> None:
+    found = connection.execute("select \"name\", line from request where verb = 'create' order by seq").fetchall()
+    assert found == [("p1", 1), ("p2", 2), ("p3", 3), ("p4", 1), ("p5", 2)]
+    assert connection.execute("select lines from file order by file_id").fetchall() == [(3,), (2,)]
+    assert connection.execute("select * from reject").fetchall() == []
+
+
+def test_a_query_that_fails_is_the_operators_error(directory: Path) -> None:
+    with Store.open(directory) as store:
+        with pytest.raises(StoreError, match="no query `nope`: there are "):
+            store.query("nope")
+        with pytest.raises(StoreError, match="Catalog Error"):
+            store.sql("select * from nope")
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    path = log(tmp_path / "a", 1)
+    with Store.open() as store:
+        store.ingest([path], lambda *step: told.append(step))
+    size = path.stat().st_size
+    assert told[-1] == ("Reading the audit log", size, size)
+
+
+def test_queries_are_found_and_have_headers() -> None:
+    assert "writes" in queries.names()
+    for path in queries.folder().glob("*.sql"):
+        header = queries.header(path.stem)
+        assert all(f"{word}:" in header for word in ("What", "Parameters", "Example")), path.name
