@@ -172,23 +172,23 @@ def _kept(agreement: Agreement) -> str:
     return f"{number(agreement.reproduced)}/{number(agreement.observed)}{extra}"
 
 
+_COUNTS = ("policies", "workloads", "users", "namespaces")
+
+
 def _table(name: str, label: str, groups: list[Group], rows: int) -> Table:
-    """Groups counted by requests, workloads, users and namespaces."""
+    """Groups counted by requests, and by what differs inside them."""
+    counts = tuple(count for count in _COUNTS if count != name)
     columns = (
         Column(label, Align.CODE),
         Column("requests", Align.NUMBER),
-        Column("workloads", Align.NUMBER),
-        Column("users", Align.NUMBER),
-        Column("namespaces", Align.NUMBER, optional=True),
+        *(Column(count, Align.NUMBER, optional=count == "namespaces") for count in counts),
         Column("last seen", optional=True),
     )
     shown = tuple(
         (
             inert(group.label),
             number(group.requests),
-            number(len(group.workloads)),
-            number(len(group.users)),
-            number(len(group.namespaces)),
+            *(number(len(getattr(group, count))) for count in counts),
             moment(group.last),
         )
         for group in groups[:rows]

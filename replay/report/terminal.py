@@ -11,6 +11,7 @@ from replay.report.document import Align, Chart, Column, Document, Fact, Section
 
 STYLES = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.WARN: "yellow", Tone.BAD: "bold red"}
 NARROW = 100
+STATIC_SUFFIX = ".static.k8s.io"
 
 
 def print_document(document: Document, console: Console) -> None:
@@ -64,17 +65,22 @@ def _table(table: Table, width: int) -> RenderableType:
         title_style="dim italic",
     )
     for i in shown:
-        _add_column(drawn, table.columns[i], width)
+        _add_column(drawn, table.columns[i], width, is_last=i == shown[-1])
     for row in table.rows:
-        drawn.add_row(*(Text(row[i]) for i in shown))
+        drawn.add_row(*(Text(_short(row[i]) if narrow else row[i]) for i in shown))
     parts: list[RenderableType] = [drawn]
     if table.left_out:
         parts.append(Text(f"… and {table.left_out:,} more", style="dim"))
     return Padding(Group(*parts), (0, 0, 0, 2))
 
 
-def _add_column(drawn: RichTable, column: Column, width: int) -> None:
-    """No text column may take so much that others vanish."""
+def _short(text: str) -> str:
+    """Where columns are scarce, the ending that every static name has goes first."""
+    return text.replace(STATIC_SUFFIX, "…") if text.endswith(STATIC_SUFFIX) else text
+
+
+def _add_column(drawn: RichTable, column: Column, width: int, *, is_last: bool) -> None:
+    """Numbers keep their width; no text but the last column's may take so much that others vanish."""
     is_number = column.align is Align.NUMBER
     drawn.add_column(
         column.title,
@@ -83,5 +89,5 @@ def _add_column(drawn: RichTable, column: Column, width: int) -> None:
         overflow="ellipsis",
         header_style="bold",
         min_width=len(column.title) if is_number else min(8, width // 8),
-        max_width=None if is_number else max(width // 3, 8),
+        max_width=None if is_number or is_last else max(width * 2 // 5, 8),
     )
