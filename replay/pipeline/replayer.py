@@ -59,7 +59,8 @@ class PartOutcomes:
 class Replayer:
     """Everything that the requests of any part are decided with.
 
-    `policies` are the names of the current set, whose decisions the log can be compared with; `with_lines` keeps a line of
+    `policies` are the names of the current set's validating policies, whose decisions the log can be compared with,
+    `mutating_policies` those of both sets; `with_lines` keeps a line of
     `--outcomes` for each request.
     """
 
@@ -68,6 +69,7 @@ class Replayer:
     decide: Decide
     owners: Owners
     policies: frozenset[str]
+    mutating_policies: frozenset[str]
     with_lines: bool = False
     redact: bool = True
 
@@ -121,8 +123,8 @@ class Replayer:
     def _replay_request(self, request: ReplayRequest, part: PartOutcomes) -> None:
         record, attributes = request.record, request.attributes
         if request.reached is Reached.FAILED_BEFORE:
-            current = candidate = NOT_REACHED
             part.summary.not_reached[request.reached_reason] += 1
+            current, candidate = self._mutations_alone(request)
         else:
             current, candidate = as_far_as_reached(request, self.decide(request, self.cluster.at(record)))
             part.fidelity.record(record.seq, record.audit_id, observe(record), current, self.policies)
@@ -135,6 +137,13 @@ class Replayer:
             part.findings.append(Pending(place, about, finding(outcome)))
         if self.with_lines:
             part.lines.append((place, outcome_line(outcome)))
+
+    def _mutations_alone(self, request: ReplayRequest) -> list[Decision]:
+        """The decisions about a request that failed between the phases: what was mutated until then."""
+        if not self.mutating_policies:
+            return [NOT_REACHED, NOT_REACHED]
+        decisions = self.decide(request, self.cluster.at(request.record))
+        return [_up_to_mutation(decision, self.mutating_policies) for decision in decisions]
 
     def _outcome(self, request: ReplayRequest, current: Decision, candidate: Decision) -> Outcome:
         record, attributes = request.record, request.attributes
@@ -173,6 +182,13 @@ def as_far_as_reached(request: ReplayRequest, decisions: Sequence[Decision]) -> 
     for decision in decisions:
         made.setdefault(id(decision), _if_reached(decision, request.reached_reason))
     return [made[id(decision)] for decision in decisions]
+
+
+def _up_to_mutation(decision: Decision, mutating_policies: frozenset[str]) -> Decision:
+    """The patch of a decision, if all mutating policies are decided; what comes after mutation never happened."""
+    if not decision.patch or any(entry.policy in mutating_policies for entry in decision.undetermined):
+        return NOT_REACHED
+    return Decision(Verdict.NOT_REACHED, patch=decision.patch, mutated=decision.mutated)
 
 
 def _if_reached(decision: Decision, reason: str) -> Decision:
