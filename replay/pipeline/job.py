@@ -94,6 +94,7 @@ class Job:
             decide,
             self.owners,
             frozenset(policy.name for policy in self.sets[0].validating_policies),
+            frozenset(policy.name for each in self.sets for policy in each.mutating_policies),
             with_lines=self.with_lines,
             redact=self.redact,
         )
