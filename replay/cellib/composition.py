@@ -249,9 +249,12 @@ class Evaluation:
             value, looped = value
             spent += looped
         spent += variables.take_bound()
-        if spent >= self._floor:
+        # What variables cost that compiled code left to the strict engine is exact already.
+        counted = self._strict.take_cost() if self._strict is not None else 0
+        if spent + counted >= self._floor:
+            self._floor -= counted
             raise LeaveError
-        self._floor -= spent
+        self._floor -= spent + counted
         self._bounded += spent
         self._uncounted.append(compiled)
         return Evaluated(value)
