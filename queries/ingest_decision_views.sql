@@ -142,3 +142,34 @@ select
   list(distinct policy order by policy) as policies
 from decision
 group by all;
+
+-- The rows of `decision` that the variables below select, each unset or one of:
+--   policy, user, namespace   a name, in which * and ? stand for anything
+--   object                    a name, or `resource/name`, likewise
+--   since, until              times, `2026-11-21 03:00:00` (UTC)
+--   action                    deny, warn, audit, mutate, failed-open or annotate. `audit` means that the request was not
+--                             denied: it is listed under the strongest thing that happened to it. Unset: all but annotate
+--   audit_id                  the auditID of one request
+--   static                    true for hooks whose own name or configuration ends in .static.k8s.io
+create or replace temp view chosen_decision as
+select *
+from decision
+where
+  (getvariable('policy') is null or policy glob getvariable('policy')::varchar)
+  and (getvariable('user') is null or username glob getvariable('user')::varchar)
+  and (getvariable('namespace') is null or "namespace" glob getvariable('namespace')::varchar)
+  and (
+    getvariable('object') is null
+    or object_name glob getvariable('object')::varchar
+    or resource || '/' || object_name glob getvariable('object')::varchar
+  )
+  and (getvariable('since') is null or stage_time >= getvariable('since')::timestamp)
+  and (getvariable('until') is null or stage_time < getvariable('until')::timestamp)
+  and case coalesce(getvariable('action')::varchar, '')
+    when '' then action <> 'annotate'
+    when 'audit' then action = 'audit' and not is_denied
+    when 'warn' then list_contains(validation_actions, 'Warn') and not is_denied
+    else action = getvariable('action')::varchar
+  end
+  and (getvariable('audit_id') is null or audit_id = getvariable('audit_id')::varchar)
+  and (coalesce(getvariable('static')::boolean, false) is false or is_static);

@@ -33,7 +33,7 @@ def scenario(
 
     Raises ReplayError where there is no candidate set.
     """
-    found = _directory(Path(logs[0])) if len(logs) == 1 and logs[0] != STDIN else None
+    found = scenario_in(Path(logs[0])) if len(logs) == 1 and logs[0] != STDIN else None
     if found is not None:
         return Scenario(found.logs, current or found.current, candidate or found.candidate, cluster or found.cluster)
     if candidate is None:
@@ -43,7 +43,7 @@ def scenario(
     return Scenario(tuple(logs), current, candidate, cluster)
 
 
-def _directory(path: Path) -> Scenario | None:
+def scenario_in(path: Path) -> Scenario | None:
     """The scenario in a directory, None if it is none."""
     logs = sorted(path.glob("audit.*")) if (path / "candidate").exists() else []
     if not logs:

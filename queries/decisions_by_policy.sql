@@ -1,0 +1,17 @@
+-- What:       which policies and webhooks did something: how often, to how many users, namespaces and objects, since when
+-- Parameters: policy, user, namespace, object, since, until, action, audit_id, static: all optional;
+--             `ingest_decision_views.sql` says what each selects. In the DuckDB command line: set variable policy = '...';
+-- Example:    replay sql decisions_by_policy --param static=true --param since='2026-11-21 03:00:00' --store STORE
+select
+  policy, action, plugin,
+  count(*) as decisions,
+  count(distinct audit_id) as requests,
+  count(distinct username) as users,
+  count(distinct "namespace") as namespaces,
+  count(distinct (api_group, resource, "namespace", object_name)) as objects,
+  min(stage_time) as first,
+  max(stage_time) as last,
+  min(nullif(message, '')) as example_message
+from chosen_decision
+group by all
+order by requests desc, policy, action

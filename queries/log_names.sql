@@ -1,0 +1,13 @@
+-- What:       the names that a log knows, for telling what a mistyped one may have meant
+-- Parameters: kind: policy, user, namespace, object or audit_id
+-- Example:    replay sql log_names --param kind=policy --store STORE
+select distinct "name"
+from (
+  select policy as "name" from decision where getvariable('kind') = 'policy'
+  union all select username from request where getvariable('kind') = 'user'
+  union all select "namespace" from request where getvariable('kind') = 'namespace'
+  union all select object_name from request where getvariable('kind') = 'object'
+  union all select audit_id from request where getvariable('kind') = 'audit_id'
+)
+where "name" <> ''
+order by all

@@ -1,0 +1,21 @@
+-- What:       one row about all that the parameters select: requests, decisions, and the requests denied among those that
+--             name audited failures (action audit leaves these out)
+-- Parameters: policy, user, namespace, object, since, until, action, audit_id, static: all optional;
+--             `ingest_decision_views.sql` says what each selects. In the DuckDB command line: set variable policy = '...';
+-- Example:    replay sql lookup_summary --param static=true --param action=audit --store STORE
+select
+  count(*) as decisions,
+  count(distinct audit_id) as requests,
+  count(distinct policy) as policies,
+  count(distinct username) as users,
+  count(distinct "namespace") as namespaces,
+  min(stage_time) as first,
+  max(stage_time) as last,
+  (
+    select count(distinct audit_id) from decision
+    where
+      action = 'audit' and is_denied
+      and (getvariable('policy') is null or policy glob getvariable('policy')::varchar)
+      and (coalesce(getvariable('static')::boolean, false) is false or is_static)
+  ) as denied_with_failures
+from chosen_decision

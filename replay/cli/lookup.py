@@ -1,0 +1,79 @@
+"""`replay lookup`."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from replay.cli.source import AsJson, Candidate, Cluster, Current, Logs, Redact, Store, TimeZone, Version
+
+EPILOG = "Example: replay lookup audit.jsonl.zst --static --action deny --namespace 'prod-*' --since 7d --current manifests/current"
+
+
+class Action(StrEnum):
+    """What admission did."""
+
+    DENY = "deny"
+    WARN = "warn"
+    AUDIT = "audit"
+    MUTATE = "mutate"
+    FAILED_OPEN = "failed-open"
+    ANNOTATE = "annotate"
+
+
+def lookup(
+    logs: Logs = None,
+    store: Store = None,
+    policy: Annotated[str | None, typer.Option(help="A policy or webhook; * stands for anything.")] = None,
+    user: Annotated[str | None, typer.Option(help="Who admission saw; * stands for anything.")] = None,
+    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="* stands for anything.")] = None,
+    object_: Annotated[
+        str | None, typer.Option("--object", help="NAME or RESOURCE/NAME; * stands for anything.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="7d, 12h, 30m before the last event, or a time such as 2026-11-21T03:00Z.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Likewise; events before it.")] = None,
+    action: Annotated[
+        Action | None, typer.Option(help="What was done. `audit` leaves out what was denied too.")
+    ] = None,
+    audit_id: Annotated[str | None, typer.Option("--audit-id", help="One request.")] = None,
+    static: Annotated[bool, typer.Option("--static", help="Only hooks from manifest files (.static.k8s.io).")] = False,
+    current: Current = None,
+    candidate: Candidate = None,
+    cluster: Cluster = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many single decisions are listed (--json: all).")] = 20,
+    as_json: AsJson = False,
+    tz: TimeZone = None,
+    redact: Redact = True,
+    kubernetes_version: Version = "1.37",
+) -> None:
+    """What did which policy or webhook do, to whom, since when?
+
+    Reads it from response messages and audit annotations. With --current, what the log cannot show is replayed and marked so:
+    the denials behind the first one, warnings, and what mutating policies changed.
+    """
+    import json  # noqa: PLC0415 - `--help` must not pay for the rest
+
+    from rich.console import Console  # noqa: PLC0415
+
+    from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.pipeline.log import LogSource  # noqa: PLC0415
+    from replay.pipeline.lookup import Question, look_up  # noqa: PLC0415
+    from replay.pipeline.period import time_zone  # noqa: PLC0415
+    from replay.report.lookup_report import lookup_document, lookup_json  # noqa: PLC0415
+    from replay.report.terminal import print_document  # noqa: PLC0415
+
+    zone = time_zone(tz)
+    asked = action.value if action else None
+    question = Question(policy, user, namespace, object_, since, until, asked, audit_id, static)
+    source = LogSource(tuple(logs or ()), store, current, candidate, cluster, kubernetes_version).resolved()
+    with progress_on(Console(stderr=True)) as progress:
+        found = look_up(source, question, progress, zone=zone, redact=redact)
+    if as_json:
+        sys.stdout.write(json.dumps(lookup_json(found, zone), indent=1, ensure_ascii=False) + "\n")
+    else:
+        print_document(lookup_document(found, zone, limit), Console(highlight=False))

@@ -1,0 +1,312 @@
+"""`replay lookup` as a function: what policies and webhooks did, by the log and, where it is silent, by replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
+from fnmatch import fnmatchcase
+from typing import Any
+
+import orjson
+
+from replay.admission.decision import Decision, Verdict
+from replay.audit.observed import observe
+from replay.audit.store import Store
+from replay.errors import ReplayError
+from replay.kube.admissionregistration import ManifestSet
+from replay.kube.redact import redacted_patch, redacted_text
+from replay.pipeline.log import LogSource, Progress, opened, require_known, set_variables
+from replay.pipeline.past import Chosen, Manifests, decided, manifests_of, past_job, past_requests, with_audit_ids
+from replay.pipeline.period import instant, sql_time
+from replay.reconstruct.request import ReplayRequest
+from replay.report.document import MICROSECONDS
+from replay.report.lookup_report import REPLAYED, Lookup, PastDecision
+
+STATIC_SUFFIX = ".static.k8s.io"
+_NO_TRACE = "warnings leave no trace in an audit log"
+_WILDCARDS = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked for; None asks for everything. Names may hold `*` and `?`; times are as the operator wrote them."""
+
+    policy: str | None = None
+    user: str | None = None
+    namespace: str | None = None
+    object: str | None = None
+    since: str | None = None
+    until: str | None = None
+    action: str | None = None
+    audit_id: str | None = None
+    static: bool = False
+
+
+def look_up(
+    source: LogSource, question: Question, progress: Progress, *, zone: tzinfo = UTC, redact: bool = True
+) -> Lookup:
+    """Answer a question. Raises ReplayError for names that the log does not know and for a period without events."""
+    manifests = manifests_of(source)
+    with opened(source, progress) as store:
+        period, variables = _parameters(store, question, zone)
+        set_variables(store, variables.items())
+        observed = tuple(_row(row, redact=redact) for row in store.query("lookup").iter_rows(named=True))
+        if not observed:
+            _require_names(store, question, manifests)
+        summary = store.query("lookup_summary").row(0, named=True)
+        asked = _Asked(store, question, variables, manifests, redact)
+        replayed, undetermined, notes = asked.replayed()
+        notes += _silence(store)
+    return Lookup(
+        log=source.name,
+        question={name: value for name, value in _question_fields(question) if value},
+        period=period,
+        observed=observed,
+        replayed=tuple(sorted(replayed, key=lambda each: (each.seq, each.audit_id))),
+        undetermined=undetermined,
+        denied_with_failures=summary["denied_with_failures"] if question.action == "audit" else 0,
+        notes=notes,
+    )
+
+
+def _question_fields(question: Question) -> Iterator[tuple[str, str]]:
+    for name in ("policy", "user", "namespace", "object", "since", "until", "action"):
+        yield name, getattr(question, name) or ""
+    yield "auditID", question.audit_id or ""
+    yield "static", "only" if question.static else ""
+
+
+def _parameters(store: Store, question: Question, zone: tzinfo) -> tuple[tuple[int, int], dict[str, str | bool | None]]:
+    """The period, in microseconds, and the parameters of the queries."""
+    _, first, last = store.query("log_period").row(0)
+    begin = instant(question.since, last.replace(tzinfo=UTC), zone) if question.since else first.replace(tzinfo=UTC)
+    end = instant(question.until, last.replace(tzinfo=UTC), zone) if question.until else last.replace(tzinfo=UTC)
+    if begin > end or begin > last.replace(tzinfo=UTC) or end < first.replace(tzinfo=UTC):
+        told = " to ".join(
+            f"{each.replace(tzinfo=UTC).astimezone(zone):%Y-%m-%d %H:%M:%S %Z}" for each in (first, last)
+        )
+        raise ReplayError(f"no event in the period asked for: the log is from {told}")
+    names = ("policy", "user", "namespace", "object", "action", "audit_id")
+    variables: dict[str, str | bool | None] = {name: getattr(question, name) for name in names}
+    variables["since"] = sql_time(begin) if question.since else None
+    variables["until"] = sql_time(end) if question.until else None
+    variables["static"] = question.static or None
+    return (_microseconds(begin), _microseconds(end)), variables
+
+
+def _microseconds(at: datetime) -> int:
+    return int(at.timestamp()) * MICROSECONDS + at.microsecond
+
+
+def _require_names(store: Store, question: Question, manifests: Manifests) -> None:
+    """Nothing was found: if a name is not known at all, say so."""
+    policies = {name for each in manifests.sets for name in _names(each)}
+    for kind in ("policy", "user", "namespace", "audit_id"):
+        name = getattr(question, kind)
+        if name and not _WILDCARDS & set(name):
+            require_known(store, kind, name, policies if kind == "policy" else ())
+    if question.object and not _WILDCARDS & set(question.object):
+        require_known(store, "object", question.object.rpartition("/")[2])
+
+
+def _names(manifests: ManifestSet) -> Iterator[str]:
+    yield from (policy.name for policy in manifests.validating_policies)
+    yield from (policy.name for policy in manifests.mutating_policies)
+    for configuration in (*manifests.validating_webhooks, *manifests.mutating_webhooks):
+        yield configuration.name
+        yield from (webhook.name for webhook in configuration.webhooks)
+
+
+def _silence(store: Store) -> tuple[str, ...]:
+    """What the log as a whole cannot tell."""
+    if store.sql("select count(*) from request where annotations is not null").row(0)[0]:
+        return ()
+    return (
+        "the log has no annotations: audited failures, webhooks' mutations and ignored failures cannot be told from it",
+    )
+
+
+def _row(row: dict[str, Any], *, redact: bool) -> PastDecision:
+    at = row["at"].replace(tzinfo=UTC)
+    patch = orjson.loads(row["patch"]) if row["patch"] else None
+    message = row["message"] or ""
+    resource = row["resource"]
+    if redact:
+        message = redacted_text(message)
+        patch = list(redacted_patch(resource, patch)) if isinstance(patch, list) else patch
+    return PastDecision(
+        _microseconds(at),
+        row["seq"],
+        row["action"],
+        row["plugin"],
+        row["policy"] or "",
+        row["binding"] or "",
+        row["expression_index"],
+        message,
+        tuple(each for each in row["validation_actions"] or () if each),
+        patch,
+        row["source"],
+        row["audit_id"],
+        row["verb"],
+        row["username"],
+        _resource(row["api_group"], resource, row["subresource"]),
+        row["namespace"],
+        row["object_name"],
+        row["code"],
+        row["is_static"],
+        f"{row['file']}:{row['line']}",
+    )
+
+
+def _resource(group: str, resource: str, subresource: str) -> str:
+    name = f"{resource}.{group}" if group else resource
+    return f"{name}/{subresource}" if subresource else name
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A question on its way to the replay of what the log does not show."""
+
+    store: Store
+    question: Question
+    variables: dict[str, str | bool | None]
+    manifests: Manifests
+    redact: bool
+
+    def replayed(self) -> tuple[list[PastDecision], int, tuple[str, ...]]:
+        """What only a replay tells, in how many requests it cannot, and what is to be said about it."""
+        current, action = self.manifests.current, self.question.action
+        if action == "warn":
+            if current is None:
+                return [], 0, (f"{_NO_TRACE}; give the set in force (--current), and they are replayed",)
+            rows, unknown = self._from(self._requests(_warning(current)), self._warned)
+            return rows, unknown, (f"{_NO_TRACE}: {len(rows)} are replayed with the given set",)
+        if action == "mutate":
+            if current is None:
+                return [], 0, ("mutating policies leave no trace in an audit log; with --current they are replayed",)
+            rows, unknown = self._from(self._requests(_mutating(current)), self._mutated)
+            return rows, unknown, ("mutating policies leave no trace in an audit log: what they did is replayed",)
+        if action in (None, "deny"):
+            return self._masked_denials(current)
+        return [], 0, ()
+
+    def _masked_denials(self, current: ManifestSet | None) -> tuple[list[PastDecision], int, tuple[str, ...]]:
+        set_variables(self.store, [("policy", None), ("action", "deny"), ("static", None)])
+        audit_ids = sorted({row["audit_id"] for row in self.store.query("lookup").iter_rows(named=True)})
+        set_variables(self.store, self.variables.items())
+        if not audit_ids:
+            return [], 0, ()
+        if current is None:
+            return [], 0, ("a client sees the first denial only; with --current the others are replayed",)
+        job = past_job(self.store, self.manifests, (current, current))
+        requests = (
+            (request, decided(job, request)[0]) for request in past_requests(self.store, job, with_audit_ids(audit_ids))
+        )
+        rows, unknown = self._from(requests, self._masked)
+        return rows, unknown, ()
+
+    def _requests(self, part: ManifestSet) -> Iterator[tuple[ReplayRequest, Decision]]:
+        """The requests that a part of the set in force may match, within what is asked for, each decided by it."""
+        job = past_job(self.store, self.manifests, (part, part))
+        chosen = Chosen(job.predicate.sql, tuple(job.predicate.parameters))
+        for request in past_requests(self.store, job, chosen):
+            if self._is_asked(request):
+                yield request, decided(job, request)[0]
+
+    def _is_asked(self, request: ReplayRequest) -> bool:
+        record, asked = request.record, self.variables
+        at = sql_time(datetime.fromtimestamp(record.stage_time / MICROSECONDS, tz=UTC))
+        name = record.name or request.attributes.name
+        return (
+            _matches(asked["user"], record.user.username)
+            and _matches(asked["namespace"], record.namespace)
+            and (_matches(asked["object"], name) or _matches(asked["object"], f"{record.resource}/{name}"))
+            and (asked["audit_id"] in (None, record.audit_id))
+            and (asked["since"] is None or at >= str(asked["since"]))
+            and (asked["until"] is None or at < str(asked["until"]))
+        )
+
+    def _from(self, requests: Iterable[tuple[ReplayRequest, Decision]], rows_of: Any) -> tuple[list[PastDecision], int]:
+        rows: list[PastDecision] = []
+        undetermined = 0
+        for request, decision in requests:
+            undetermined += decision.verdict is Verdict.UNDETERMINED
+            rows += (row for row in rows_of(request, decision) if self._is_wanted(row))
+        return rows, undetermined
+
+    def _is_wanted(self, row: PastDecision) -> bool:
+        return _matches(self.question.policy, row.policy) and (row.is_static or not self.question.static)
+
+    def _masked(self, request: ReplayRequest, decision: Decision) -> Iterator[PastDecision]:
+        """The denials that the client did not see."""
+        seen = observe(request.record).denial
+        for denial in decision.denials:
+            if seen is None or (denial.policy, denial.binding, denial.message) != (
+                seen.policy,
+                seen.binding,
+                seen.message,
+            ):
+                row = self._row(request, "deny", denial.policy, denial.binding, denial.message)
+                yield replace(row, expression_index=denial.expression_index, code=denial.code)
+
+    def _warned(self, request: ReplayRequest, decision: Decision) -> Iterator[PastDecision]:
+        """The warnings; the server's own text names policy and binding."""
+        for warning in decision.warnings:
+            policy, binding = _of_warning(warning)
+            yield self._row(request, "warn", policy, binding, warning)
+
+    def _mutated(self, request: ReplayRequest, decision: Decision) -> Iterator[PastDecision]:
+        for entry in decision.mutated:
+            resource = request.attributes.resource.resource
+            patch = redacted_patch(resource, entry.patch) if self.redact else entry.patch
+            yield replace(self._row(request, "mutate", entry.policy, entry.binding, ""), patch=list(patch))
+
+    def _row(self, request: ReplayRequest, action: str, policy: str, binding: str, message: str) -> PastDecision:
+        record, attributes = request.record, request.attributes
+        return PastDecision(
+            record.stage_time,
+            record.seq,
+            action,
+            "policy",
+            policy,
+            binding,
+            None,
+            redacted_text(message) if self.redact else message,
+            (),
+            None,
+            "replay",
+            record.audit_id,
+            record.verb,
+            record.user.username,
+            _resource(record.api_group, record.resource, record.subresource),
+            record.namespace,
+            record.name or attributes.name,
+            record.code,
+            policy.endswith(STATIC_SUFFIX),
+            f"{record.file}:{record.line}",
+            REPLAYED,
+        )
+
+
+def _matches(pattern: str | bool | None, name: str) -> bool:
+    return pattern is None or fnmatchcase(name, str(pattern))
+
+
+def _warning(manifests: ManifestSet) -> ManifestSet:
+    """What of a set can warn: its validating policies with a binding that does."""
+    bindings = tuple(each for each in manifests.validating_bindings if "Warn" in each.validation_actions)
+    names = {each.policy_name for each in bindings}
+    policies = tuple(each for each in manifests.validating_policies if each.name in names)
+    return ManifestSet(validating_policies=policies, validating_bindings=bindings)
+
+
+def _mutating(manifests: ManifestSet) -> ManifestSet:
+    """The mutating policies of a set."""
+    return ManifestSet(mutating_policies=manifests.mutating_policies, mutating_bindings=manifests.mutating_bindings)
+
+
+def _of_warning(text: str) -> Sequence[str]:
+    """Policy and binding of a warning: `Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': ...`."""
+    parts = text.split("'", 4)
+    return (parts[1], parts[3]) if len(parts) == 5 else ("", "")

@@ -1,0 +1,46 @@
+"""Times and lengths of time as an operator writes them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+from difflib import get_close_matches
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from replay.errors import ReplayError
+
+_LENGTH = re.compile(r"(\d+)\s*(w|d|h|m|min|s)")
+_UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "min": "minutes", "s": "seconds"}
+
+
+def time_zone(name: str | None) -> tzinfo:
+    """The zone of `--tz`, UTC without one; raises ReplayError with near matches."""
+    if not name or name.upper() in ("UTC", "Z"):
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        near = get_close_matches(name, sorted(available_timezones()), n=3)
+        hint = f"; did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
+        raise ReplayError(f"no time zone `{name}`{hint}") from error
+
+
+def instant(text: str, end: datetime, zone: tzinfo) -> datetime:
+    """The instant of a text, in UTC: `7d`, `12h`, `30m` before the end of the log, or a time such as `2026-11-21 03:00`.
+
+    Lengths count from the last event, not from now: the same log and the same options give the same answer. Times
+    without a zone are in `zone`. Raises ReplayError.
+    """
+    found = _LENGTH.fullmatch(text.strip())
+    try:
+        if found is not None:
+            return end.astimezone(UTC) - timedelta(**{_UNITS[found[2]]: int(found[1])})
+        moment = datetime.fromisoformat(text.strip())
+    except (ValueError, OverflowError) as error:
+        raise ReplayError(f"no time `{text}`: write 7d, 12h, 30m, or a time such as 2026-11-21T03:00:00Z") from error
+    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+
+
+def sql_time(moment: datetime) -> str:
+    """An instant as the queries compare it: UTC without a zone."""
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
