@@ -138,7 +138,11 @@ class _Checker:
     def resolved(self, node: Expr, resolved: Resolved) -> Expr:
         name = f".{resolved.name}" if resolved.disambiguated else resolved.name
         self.types[node.id] = resolved.type
-        self.references[node.id] = Reference(name)
+        constants = self.declarations.constants
+        if resolved.name in constants:
+            self.references[node.id] = Reference(name, value=constants[resolved.name], is_constant=True)
+        else:
+            self.references[node.id] = Reference(name)
         return node if isinstance(node, Ident) and node.name == name else Ident(node.id, name)
 
     def select(self, node: Select) -> Expr:

@@ -56,10 +56,12 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class VariableDecl:
-    """A variable and its type."""
+    """A variable and its type, or with `is_constant` a name for a value, such as that of an enumeration."""
 
     name: str
     type: Type
+    value: Value = None
+    is_constant: bool = False
 
 
 @dataclass(frozen=True, slots=True)

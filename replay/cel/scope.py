@@ -61,6 +61,8 @@ class Declarations:
         self.resolution_cache: dict[tuple[str, bool, tuple[Type, ...]], tuple[tuple[str, ...], Type, int]] = {}
         self._variables = {decl.name: decl.type for library in libraries for decl in library.variables}
         self._variables.update({decl.name: decl.type for decl in variables})
+        self.constants = {decl.name: decl.value for each in libraries for decl in each.variables if decl.is_constant}
+        """The names that stand for a value."""
         self._types = {type_.name: type_ for library in libraries for type_ in library.types}
         self._aliases = {name: type_ for library in libraries for name, type_ in library.aliases.items()}
         self._structs = [library.struct_fields for library in libraries if library.struct_fields]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from replay.cel.library import Library
+from replay.cel.library import Library, VariableDecl
 from replay.cel.types import (
     ANY,
     BOOL,
@@ -53,7 +53,7 @@ _TIME = {"seconds": INT, "nanos": INT}
 
 WELL_KNOWN_LIBRARY: Final = Library(
     "wellknown",
-    types=(),
+    variables=(VariableDecl(_PREFIX + "NullValue.NULL_VALUE", INT, value=0, is_constant=True),),
     struct_fields={
         **{_PREFIX + name: {"value": wrapped} for name, wrapped in _WRAPPED.items()},
         _PREFIX + "Any": {"type_url": STRING, "value": BYTES},
@@ -72,4 +72,4 @@ WELL_KNOWN_LIBRARY: Final = Library(
         _PREFIX + "Empty": {},
     },
 )
-"""The messages' fields, for their construction."""
+"""The messages' fields, for their construction, and the one value of the one enumeration."""

@@ -23,11 +23,13 @@ _DEFAULTS: dict[str, Value] = {
 }
 
 
-def new_well_known(type_name: str, fields: Mapping[str, Value]) -> Value:
+def new_well_known(type_name: str, fields: Mapping[str, Value]) -> Value:  # noqa: PLR0911 - one return a message
     """`google.protobuf.X{...}`; an `EvalError` for what no value stands for."""
     name = type_name.removeprefix("google.protobuf.")
     if name in _DEFAULTS:
         return _narrowed(name, fields.get("value", _DEFAULTS[name]))
+    if "null_value" in fields:
+        return None
     if name in ("ListValue", "Struct", "Value"):
         return _json(next(iter(fields.values()), {"ListValue": [], "Struct": {}}.get(name)))
     seconds, nanos = fields.get("seconds", 0), fields.get("nanos", 0)

@@ -125,6 +125,10 @@ def _env(
     return Env(libraries, validators=_VALIDATORS)
 
 
+_SCALARS: Mapping[str, Mapping[str, Type]] = {name: {} for name in ("bool", "bytes", "double", "int", "string", "uint")}
+"""The server's type provider finds scalars where it looks for messages, and then no field in them."""
+
+
 def _declarations(
     has_authorizer: bool,
     has_params: bool,
@@ -141,5 +145,5 @@ def _declarations(
     return Library(
         name="kubernetes.admission",
         variables=tuple(VariableDecl(name, type_) for name, type_ in declared.items()),
-        struct_fields={**STRUCT_FIELDS, VARIABLES_TYPE.name: dict(variables or ())},
+        struct_fields={**_SCALARS, **STRUCT_FIELDS, VARIABLES_TYPE.name: dict(variables or ())},
     )

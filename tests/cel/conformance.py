@@ -12,10 +12,9 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from replay.cel import types
 from replay.cel.env import Env
@@ -29,11 +28,7 @@ from replay.cel.types import Type
 from replay.cel.values import EvalError, TypeValue, Uint, Value, map_key
 from replay.cellib.comprehensions import TWO_VARIABLE_COMPREHENSIONS
 from replay.cellib.optionals import OPTIONALS
-
-try:
-    from replay.cellib.strings import STRINGS
-except ImportError:
-    STRINGS = Library("s")
+from replay.cellib.strings import STRINGS
 
 SPEC = Path(__file__).parents[2].parent / "shared" / "cel" / "spec"
 
@@ -48,6 +43,58 @@ UNSUPPORTED = {
     "ext:proto": "protobuf extensions",
 }
 """What a test may need that keeps it out, with the reason."""
+
+_STRINGS_2 = "version 2 of the string extension, which Kubernetes enables, does otherwise"
+_FOLDING = "the server's constant folding refuses it: `invalid qualifier type: types.Bytes`"
+_REPEATED = "cel-go keeps the last of repeated keys, and lets doubles be keys"
+_PRESENCE = "the server does not enable errors of presence tests on scalars"
+
+DIFFERENT = {
+    ("fields.json", "map_fields/map_bad_key_type_or_true"): _FOLDING,
+    ("fields.json", "map_fields/map_bad_key_type_and_false"): _FOLDING,
+    ("fields.json", "qualified_identifier_resolution/map_key_float"): _REPEATED,
+    ("fields.json", "qualified_identifier_resolution/map_value_repeat_key"): _REPEATED,
+    ("fields.json", "qualified_identifier_resolution/map_value_repeat_key_heterogeneous"): _REPEATED,
+    ("optionals.json", "optionals/map_null_entry_no_such_key"): _PRESENCE,
+    ("optionals.json", "optionals/map_present_key_invalid_field"): _PRESENCE,
+    ("timestamps.json", "duration_converters/get_milliseconds"): "cel-go gives the whole duration in milliseconds",
+    ("type_deduction.json", "legacy_nullable_types/null_assignable_to_abstract_parameter_candidate"): (
+        "the server refuses lists of mixed types"
+    ),
+    **{
+        ("string_ext.json", f"format/{name}"): _STRINGS_2
+        for name in (
+            "scientific notation formatting clause",
+            "default precision for fixed-point clause with int",
+            "default precision for fixed-point clause with uint",
+            "default precision for scientific notation",
+            "default precision for scientific notation with int",
+            "default precision for scientific notation with uint",
+            "NaN support for scientific notation",
+            "positive infinity support for scientific notation",
+            "negative infinity support for scientific notation",
+            "NaN support for decimal",
+            "positive infinity support for decimal",
+            "negative infinity support for decimal",
+            "positive infinity support for fixed-point",
+            "negative infinity support for fixed-point",
+            "list support for string",
+            "map support for string",
+            "map support (all key types)",
+            "dyntype support for scientific notation",
+            "dyntype NaN/infinity support",
+            "dyntype support for lists",
+            "dyntype support for maps",
+            "scientific notation formatting clause in a string variable",
+        )
+    },
+    ("string_ext.json", "value_errors/indexof_out_of_range"): _STRINGS_2,
+    ("string_ext.json", "value_errors/lastindexof_out_of_range"): _STRINGS_2,
+    ("string_ext.json", "reverse/empty"): _STRINGS_2,
+    ("string_ext.json", "reverse/single_character"): _STRINGS_2,
+    ("string_ext.json", "reverse/multiple"): _STRINGS_2,
+}
+"""Tests that a real API server fails, each asked of one; agreeing with the server is what counts here."""
 
 _PRIMITIVES = {
     "bool": types.BOOL,
@@ -64,8 +111,7 @@ _PRIMITIVES = {
 }
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How one test ended: `reason` is empty where it passed, `excluded` says what kept it from counting."""
 
     file: str
@@ -88,6 +134,7 @@ def run(directory: Path = SPEC) -> list[Outcome]:
     outcomes = []
     for file, name, test in load(directory):
         excluded = next((UNSUPPORTED[need] for need in test["needs"] if need in UNSUPPORTED), "")
+        excluded = excluded or DIFFERENT.get((file, name), "")
         reason = "" if excluded else failure(test)
         outcomes.append(Outcome(file, name, test["expr"], reason, excluded))
     return outcomes
@@ -206,7 +253,7 @@ def table(outcomes: list[Outcome]) -> str:
         failed = sum(bool(outcome.reason) for outcome in mine)
         passed = len(mine) - excluded - failed
         lines.append(f"| {file or '**total**'} | {len(mine)} | {passed} | {failed} | {excluded} |")
-    lines += ["", "| left out because it needs | tests |", "|---|---:|"]
+    lines += ["", "| left out because of | tests |", "|---|---:|"]
     reasons = Counter(outcome.excluded for outcome in outcomes if outcome.excluded)
     return "\n".join([*lines, *(f"| {reason} | {count} |" for reason, count in reasons.most_common())])
 

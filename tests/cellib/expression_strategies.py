@@ -55,7 +55,7 @@ class _Writer:
             return self._one("0", "1", "-2", "9223372036854775807")
         form = self._one("literal", "size", "sum", "dyn", "conditional", "negative")
         if form == "size":
-            return f"size({self._one('text', 'list') == 'text' and self.text(depth - 1) or self.list(depth - 1)})"
+            return f"size({(self._one('text', 'list') == 'text' and self.text(depth - 1)) or self.list(depth - 1)})"
         if form == "sum":
             return f"({self.int(depth - 1)} {self._one('+', '-', '*', '/', '%')} {self.int(depth - 1)})"
         if form == "dyn":
@@ -83,7 +83,9 @@ class _Writer:
         if form == "concat":
             return f"({self.list(depth - 1)} + {self.list(depth - 1)})"
         over = self.list(depth - 1)
-        return self._fold(f"{over}.{'map' if form == 'map' else 'filter'}", self.any if form == "map" else self.bool, depth)
+        return self._fold(
+            f"{over}.{'map' if form == 'map' else 'filter'}", self.any if form == "map" else self.bool, depth
+        )
 
     def _fold(self, head: str, body: Any, depth: int) -> str:
         name = f"v{len(self._names)}"
@@ -95,7 +97,9 @@ class _Writer:
     def bool(self, depth: int) -> str:
         if depth <= 0:
             return self._one("true", "false", "object.a == 1", "has(object.b)", "object.s == 'a'")
-        form = self._one("logic", "logic", "not", "equal", "order", "in", "text", "fold", "fold", "has", "type", "match")
+        form = self._one(
+            "logic", "logic", "not", "equal", "order", "in", "text", "fold", "fold", "has", "type", "match"
+        )
         if form == "logic":
             return f"({self.bool(depth - 1)} {self._one('&&', '||')} {self.bool(depth - 1)})"
         if form == "not":

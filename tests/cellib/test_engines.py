@@ -65,9 +65,7 @@ def test_random_expressions_give_the_same_on_both_engines(
 @pytest.mark.property
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(strategies.expressions(depth=3), strategies.expressions(depth=2), strategies.OBJECTS, st.booleans())
-def test_variables_give_the_same_on_both_engines(
-    variable: str, other: str, new: dict[str, Any], typed: bool
-) -> None:
+def test_variables_give_the_same_on_both_engines(variable: str, other: str, new: dict[str, Any], typed: bool) -> None:
     expression = f"[dyn(variables.v), dyn({other}), dyn(variables.v)]"
     fast, strict = both(expression, {"v": variable}, {"object": new, "oldObject": {}}, typed=typed)
     assert fast == strict
