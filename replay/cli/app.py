@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from concurrent.futures import BrokenExecutor
 
 import typer
 
-from replay.cli import check, diff, run
+from replay.cli import check, coverage, diff, run
 from replay.errors import ReplayError
 
 INTERRUPTED = 130
@@ -22,6 +23,7 @@ app = typer.Typer(
     "Start with [bold]replay run sample_audit/shop[/bold].",
 )
 app.command("run", epilog=run.EPILOG)(run.run)
+app.command("coverage", epilog=coverage.EPILOG)(coverage.coverage)
 app.command("check", epilog=check.EPILOG)(check.check)
 app.command("diff", epilog=diff.EPILOG)(diff.diff)
 
@@ -45,3 +47,9 @@ def main() -> None:
         # The reader went away (`replay ... | head`): nobody is left to tell. Python would complain at its own exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        sys.stderr.write(f"replay: {error.filename or 'input or output'}: {error.strerror or error}\n")
+        sys.exit(ReplayError.exit_code)
+    except BrokenExecutor:
+        sys.stderr.write("replay: a worker process was killed (out of memory?); nothing is shown of a partial result\n")
+        sys.exit(ReplayError.exit_code)

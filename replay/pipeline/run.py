@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
 
 from replay.audit.part import StorePart
 from replay.audit.reject import EXPLANATIONS, RejectReason
@@ -30,7 +30,7 @@ from replay.manifests.diff import diff_sets
 from replay.manifests.set_loader import load_manifest_set
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.pipeline.job import Job, PartResult, without_shared_webhooks
+from replay.pipeline.job import Job, without_shared_webhooks
 from replay.pipeline.merge import merge
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.clock import BEFORE
@@ -40,6 +40,8 @@ from replay.reconstruct.trust import Continuity, Trust
 from replay.report.set_diff import diff_text
 
 Progress = Callable[[str, int, int], None]
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 _HAS_FORKSERVER = "forkserver" in multiprocessing.get_all_start_methods()
 RBAC = tuple(
     f"{name}.rbac.authorization.k8s.io" for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
@@ -78,7 +80,7 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
         for succeeded, count in _unread(store, job):
             if succeeded:
                 summary.count_unchanged(count)
-        facts = _log_facts(scenario, store, ingest, summary.requests)
+        facts = log_facts([Path(log) for log in scenario.logs], store, ingest, summary.requests)
     return RunResult(
         facts,
         set_facts(scenario.current, sets[0]),
@@ -159,22 +161,30 @@ def _trust(store: Store) -> Trust:
     return found.trust()
 
 
-_job_of_worker: Job | None = None
+class PartJob(Protocol[R_co]):
+    """Work that can be done part by part, in any process."""
+
+    def run(self, part: StorePart) -> R_co:
+        """The result for one part."""
+        ...
 
 
-def _adopt(job: Job) -> None:
+_job_of_worker: PartJob[Any] | None = None
+
+
+def _adopt(job: PartJob[Any]) -> None:
     """Give a worker process its job once, instead of with every part."""
     global _job_of_worker  # noqa: PLW0603 - a worker has one job for its whole life
     _job_of_worker = job
 
 
-def _run_part(part: StorePart) -> PartResult:
+def _run_part(part: StorePart) -> Any:
     if _job_of_worker is None:
         raise ReplayError("a worker was started without its job")
     return _job_of_worker.run(part)
 
 
-def replay_parts(job: Job, parts: Sequence[StorePart], options: Options, progress: Progress) -> list[PartResult]:
+def replay_parts(job: PartJob[R], parts: Sequence[StorePart], options: Options, progress: Progress) -> list[R]:
     """All parts, in their order, by the executor of the options, by processes of our own, or right here."""
     workers = min(options.workers or os.cpu_count() or 1, len(parts))
     if options.executor is None and workers <= 1:
@@ -205,7 +215,7 @@ def _context() -> BaseContext:
     return multiprocessing.get_context("forkserver" if _HAS_FORKSERVER else "spawn")
 
 
-def _collect(futures: list[Future[PartResult]], progress: Progress) -> list[PartResult]:
+def _collect(futures: list[Future[R]], progress: Progress) -> list[R]:
     """Results in the order of the parts; the first failure cancels what has not begun."""
     try:
         for number, future in enumerate(as_completed(futures), 1):
@@ -223,13 +233,14 @@ def _unread(store: Store, job: Job) -> Iterator[tuple[bool, int]]:
     return ((succeeded, count) for selected, succeeded, count in rows if not selected)
 
 
-def _log_facts(scenario: Scenario, store: Store, ingest: IngestReport, admission: int) -> LogFacts:
+def log_facts(logs: Sequence[Path], store: Store, ingest: IngestReport, admission: int) -> LogFacts:
+    """What was read, of which admission saw so many requests."""
     rejects = ingest.rejects
     first, last, requests, files = store.sql(
         "select epoch_us(min(received)), epoch_us(max(stage_time)), count(*), count(distinct file) from request"
     ).row(0)
     return LogFacts(
-        names=tuple(Path(log).name for log in scenario.logs),
+        names=tuple(log.name for log in logs),
         files=files,
         octets=ingest.bytes,
         events=ingest.events or requests,
