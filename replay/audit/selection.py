@@ -28,3 +28,11 @@ def admission_counts(store: Store, predicate: Predicate) -> list[tuple[bool, boo
         connection.execute(store.tables.views())
         query = queries.text("admission_requests").replace("$predicate", predicate.sql)
         return connection.execute(query, list(predicate.parameters)).fetchall()
+
+
+def unmatched_by_kind(store: Store, predicate: Predicate) -> list[tuple[str, str, str, str, str, int]]:
+    """`(group, resource, subresource, verb, level, requests)` of what succeeded and the predicate does not select."""
+    with connect(str(store.directory), threads=1) as connection:
+        connection.execute(store.tables.views())
+        query = queries.text("unmatched_by_kind").replace("$predicate", predicate.sql)
+        return connection.execute(query, list(predicate.parameters)).fetchall()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from replay.compare.audit_policy import AuditPolicy
+from replay.compare.coverage import Coverage, Growth
 from replay.compare.fidelity import Fidelity
 from replay.compare.summary import Summary
 
@@ -49,3 +51,14 @@ class RunResult:
     fidelity: Fidelity
     changes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageResult:
+    """One run of `replay coverage`; without `sets` it is about any policy that might be written."""
+
+    log: LogFacts
+    sets: tuple[SetFacts, ...]
+    coverage: Coverage
+    policy: AuditPolicy
+    growth: Growth

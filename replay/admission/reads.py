@@ -1,0 +1,175 @@
+"""What the policies of a set read: the demands that a set makes on an audit log and on a snapshot.
+
+The footprints of the compiled expressions say which inputs a policy looks at, its match criteria for which requests. What
+follows from that is in `replay.compare.audit_policy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from replay.cellib.composition import ExpressionCompiler
+from replay.cellib.environment import ExpressionKind
+from replay.cellib.version import KubernetesVersion
+from replay.kube.admissionregistration import (
+    LabelSelector,
+    ManifestSet,
+    MatchCondition,
+    MatchPolicy,
+    MatchResources,
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+    ParamKind,
+    Rule,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
+from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.rules import ANY, matches_resource
+
+OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
+OBJECT, OLD_OBJECT, NAMESPACE, PARAMS, AUTHORIZER = "object", "oldObject", "namespaceObject", "params", "authorizer"
+NAME, OPTIONS = "request.name", "request.options"
+INPUTS_OF_ANY = frozenset({OBJECT, OLD_OBJECT, NAMESPACE, NAME, OPTIONS})
+"""What a webhook is told, and what a policy without parameters and `authorizer` may read."""
+MANAGED_FIELDS = "metadata.managedFields"
+_EVERYTHING = LabelSelector()
+
+_Policy = ValidatingAdmissionPolicy | MutatingAdmissionPolicy
+_Binding = ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyReads:
+    """What one policy or webhook reads: `inputs` are names of this module's constants, for requests that `criteria` match.
+
+    Each of the `criteria` is what a binding and its policy demand together. `managed_fields` tells whether it looks at
+    `metadata.managedFields`, `param_kind` which parameters it takes.
+    """
+
+    policy: str
+    criteria: tuple[tuple[MatchResources, ...], ...]
+    inputs: frozenset[str]
+    param_kind: ParamKind | None = None
+    managed_fields: bool = False
+
+    def operations(self, group: str, resource: str, subresource: str, mapper: EquivalentResourceMapper) -> set[str]:
+        """The operations on a resource or subresource for which the policy may be asked."""
+        found: set[str] = set()
+        for together in self.criteria:
+            matched = [_operations(each, (group, resource, subresource), mapper) for each in together]
+            found |= set.intersection(*matched) if matched else set()
+        return found
+
+
+def reads_of(manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
+    """The reads of each policy that has a binding, and of each webhook."""
+    pairs: list[tuple[_Policy, Sequence[_Binding]]] = [
+        *((policy, manifests.validating_bindings) for policy in manifests.validating_policies),
+        *((policy, manifests.mutating_bindings) for policy in manifests.mutating_policies),
+    ]
+    for policy, bindings in pairs:
+        bound = [each for each in bindings if (each.policy_name, each.static) == (policy.name, policy.static)]
+        if policy.match_constraints is None or not bound:
+            continue
+        criteria = tuple(
+            (policy.match_constraints, *([each.match_resources] if each.match_resources else [])) for each in bound
+        )
+        paths = _paths(policy, version)
+        inputs = _inputs(paths) | _selected(match for together in criteria for match in together)
+        if isinstance(policy, MutatingAdmissionPolicy):
+            inputs |= {OBJECT}
+        managed = any(map(_reads_managed_fields, paths))
+        yield PolicyReads(policy.name, criteria, inputs, policy.param_kind, managed)
+    for configuration in (*manifests.validating_webhooks, *manifests.mutating_webhooks):
+        for webhook in configuration.webhooks:
+            match = MatchResources(
+                webhook.namespace_selector, webhook.object_selector, webhook.rules, match_policy=webhook.match_policy
+            )
+            yield PolicyReads(webhook.name, ((match,),), INPUTS_OF_ANY, managed_fields=True)
+
+
+def _paths(policy: _Policy, version: KubernetesVersion) -> frozenset[str]:
+    """The footprint of all expressions of a policy; one that does not compile reads nothing."""
+    is_mutating = isinstance(policy, MutatingAdmissionPolicy)
+    compiler = ExpressionCompiler(version, has_params=policy.param_kind is not None, mutation=is_mutating)
+    for variable in policy.variables:
+        compiler.declare_variable(variable.name, variable.expression)
+    compiled = [compiler.compile(kind, expression) for kind, expression in _expressions(policy)]
+    return frozenset().union(*(each.footprint for each in compiled))
+
+
+def _reads_managed_fields(path: str) -> bool:
+    """Whether a path leads to or through the managed fields of an object."""
+    for root in (OBJECT, OLD_OBJECT):
+        place = f"{root}.{MANAGED_FIELDS}"
+        if path.startswith(place) or place.startswith(f"{path}."):
+            return True
+    return False
+
+
+def _expressions(policy: _Policy) -> Iterator[tuple[ExpressionKind, str]]:
+    conditions: Sequence[MatchCondition] = policy.match_conditions
+    yield from ((ExpressionKind.MATCH_CONDITION, each.expression) for each in conditions)
+    if isinstance(policy, MutatingAdmissionPolicy):
+        for mutation in policy.mutations:
+            is_patch = mutation.patch_type == "JSONPatch"
+            kind = ExpressionKind.JSON_PATCH if is_patch else ExpressionKind.APPLY_CONFIGURATION
+            yield kind, mutation.expression
+        return
+    for validation in policy.validations:
+        yield ExpressionKind.VALIDATION, validation.expression
+        if validation.message_expression:
+            yield ExpressionKind.MESSAGE_EXPRESSION, validation.message_expression
+    for annotation in policy.audit_annotations:
+        yield ExpressionKind.AUDIT_ANNOTATION, annotation.value_expression
+
+
+def _inputs(paths: Iterable[str]) -> frozenset[str]:
+    """The inputs that paths lead into; a path that ends early, such as `request`, reads all below it."""
+    found = set()
+    for path in paths:
+        root = path.partition(".")[0].partition("[")[0].rstrip("?")
+        if root.startswith(AUTHORIZER):
+            found.add(AUTHORIZER)
+        elif root == "request":
+            found |= {each for each in (NAME, OPTIONS) if path.startswith(each) or path == root}
+            if path.startswith("request.dryRun"):
+                found.add(OPTIONS)  # a deletion says so in its options
+        elif root in (OBJECT, OLD_OBJECT, NAMESPACE, PARAMS):
+            found.add(root)
+    return frozenset(found)
+
+
+def _selected(criteria: Iterable[MatchResources]) -> frozenset[str]:
+    """What the selectors of match criteria read."""
+    found = set()
+    for match in criteria:
+        if match.object_selector != _EVERYTHING:
+            found |= {OBJECT, OLD_OBJECT}
+        if match.namespace_selector != _EVERYTHING:
+            found.add(NAMESPACE)
+    return frozenset(found)
+
+
+def _operations(match: MatchResources, where: tuple[str, str, str], mapper: EquivalentResourceMapper) -> set[str]:
+    """The operations that match criteria allow for `(group, resource, subresource)`; without rules all."""
+    groups = {where[0]}
+    if match.match_policy is MatchPolicy.EQUIVALENT:
+        groups |= mapper.equivalent_groups(where[0], where[1])
+    found = set() if match.resource_rules else set(OPERATIONS)
+    for rule in match.resource_rules:
+        if _covers(rule, groups, where):
+            found.update(OPERATIONS if ANY in rule.operations else rule.operations)
+    for rule in match.exclude_resource_rules:
+        whole = not rule.resource_names and rule.scope == ANY and ANY in rule.api_versions
+        if whole and _covers(rule, {where[0]}, where):
+            found.difference_update(OPERATIONS if ANY in rule.operations else rule.operations)
+    return found
+
+
+def _covers(rule: Rule, groups: set[str], where: tuple[str, str, str]) -> bool:
+    """Whether a rule names the resource or subresource."""
+    named = ANY in rule.api_groups or bool(groups & set(rule.api_groups))
+    return named and any(matches_resource(pattern, where[1], where[2]) for pattern in rule.resources)

@@ -1,0 +1,244 @@
+"""The audit policy that records just what a manifest set reads (`audit.k8s.io/v1` `Policy`).
+
+A decision about a request needs its bodies where a policy reads them, and the answers to all earlier writes of the object
+where it reads the old one, or where the request fails and its own answer is not the object. Everything else that admission
+sees is recorded without bodies, reads are not recorded at all.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from replay.admission.reads import AUTHORIZER, NAME, NAMESPACE, OBJECT, OLD_OBJECT, OPTIONS, PARAMS, PolicyReads
+from replay.kube.discovery import Discovery
+from replay.kube.gvk import GroupResource, split_api_version
+from replay.matching.coarse import CONNECT_SUBRESOURCES
+from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.rules import ANY
+
+NONE, METADATA, REQUEST_RESPONSE = "None", "Metadata", "RequestResponse"
+WRITES = ("create", "update", "patch", "delete", "deletecollection")
+READS = ("get", "list", "watch")
+CREATING = ("create", "update", "patch")
+"""An update or an apply of an object that is not there creates it."""
+SECRETS = GroupResource("", "secrets")
+SERVICE_ACCOUNTS = GroupResource("", "serviceaccounts")
+TOKEN = "serviceaccounts/token"  # noqa: S105 - the name of a subresource
+RBAC = tuple(
+    GroupResource("rbac.authorization.k8s.io", name)
+    for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
+)
+CRDS = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
+NAMESPACES = GroupResource("", "namespaces")
+_OTHER = "\0"
+"""A name that no resource has: stands for all that are not known."""
+
+Need = frozenset[tuple[str, str]]
+"""`(subresource, verb)` pairs that must be recorded with bodies; the subresource is empty for the object itself, `*` for any."""
+
+_HISTORY: Need = frozenset((subresource, verb) for subresource in ("", ANY) for verb in WRITES)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRule:
+    """One rule: `resources` are `(group, names)` pairs, none for every resource; `comment` says what it is for."""
+
+    level: str
+    verbs: tuple[str, ...] = ()
+    resources: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    non_resource_urls: tuple[str, ...] = ()
+    comment: str = ""
+
+    def matches(self, verb: str, group: str, resource: str, subresource: str) -> bool:
+        """Whether the server takes the rule for a request (`apiserver/pkg/audit/policy.ruleMatches`).
+
+        A request without a resource is one for a URL of the server itself.
+        """
+        if self.verbs and verb not in self.verbs:
+            return False
+        if self.non_resource_urls:
+            return not resource
+        if not self.resources:
+            return True
+        combined = f"{resource}/{subresource}" if subresource else resource
+        wanted = {combined, ANY, f"{resource}/*", *([f"*/{subresource}"] if subresource else [])}
+        return bool(resource) and any(
+            named in (group, ANY) and (not names or not wanted.isdisjoint(names)) for named, names in self.resources
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPolicy:
+    """Rules of which the first that matches counts; `notes` are what an operator should know before applying it."""
+
+    rules: tuple[AuditRule, ...]
+    omit_stages: tuple[str, ...] = ("RequestReceived",)
+    notes: tuple[str, ...] = field(default=())
+
+    def level(self, verb: str, group: str, resource: str, subresource: str) -> str:
+        """At which level a request is recorded; without a rule it is not."""
+        for rule in self.rules:
+            if rule.matches(verb, group, resource, subresource):
+                return rule.level
+        return NONE
+
+
+def audit_policy(
+    reads: Sequence[PolicyReads],
+    discovery: Discovery,
+    logged: Iterable[tuple[GroupResource, str]],
+    *,
+    secrets: bool = False,
+) -> AuditPolicy:
+    """The policy for what some sets read; `logged` are the resources and subresources that the log shows.
+
+    The bodies of Secrets are left out unless `secrets` is true, those of tokens in any case.
+    """
+    needs = Needs(reads, discovery, logged)
+    others = needs.of(GroupResource(_OTHER, _OTHER))
+    recorded: dict[tuple[str, ...], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    spared: dict[str, list[str]] = defaultdict(list)
+    notes: list[str] = []
+    for resource in needs.resources:
+        need = needs.of(resource)
+        if resource == SECRETS and not secrets:
+            notes += _notes_on_secrets(reads, need, needs.mapper)
+            continue
+        if need == others:
+            continue
+        for verbs, names in _entries(resource, need):
+            recorded[verbs][resource.group] += names
+        if not need >= others:
+            spared[resource.group] += [resource.resource, f"{resource.resource}/*"]
+    rules = [*_sensitive(needs, others, secrets=secrets), *_recorded(recorded), *_spared(spared)]
+    if others:
+        verbs = tuple(verb for verb in WRITES if ("", verb) in others)
+        rules.append(AuditRule(REQUEST_RESPONSE, verbs, comment="policies that match every resource"))
+    return AuditPolicy((*rules, *_rest()), notes=tuple(notes))
+
+
+class Needs:
+    """What has to be recorded with bodies, resource by resource."""
+
+    def __init__(
+        self, reads: Sequence[PolicyReads], discovery: Discovery, logged: Iterable[tuple[GroupResource, str]]
+    ) -> None:
+        """Resources are those of the discovery and of the log."""
+        self.mapper = EquivalentResourceMapper(discovery)
+        self._reads = reads
+        self._subresources: dict[GroupResource, set[str]] = defaultdict(set)
+        for known in discovery:
+            self._subresources[known.resource.group_resource].update(known.subresources)
+        for resource, subresource in logged:
+            if resource.resource:
+                self._subresources[resource].update({subresource} - {""})
+        self._custom = {known.resource.group_resource for known in discovery if known.custom}
+        self._lookups = frozenset(_lookups(reads, discovery))
+
+    @property
+    def resources(self) -> list[GroupResource]:
+        """All known resources, in order."""
+        return sorted(self._subresources)
+
+    def of(self, resource: GroupResource) -> Need:
+        """The need for one resource."""
+        if resource in self._lookups or (resource == CRDS and self._needs_crds()):
+            return _HISTORY
+        need: set[tuple[str, str]] = set()
+        for subresource in ("", *sorted(self._subresources.get(resource, ()))):
+            for each in self._reads:
+                operations = each.operations(*resource, subresource, self.mapper)
+                need |= _need(each.inputs, operations, subresource)
+        return frozenset(need)
+
+    def _needs_crds(self) -> bool:
+        """Whether a policy is asked about custom resources, whose kinds only their definitions tell."""
+        return any(self.of(resource) for resource in self._custom)
+
+
+def _need(inputs: frozenset[str], operations: set[str], subresource: str) -> Need:
+    """What a policy needs of a resource that it matches with some operations."""
+    objects = inputs & {OBJECT, OLD_OBJECT}
+    if ("UPDATE" in operations and objects) or ("DELETE" in operations and OLD_OBJECT in inputs):
+        return _HISTORY
+    need: set[tuple[str, str]] = set()
+    if "CREATE" in operations and (OBJECT in inputs or NAME in inputs):
+        need |= {(subresource, verb) for verb in (CREATING if not subresource else ("create",))}
+    if "DELETE" in operations:
+        # One request, but one decision for each of the objects that the answer lists.
+        need.add((subresource, "deletecollection"))
+        if OPTIONS in inputs:
+            need.add((subresource, "delete"))
+    return frozenset(need)
+
+
+def _lookups(reads: Sequence[PolicyReads], discovery: Discovery) -> Iterator[GroupResource]:
+    """The resources whose objects decisions look up: they need a history wherever the snapshot is not of their time."""
+    inputs = frozenset().union(*(each.inputs for each in reads))
+    if NAMESPACE in inputs:
+        yield NAMESPACES
+    if AUTHORIZER in inputs:
+        yield from RBAC
+    wanted = {
+        (split_api_version(each.param_kind.api_version)[0], each.param_kind.kind)
+        for each in reads
+        if each.param_kind is not None and PARAMS in inputs
+    }
+    for known in discovery:
+        if (known.kind.group, known.kind.kind) in wanted:
+            yield known.resource.group_resource
+
+
+def _entries(resource: GroupResource, need: Need) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """`(verbs, names)` of the rules that record a need; a token's answer holds the token, and is never among them."""
+    by_verbs: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for subresource in sorted({each for each, _ in need}):
+        verbs = tuple(verb for verb in WRITES if (subresource, verb) in need)
+        name = f"{resource.resource}/{subresource}" if subresource else resource.resource
+        if name != TOKEN and not (resource == SERVICE_ACCOUNTS and subresource == ANY):
+            by_verbs[verbs].append(name)
+    yield from by_verbs.items()
+
+
+def _recorded(recorded: dict[tuple[str, ...], dict[str, list[str]]]) -> Iterator[AuditRule]:
+    for verbs, groups in sorted(recorded.items(), key=lambda item: [WRITES.index(verb) for verb in item[0]]):
+        resources = tuple((group, tuple(names)) for group, names in sorted(groups.items()))
+        yield AuditRule(REQUEST_RESPONSE, verbs, resources, comment="what policies read")
+
+
+def _spared(spared: dict[str, list[str]]) -> Iterator[AuditRule]:
+    if spared:
+        resources = tuple((group, tuple(names)) for group, names in sorted(spared.items()))
+        yield AuditRule(METADATA, WRITES, resources, comment="less is read of these than of others")
+
+
+def _sensitive(needs: Needs, others: Need, *, secrets: bool) -> Iterator[AuditRule]:
+    """What a rule for every resource must not reach."""
+    names = [TOKEN] if others else []
+    if not secrets and (others or needs.of(SECRETS)):
+        names.append(SECRETS.resource)
+    if names:
+        yield AuditRule(METADATA, WRITES, (("", tuple(sorted(names))),), comment="never with bodies")
+
+
+def _rest() -> Iterator[AuditRule]:
+    yield AuditRule(NONE, non_resource_urls=(ANY,), comment="admission is not asked about these")
+    connects = tuple(f"*/{subresource}" for subresource in CONNECT_SUBRESOURCES)
+    yield AuditRule(METADATA, resources=(("", connects),), comment="admission is asked about these whatever their verb")
+    yield AuditRule(NONE, READS, comment="nor about reads; without this rule they are audited too")
+    yield AuditRule(METADATA, comment="the rest is counted, and decided where no body is read")
+
+
+def _notes_on_secrets(reads: Sequence[PolicyReads], need: Need, mapper: EquivalentResourceMapper) -> Iterator[str]:
+    """Which policies stay undetermined for Secrets."""
+    if not need:
+        return
+    names = sorted(
+        each.policy
+        for each in reads
+        if _need(each.inputs, each.operations(*SECRETS, "", mapper), "") - {("", "deletecollection")}
+    )
+    if names:
+        yield f"read Secrets, whose content would then be in the log (--secrets to record them): {', '.join(names)}"

@@ -1,0 +1,209 @@
+"""How much of a log can be decided, and what is missing for the rest."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from replay.admission.decision import Decision, Verdict
+from replay.compare.audit_policy import METADATA, NONE, REQUEST_RESPONSE, AuditPolicy
+from replay.kube.attributes import Attributes, Missing, PartialObject
+from replay.kube.gvk import GroupResource
+
+_NAMED = re.compile(r"`[^`]*`")
+_COUNTED = re.compile(r" \(and \d+ more\)$")
+_SEVERAL = re.compile(r"…(?:, …)+")
+_NUMBER = re.compile(r"\d{2,}")
+_UNREAD = (".metadata.managedFields", ".metadata.resourceVersion")
+REQUEST = "Request"
+
+
+class RequestKind(NamedTuple):
+    """What a request is about and how it was recorded; `resource` is `pods`, `pods/status`, `deployments.apps`."""
+
+    resource: str
+    verb: str
+    level: str
+
+
+class Obstacle(NamedTuple):
+    """Something that is not known: of which input, why (names left out), and what would record it."""
+
+    path: str
+    reason: str
+    fix: str
+
+
+@dataclass(slots=True)
+class Cost:
+    """What an obstacle costs: undetermined verdicts, those with no other obstacle, and where it stands."""
+
+    verdicts: int = 0
+    alone: int = 0
+    where: Counter[str] = field(default_factory=Counter)
+    policies: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Coverage:
+    """Counts of one part of a log or of all of it; `not_reached` never came to validation."""
+
+    decided: Counter[RequestKind] = field(default_factory=Counter)
+    undetermined: Counter[RequestKind] = field(default_factory=Counter)
+    not_reached: int = 0
+    costs: dict[Obstacle, Cost] = field(default_factory=dict)
+
+    def count(self, kind: RequestKind, decision: Decision) -> None:
+        """Count a decision."""
+        found = [(each.policy, obstacle(each.path, each.reason, each.fix)) for each in decision.undetermined]
+        self._count(kind, found, undetermined=decision.verdict is Verdict.UNDETERMINED)
+
+    def count_attributes(self, kind: RequestKind, attributes: Attributes) -> None:
+        """Count a request as if a policy read all of it."""
+        found = [("", obstacle(each.path, each.reason, each.fix)) for each in missing_of(attributes)]
+        self._count(kind, found, undetermined=bool(found))
+
+    def _count(self, kind: RequestKind, found: Sequence[tuple[str, Obstacle]], *, undetermined: bool) -> None:
+        if not undetermined:
+            self.decided[kind] += 1
+            return
+        self.undetermined[kind] += 1
+        obstacles = {each for _, each in found}
+        for each in obstacles:
+            cost = self.costs.setdefault(each, Cost())
+            cost.verdicts += 1
+            cost.alone += len(obstacles) == 1
+            cost.where[f"{kind.verb} {kind.resource} at {kind.level}"] += 1
+        for policy, each in found:
+            self.costs[each].policies.add(policy)
+
+    def add(self, other: Coverage) -> None:
+        """Merge the counts of another part."""
+        self.decided.update(other.decided)
+        self.undetermined.update(other.undetermined)
+        self.not_reached += other.not_reached
+        for key, theirs in other.costs.items():
+            cost = self.costs.setdefault(key, Cost())
+            cost.verdicts += theirs.verdicts
+            cost.alone += theirs.alone
+            cost.where.update(theirs.where)
+            cost.policies |= theirs.policies
+
+    def ordered_costs(self) -> list[tuple[Obstacle, Cost]]:
+        """What is missing, by how many verdicts it costs."""
+        return sorted(self.costs.items(), key=lambda item: (-item[1].verdicts, -item[1].alone, item[0]))
+
+
+def obstacle(path: str, reason: str, fix: str) -> Obstacle:
+    """An obstacle without what differs from request to request: names, numbers, and the path below the input."""
+    _, separator, rest = _COUNTED.sub("", reason).partition("is not known: ")
+    said = rest if separator else _COUNTED.sub("", reason)
+    root = re.split(r"[.\[]", path, maxsplit=1)[0]
+    return Obstacle(root, _SEVERAL.sub("…", _NUMBER.sub("N", _NAMED.sub("…", said))), fix)
+
+
+def missing_of(attributes: Attributes) -> list[Missing]:
+    """What is not known of a request, but for the fields that hardly any policy reads: managedFields, resourceVersion."""
+    found = list(attributes.missing)
+    for value in (attributes.object, attributes.old_object, attributes.namespace_object, attributes.options):
+        if isinstance(value, Missing):
+            found.append(value)
+        elif isinstance(value, PartialObject):
+            found += [each for each in value.missing if not each.path.endswith(_UNREAD)]
+    return found
+
+
+class SizeRow(NamedTuple):
+    """One row of `queries/log_sizes.sql`."""
+
+    api_group: str
+    resource: str
+    subresource: str
+    verb: str
+    level: str
+    admission: bool
+    events: int
+    plain: int
+    request_bodies: int
+    request_octets: int
+    response_bodies: int
+    response_octets: int
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Bytes of the log as it is and as a policy would make it; `guessed` of them are bodies that this log does not hold."""
+
+    now: int
+    proposed: int
+    guessed: int
+
+
+def growth(rows: Iterable[SizeRow], policy: AuditPolicy, sizes: dict[GroupResource, int]) -> Growth:
+    """The size of the log under a policy, from the bodies that it holds.
+
+    Where a body is not recorded, its size is the mean of its like: of the resource and verb, else of the resource, else of
+    its objects in the snapshot (`sizes`, in bytes), else of all bodies of the log.
+    """
+    rows = list(rows)
+    means = _Means(rows, sizes)
+    now = proposed = guessed = 0
+    for row in rows:
+        now += row.plain + row.request_octets + row.response_octets
+        level = policy.level(row.verb, row.api_group, row.resource, row.subresource)
+        if level == NONE:
+            continue
+        proposed += row.plain
+        if level == METADATA:
+            continue
+        bodies = [(row.request_octets, row.level == METADATA, "request")]
+        if level == REQUEST_RESPONSE:
+            bodies.append((row.response_octets, row.level in (METADATA, REQUEST), "response"))
+        for octets, absent, side in bodies:
+            estimate = round(means.of(row, side) * row.events) if absent else 0
+            guessed += estimate
+            proposed += octets + estimate
+    return Growth(now, proposed, guessed)
+
+
+class _Means:
+    """Mean sizes of bodies, from the most to the least alike."""
+
+    def __init__(self, rows: Iterable[SizeRow], sizes: dict[GroupResource, int]) -> None:
+        self._sizes = sizes
+        self._sums: dict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0])
+        for row in rows:
+            for side, octets, bodies in (
+                ("request", row.request_octets, row.request_bodies),
+                ("response", row.response_octets, row.response_bodies),
+            ):
+                for key in (*self._keys(row, side), ("", side)):
+                    self._sums[key][0] += octets
+                    self._sums[key][1] += bodies
+
+    @staticmethod
+    def _keys(row: SizeRow, side: str) -> list[tuple[str, ...]]:
+        place = (row.api_group, row.resource, row.subresource)
+        return [(*place, row.verb, side), (*place, side)]
+
+    def of(self, row: SizeRow, side: str) -> float:
+        if side == "request" and row.verb in ("delete", "deletecollection"):
+            return _OPTIONS_OCTETS
+        for key in self._keys(row, side):
+            octets, bodies = self._sums[key]
+            if bodies:
+                return octets / bodies
+        known = self._sizes.get(GroupResource(row.api_group, row.resource))
+        if known:
+            return known
+        octets, bodies = self._sums["", side]
+        return octets / bodies if bodies else _UNKNOWN_OCTETS
+
+
+_OPTIONS_OCTETS = 120
+"""About the size of DeleteOptions."""
+_UNKNOWN_OCTETS = 2500
+"""About the size of an object, where nothing at all is known."""

@@ -1,0 +1,166 @@
+"""`replay coverage`: how much of a log can be decided for a manifest set, and the audit policy that records the rest."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from replay.admission.reads import INPUTS_OF_ANY, PolicyReads, reads_of
+from replay.audit.event import RequestRecord
+from replay.audit.part import StorePart
+from replay.audit.selection import unmatched_by_kind, unselected
+from replay.audit.store import Store
+from replay.cellib.version import KubernetesVersion
+from replay.compare.audit_policy import audit_policy
+from replay.compare.coverage import Coverage, RequestKind, SizeRow, growth
+from replay.compare.result import CoverageResult
+from replay.kube.admissionregistration import ManifestSet, MatchResources, Rule, ValidatingAdmissionPolicy
+from replay.kube.attributes import JSON
+from replay.kube.gvk import GroupResource
+from replay.manifests.set_loader import load_manifest_set
+from replay.pipeline.job import Job, without_shared_webhooks
+from replay.pipeline.replayer import as_far_as_reached
+from replay.pipeline.run import Inputs, Options, Progress, job_of, log_facts, prepare_workers, replay_parts, set_facts
+from replay.pipeline.scenario import scenario_in
+from replay.reconstruct.cluster import Cluster, key_of
+from replay.reconstruct.exchange import Exchange
+from replay.reconstruct.reached import progress as progress_of_record
+from replay.reconstruct.request import Reached, ReplayRequest
+from replay.reconstruct.snapshot import read_snapshot
+
+_EVERYTHING = MatchResources(resource_rules=(Rule(("*",), ("*",), ("*",), ("*/*",)),))
+_ANY_SET = ManifestSet(
+    validating_policies=(ValidatingAdmissionPolicy("any policy", static=True, match_constraints=_EVERYTHING),)
+)
+"""A policy that might be any: it is asked about everything."""
+_ANY_READS = PolicyReads("any policy", ((_EVERYTHING,),), INPUTS_OF_ANY, managed_fields=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageInput:
+    """The log, and the sets whose decisions are asked for; without any, all that a policy could read is."""
+
+    logs: tuple[str, ...]
+    current: Path | None = None
+    candidate: Path | None = None
+    cluster: Path | None = None
+    secrets: bool = False
+
+    @property
+    def named(self) -> list[Path]:
+        """The directories of the sets."""
+        return [path for path in (self.current, self.candidate) if path is not None]
+
+
+def coverage_input(
+    logs: Sequence[str],
+    current: Path | None = None,
+    candidate: Path | None = None,
+    cluster: Path | None = None,
+    *,
+    secrets: bool = False,
+) -> CoverageInput:
+    """The input of some options; one scenario directory stands for its log, sets and snapshot."""
+    found = scenario_in(Path(logs[0])) if len(logs) == 1 else None
+    if found is None:
+        return CoverageInput(tuple(logs), current, candidate, cluster, secrets)
+    sets = (current, candidate) if current or candidate else (found.current, found.candidate)
+    return CoverageInput(found.logs, *sets, cluster or found.cluster, secrets)
+
+
+@dataclass(frozen=True)
+class CoverageJob:
+    """The work of one worker: decides every request with the last of the sets, or looks how much of it is known."""
+
+    job: Job
+    by_attributes: bool = False
+
+    def run(self, part: StorePart) -> Coverage:
+        """The coverage of one part."""
+        found = Coverage()
+        for records in part.objects(self.job.predicate):
+            for request in self.job.reconstructor.requests(records):
+                self._count(request, found)
+        for record in unselected(part, self.job.predicate, only_failed=True):
+            told = progress_of_record(Exchange(record, self.job.cluster.discovery))
+            if told is not None and told.reached is Reached.FAILED_BEFORE:
+                found.not_reached += 1
+            else:
+                found.decided[kind_of(record)] += 1
+        return found
+
+    def _count(self, request: ReplayRequest, found: Coverage) -> None:
+        record = request.record
+        if request.reached is Reached.FAILED_BEFORE:
+            found.not_reached += 1
+        elif self.by_attributes:
+            found.count_attributes(kind_of(record), request.attributes)
+        else:
+            lister = self.job.cluster.at(record)
+            decisions = self.job.chain.decide(request.before_mutation, request.attributes, lister)
+            found.count(kind_of(record), as_far_as_reached(request, decisions)[-1])
+
+
+def kind_of(record: RequestRecord) -> RequestKind:
+    """What a record is about."""
+    name = str(GroupResource(record.api_group, record.resource))
+    resource = f"{name}/{record.subresource}" if record.subresource else name
+    return RequestKind(resource, record.verb, record.level)
+
+
+def coverage(asked: CoverageInput, options: Options, progress: Progress) -> CoverageResult:
+    """Measure the coverage of a log. Raises ReplayError for unusable input."""
+    prepare_workers(options)
+    version = KubernetesVersion.parse(options.version)
+    snapshot = read_snapshot(asked.cluster) if asked.cluster else []
+    loaded = _load(asked, version, snapshot)
+    pair = (loaded[0], loaded[-1]) if loaded else (_ANY_SET, _ANY_SET)
+    with Store.open(options.store) as store, tempfile.TemporaryDirectory(prefix="replay-") as spool:
+        ingest = store.ingest(asked.logs, progress)
+        job = job_of(store, Inputs(pair, version, tuple(snapshot)), options, Path(spool))
+        work = CoverageJob(job, by_attributes=not loaded)
+        found = Coverage()
+        for part in replay_parts(work, [store.part(number) for number in range(store.parts)], options, progress):
+            found.add(part)
+        for group, resource, subresource, verb, level, count in unmatched_by_kind(store, job.predicate):
+            name = str(GroupResource(group, resource))
+            found.decided[RequestKind(f"{name}/{subresource}" if subresource else name, verb, level)] += count
+        rows = [SizeRow(*row) for row in store.query("log_sizes").iter_rows()]
+        facts = log_facts([*map(Path, asked.logs)], store, ingest, _total(found))
+    discovery = job.cluster.discovery
+    reads = [each for manifests in without_shared_webhooks(pair) for each in reads_of(manifests, version)]
+    logged = {(GroupResource(row.api_group, row.resource), row.subresource) for row in rows if row.admission}
+    policy = audit_policy(reads if loaded else [_ANY_READS], discovery, logged, secrets=asked.secrets)
+    return CoverageResult(
+        facts,
+        tuple(set_facts(path, manifests) for path, manifests in zip(asked.named, loaded, strict=True)),
+        found,
+        policy,
+        growth(rows, policy, _sizes(snapshot, job.cluster)),
+    )
+
+
+def _load(asked: CoverageInput, version: KubernetesVersion, snapshot: Sequence[JSON]) -> list[ManifestSet]:
+    api_objects = Cluster(snapshot).api_objects()
+    return [load_manifest_set(path, version=version, api_objects=api_objects) for path in asked.named]
+
+
+def _total(found: Coverage) -> int:
+    return found.decided.total() + found.undetermined.total() + found.not_reached
+
+
+def _sizes(snapshot: Sequence[JSON], cluster: Cluster) -> dict[GroupResource, int]:
+    """The mean size of the snapshot's objects by resource, in bytes."""
+    octets: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for obj in snapshot:
+        octets[key_of(obj)[:2]].append(len(orjson.dumps(obj)))
+    return {
+        known.resource.group_resource: sum(found) // len(found)
+        for known in cluster.discovery
+        if (found := octets.get((known.kind.group, known.kind.kind)))
+    }

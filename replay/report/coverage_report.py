@@ -1,0 +1,201 @@
+"""The report of `replay coverage`: what can be decided, what is missing, and the audit policy that would record it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from replay.compare.coverage import Coverage, RequestKind
+from replay.compare.result import CoverageResult
+from replay.kube.attributes import JSON
+from replay.report.audit_policy_yaml import audit_policy_yaml
+from replay.report.document import (
+    Align,
+    Column,
+    Document,
+    Fact,
+    Listing,
+    Section,
+    Table,
+    Tone,
+    inert,
+    moment,
+    number,
+    plural,
+    share,
+    size,
+    span,
+)
+
+ROWS = 12
+
+
+def coverage_document(result: CoverageResult, *, rows: int = ROWS) -> Document:
+    """The document with at most `rows` rows a table."""
+    names = " and ".join(inert(each.name) for each in result.sets) or "any policy"
+    decided, total = totals(result.coverage)
+    verdict = f"{share(decided, total)} of {plural(total, 'request')} can be decided for {names}."
+    return Document(
+        title="How much of this log can be decided?",
+        subtitle=", ".join(map(inert, result.log.names)),
+        verdict=verdict,
+        tone=Tone.GOOD if decided == total else Tone.WARN,
+        facts=_facts(result),
+        sections=(_missing(result, rows), _kinds(result.coverage, rows), _policy(result)),
+    )
+
+
+def totals(coverage: Coverage) -> tuple[int, int]:
+    """`(decided, all)` requests that reached validation."""
+    decided = coverage.decided.total()
+    return decided, decided + coverage.undetermined.total()
+
+
+def _facts(result: CoverageResult) -> tuple[Fact, ...]:
+    log, growth = result.log, result.growth
+    decided, total = totals(result.coverage)
+    factor = growth.proposed / growth.now if growth.now else 1.0
+    return (
+        Fact("Read", plural(log.events, "event"), f"{moment(log.first)}, {span(log.last - log.first)}"),
+        Fact(
+            "Admission saw",
+            plural(log.admission, "request"),
+            f"{number(result.coverage.not_reached)} failed before validation",
+        ),
+        Fact("Decided", share(decided, total), f"{number(decided)} of {number(total)}"),
+        Fact(
+            "Log size",
+            f"{size(growth.now)} now, {size(growth.proposed)} with the policy below",
+            f"{factor:.2f} times as much, uncompressed"
+            + (f"; {size(growth.guessed)} of it estimated" if growth.guessed else ""),
+        ),
+    )
+
+
+def _missing(result: CoverageResult, rows: int) -> Section:
+    costs = result.coverage.ordered_costs()
+    columns = (
+        Column("not known", Align.CODE),
+        Column("why"),
+        Column("verdicts", Align.NUMBER),
+        Column("it alone", Align.NUMBER),
+        Column("most often", optional=True),
+    )
+    shown = tuple(
+        (
+            inert(obstacle.path),
+            inert(obstacle.reason),
+            number(cost.verdicts),
+            number(cost.alone),
+            inert(cost.where.most_common(1)[0][0]),
+        )
+        for obstacle, cost in costs[:rows]
+    )
+    if not costs:
+        return Section("missing", "What is missing", "Nothing: every verdict is decided.", tone=Tone.GOOD)
+    lead = "In the order of how many verdicts it costs; `it alone` counts those that lack nothing else."
+    return Section("missing", "What is missing", lead, (Table("missing", "", columns, shown, len(costs)),), Tone.WARN)
+
+
+def _kinds(coverage: Coverage, rows: int) -> Section:
+    return Section(
+        "kinds",
+        "By resource, verb and level",
+        "",
+        tuple(
+            _counts(name, caption, coverage, index, rows)
+            for index, (name, caption) in enumerate(
+                (("resource", "resource"), ("verb", "verb"), ("level", "audit level"))
+            )
+        ),
+    )
+
+
+def _counts(name: str, caption: str, coverage: Coverage, index: int, rows: int) -> Table:
+    decided, undetermined = grouped(coverage.decided, index), grouped(coverage.undetermined, index)
+    labels = sorted({*decided, *undetermined}, key=lambda label: (-undetermined[label], -decided[label], label))
+    columns = (
+        Column(caption, Align.CODE),
+        Column("requests", Align.NUMBER),
+        Column("decided", Align.NUMBER),
+        Column("undetermined", Align.NUMBER),
+    )
+    shown = tuple(
+        (
+            inert(label),
+            number(decided[label] + undetermined[label]),
+            share(decided[label], decided[label] + undetermined[label]),
+            number(undetermined[label]),
+        )
+        for label in labels[:rows]
+    )
+    return Table(f"by-{name}", f"By {caption}", columns, shown, len(labels))
+
+
+def grouped(counts: Counter[RequestKind], index: int) -> Counter[str]:
+    """Counts by one field of their kind."""
+    found: Counter[str] = Counter()
+    for kind, count in counts.items():
+        found[kind[index]] += count
+    return found
+
+
+def _policy(result: CoverageResult) -> Section:
+    lead = (
+        "An audit policy that records what these sets read, no more. It cannot show what came before it was in force:"
+    )
+    lead += " that takes a snapshot (`replay snapshot`)."
+    return Section(
+        "policy",
+        "The audit policy that would fix it",
+        lead,
+        (Listing("for kube-apiserver --audit-policy-file", policy_text(result)),),
+    )
+
+
+def policy_text(result: CoverageResult) -> str:
+    """The policy as YAML, with what it is for at its head."""
+    names = ", ".join(inert(each.name) for each in result.sets) or "any policy"
+    growth = result.growth
+    return audit_policy_yaml(
+        result.policy,
+        (
+            f"records what these manifest sets read: {names}",
+            f"about {size(growth.proposed)} for what is {size(growth.now)} in the log that it was made from",
+        ),
+    )
+
+
+def coverage_json(result: CoverageResult) -> dict[str, JSON]:
+    """The result as one JSON value; sizes in bytes."""
+    decided, total = totals(result.coverage)
+    return {
+        "log": {"names": list(result.log.names), "events": result.log.events, "admission": result.log.admission},
+        "sets": [each.name for each in result.sets],
+        "decided": {"requests": decided, "of": total},
+        "notReached": result.coverage.not_reached,
+        "kinds": list(_kinds_json(result.coverage)),
+        "missing": [
+            {
+                "path": obstacle.path,
+                "reason": obstacle.reason,
+                "fix": obstacle.fix,
+                "verdicts": cost.verdicts,
+                "alone": cost.alone,
+                "policies": sorted(cost.policies - {""}),
+                "where": dict(sorted(cost.where.items(), key=lambda item: (-item[1], item[0]))),
+            }
+            for obstacle, cost in result.coverage.ordered_costs()
+        ],
+        "auditPolicy": policy_text(result),
+        "size": {"now": result.growth.now, "proposed": result.growth.proposed, "estimated": result.growth.guessed},
+    }
+
+
+def _kinds_json(coverage: Coverage) -> Iterator[JSON]:
+    for kind in sorted({*coverage.decided, *coverage.undetermined}):
+        yield {
+            **kind._asdict(),
+            "decided": coverage.decided[kind],
+            "undetermined": coverage.undetermined[kind],
+        }
