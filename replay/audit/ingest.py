@@ -30,7 +30,8 @@ Progress = Callable[[str, int, int], None]
 
 ROW_BITS = 40
 """A row's number is `batch << ROW_BITS` plus its place in the batch."""
-BATCH_BYTES = 1 << 31
+BATCH_BYTES = 1 << 28
+"""How much JSON is read at a time: what two batches side by side need in memory has room in `INGEST_MEMORY`."""
 READING = "Reading the audit log"
 LONGEST_LINE = 1 << 24
 LONGEST_DOCUMENT = 1 << 27
@@ -164,10 +165,13 @@ class Reader:
         """Write the rows of a source, part by part; nothing is left of a failure."""
         directory = self.target / f"rows-{batch}"
         query = f"with event as ({queries.text(source)}) {queries.text('ingest_request')}"
-        options = "format parquet, compression zstd, compression_level 1, partition_by (part)"
+        # Bodies hardly ever repeat: dictionaries of them would be built and thrown away.
+        options = "format parquet, compression zstd, compression_level 1, string_dictionary_page_size_limit 4096"
         numbers = {"parts": self.numbers.parts, "first_row": batch << ROW_BITS}
         try:
-            cursor.execute(f"copy ({query}) to {literal(directory)} ({options})", {**parameters, **numbers})
+            cursor.execute(
+                f"copy ({query}) to {literal(directory)} ({options}, partition_by (part))", {**parameters, **numbers}
+            )
         except (duckdb.Error, UnicodeDecodeError):
             shutil.rmtree(directory, ignore_errors=True)
             raise

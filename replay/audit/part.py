@@ -19,8 +19,10 @@ from replay.audit.event import RequestRecord
 from replay.audit.ingest import literal
 from replay.kube.attributes import UserInfo
 
-MEMORY_LIMIT = "384MB"
-"""What DuckDB may use in one process before it writes to disk."""
+INGEST_MEMORY = "640MB"
+"""What DuckDB may use while it reads a log, before it writes to disk."""
+PART_MEMORY = "256MB"
+"""What it may use in each process that reads parts."""
 _SLICE = 2048
 _ELSEWHERE = ("file", "line", "selected")
 _STORED = ["identity", "row_id", "list_row", "file_id", *(n for n in RequestRecord._fields if n not in _ELSEWHERE)]
@@ -125,11 +127,11 @@ def numbered_records(relation: duckdb.DuckDBPyRelation) -> Iterator[Iterable[tup
     yield from _numbered(frame_from_relation(relation))
 
 
-def connect(temporary: str, threads: int) -> duckdb.DuckDBPyConnection:
+def connect(temporary: str, threads: int, memory: str = PART_MEMORY) -> duckdb.DuckDBPyConnection:
     """An in-memory DuckDB that spills to `temporary` and never loads an extension."""
     return duckdb.connect(
         config={
-            "memory_limit": MEMORY_LIMIT,
+            "memory_limit": memory,
             "temp_directory": temporary,
             "threads": threads,
             "autoinstall_known_extensions": "false",

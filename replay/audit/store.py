@@ -36,7 +36,7 @@ from replay.audit.catalog import (
 )
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Numbers, Progress, Reader
-from replay.audit.part import Predicate, StorePart, Tables, connect, numbered_records
+from replay.audit.part import INGEST_MEMORY, Predicate, StorePart, Tables, connect, numbered_records
 from replay.audit.reject import EXPLANATIONS, Reject, RejectReason, Rejects
 from replay.audit.segment import DROPPED, REJECTS, Segment, write_segment
 from replay.audit.source import LogFile, log_files
@@ -45,7 +45,7 @@ from replay.errors import AuditLogError, StoreError
 FILES = "files.parquet"
 PART_BYTES = 32 << 20
 """About how much JSON a part of a new store holds."""
-MOST_PARTS = 256
+MOST_PARTS = 128
 FEWEST_KEPT_PARTS = 16
 """A store that is kept will grow, so it has more parts than its first log needs."""
 _BUSY = "another process writes to the store: wait for it to end"
@@ -271,7 +271,7 @@ class Store:
     def _connect(self) -> duckdb.DuckDBPyConnection:
         """The connection of this process, with the views defined."""
         if self._connection is None:
-            self._connection = connect(str(self._spill), os.cpu_count() or 1)
+            self._connection = connect(str(self._spill), os.cpu_count() or 1, INGEST_MEMORY)
             if self._catalog.segments:
                 self._connection.execute(self.tables.views())
         return self._connection

@@ -1,0 +1,44 @@
+"""A span of time that a report is about, and what of a store lies in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from replay.audit import queries
+from replay.audit.part import Predicate, connect
+from replay.audit.store import Store
+
+
+class Period(NamedTuple):
+    """A half-open span `[start, end)` in microseconds since the epoch."""
+
+    start: int
+    end: int
+
+    @property
+    def length(self) -> int:
+        """How long it is, in microseconds."""
+        return self.end - self.start
+
+    @property
+    def before(self) -> Period:
+        """The span of the same length that ends where this one starts."""
+        return Period(self.start - self.length, self.start)
+
+    def __contains__(self, instant: object) -> bool:
+        """Whether an instant lies in it."""
+        return isinstance(instant, int) and self.start <= instant < self.end
+
+
+def selected_counts(store: Store, predicates: Sequence[Predicate], period: Period) -> list[int]:
+    """How many requests of a period each predicate selects, in one reading of the store."""
+    if not predicates:
+        return []
+    counts = ", ".join(f"count(*) filter (where coalesce({predicate.sql}, false))" for predicate in predicates)
+    values = [value for predicate in predicates for value in predicate.parameters]
+    with connect(str(store.directory), threads=1) as connection:
+        connection.execute(store.tables.views())
+        query = queries.text("period_asked").replace("$counts", counts)
+        row = connection.execute(query, [*values, period.start, period.end]).fetchone()
+    return list(row or ())
