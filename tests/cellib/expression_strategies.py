@@ -40,7 +40,7 @@ class _Writer:
         return str(self._draw(st.sampled_from(choices)))
 
     def any(self, depth: int) -> str:
-        return {"bool": self.bool, "int": self.int, "text": self.text, "list": self.list, "dyn": self.dyn}[
+        return {"bool": self.truth, "int": self.number, "text": self.text, "list": self.items, "dyn": self.dyn}[
             self._one("bool", "bool", "bool", "int", "text", "list", "dyn")
         ](depth)
 
@@ -50,19 +50,19 @@ class _Writer:
             root += self._one(".a", ".b", ".l", ".m", ".s", "[0]", "['a']", ".?a.orValue(1)", "[?1].orValue('x')")
         return root
 
-    def int(self, depth: int) -> str:
+    def number(self, depth: int) -> str:
         if depth <= 0:
             return self._one("0", "1", "-2", "9223372036854775807")
         form = self._one("literal", "size", "sum", "dyn", "conditional", "negative")
         if form == "size":
-            return f"size({(self._one('text', 'list') == 'text' and self.text(depth - 1)) or self.list(depth - 1)})"
+            return f"size({(self._one('text', 'list') == 'text' and self.text(depth - 1)) or self.items(depth - 1)})"
         if form == "sum":
-            return f"({self.int(depth - 1)} {self._one('+', '-', '*', '/', '%')} {self.int(depth - 1)})"
+            return f"({self.number(depth - 1)} {self._one('+', '-', '*', '/', '%')} {self.number(depth - 1)})"
         if form == "dyn":
             return f"int({self.dyn(depth - 1)})"
         if form == "conditional":
-            return f"({self.bool(depth - 1)} ? {self.int(depth - 1)} : {self.int(depth - 1)})"
-        return f"-({self.int(depth - 1)})" if form == "negative" else self.int(0)
+            return f"({self.truth(depth - 1)} ? {self.number(depth - 1)} : {self.number(depth - 1)})"
+        return f"-({self.number(depth - 1)})" if form == "negative" else self.number(0)
 
     def text(self, depth: int) -> str:
         if depth <= 0:
@@ -76,15 +76,15 @@ class _Writer:
             return f"{self.text(depth - 1)}.lowerAscii()"
         return f"{self.text(depth - 1)}.replace('a', 'b')" if form == "replace" else self.text(0)
 
-    def list(self, depth: int) -> str:
+    def items(self, depth: int) -> str:
         form = self._one("literal", "map", "filter", "texts", "concat")
         if depth <= 0 or form == "literal":
             return self._one("[1, 2]", "['a', 'b']", "[]", "object.l", "oldObject.m")
         if form == "concat":
-            return f"({self.list(depth - 1)} + {self.list(depth - 1)})"
-        over = self.list(depth - 1)
+            return f"({self.items(depth - 1)} + {self.items(depth - 1)})"
+        over = self.items(depth - 1)
         return self._fold(
-            f"{over}.{'map' if form == 'map' else 'filter'}", self.any if form == "map" else self.bool, depth
+            f"{over}.{'map' if form == 'map' else 'filter'}", self.any if form == "map" else self.truth, depth
         )
 
     def _fold(self, head: str, body: Any, depth: int) -> str:
@@ -94,30 +94,30 @@ class _Writer:
         self._names.pop()
         return f"{head}({name}, {inner})"
 
-    def bool(self, depth: int) -> str:
+    def truth(self, depth: int) -> str:  # noqa: C901, PLR0911 - one form a return
         if depth <= 0:
             return self._one("true", "false", "object.a == 1", "has(object.b)", "object.s == 'a'")
         form = self._one(
             "logic", "logic", "not", "equal", "order", "in", "text", "fold", "fold", "has", "type", "match"
         )
         if form == "logic":
-            return f"({self.bool(depth - 1)} {self._one('&&', '||')} {self.bool(depth - 1)})"
+            return f"({self.truth(depth - 1)} {self._one('&&', '||')} {self.truth(depth - 1)})"
         if form == "not":
-            return f"!{self.bool(depth - 1)}"
+            return f"!{self.truth(depth - 1)}"
         if form == "equal":
             return f"({self.any(depth - 1)} {self._one('==', '!=')} {self.any(depth - 1)})"
         if form == "order":
             sign = self._one("<", "<=", ">", ">=")
-            return f"({self.dyn(depth - 1)} {sign} {self._one(self.int(0), self.text(0), self.dyn(0))})"
+            return f"({self.dyn(depth - 1)} {sign} {self._one(self.number(0), self.text(0), self.dyn(0))})"
         if form == "in":
-            container = self._one("['a', 'x1']", "[1, 2]", self.dyn(depth - 1), self.list(depth - 1))
+            container = self._one("['a', 'x1']", "[1, 2]", self.dyn(depth - 1), self.items(depth - 1))
             return f"({self.dyn(depth - 1)} in {container})"
         if form == "text":
             test = self._one("startsWith", "endsWith", "contains")
             return f"{self.dyn(depth - 1)}.{test}({self._one(self.text(0), self.text(depth - 1))})"
         if form == "fold":
             macro = self._one("all", "exists", "exists_one")
-            return self._fold(f"{self._one(self.dyn(depth - 1), self.list(depth - 1))}.{macro}", self.bool, depth)
+            return self._fold(f"{self._one(self.dyn(depth - 1), self.items(depth - 1))}.{macro}", self.truth, depth)
         if form == "has":
             return f"has({self._one('object', 'oldObject', 'object.m', *self._names)}.{self._one(*FIELDS)})"
         if form == "type":
