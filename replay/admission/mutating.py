@@ -31,6 +31,7 @@ from replay.kube.admissionregistration import (
 from replay.kube.attributes import JSON, Attributes, Missing, Operation, PartialObject
 from replay.kube.authorizer import Authorizer
 from replay.kube.discovery import APIResource, Discovery
+from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.kube.rbac import RBACAuthorizer
 from replay.kube.schema import Schemas
@@ -182,25 +183,42 @@ class MutatingRequest:
         INVARIANT: `_alive` keeps what keys name by id alive, so that nothing else of the request can have the same id.
         """
         match = invocation.match
-        read = (match.resource, match.kind, id(invocation.param))
-        key = (id(invocation.hook.evaluator), *read, id(value))
+        key = (id(invocation.hook.evaluator), match.resource, match.kind, id(invocation.param), id(value))
         if key not in self._results:
             self._alive += [invocation.param, value]
-            if read not in self._inputs:
-                self._inputs[read] = self.admission.inputs(match, self.attributes, self.lister, invocation.param)
-            self._results[key] = self._mutate(invocation, value, self._inputs[read])
+            self._results[key] = self._mutate(invocation, value)
         return self._results[key]
 
-    def _mutate(self, invocation: Invocation, value: Object, inputs: MutationInputs) -> MutateResult:
+    def match_error(self, invocation: Invocation, value: Object) -> str:
+        """The error of the match conditions of a policy that is asked again but need not run again, empty if none."""
+        evaluator, kind = invocation.hook.evaluator, invocation.match.kind
+        if not evaluator.has_match_conditions:
+            return ""
+        converter = self.admission.converter
+        versioned = self._versioned(kind, value)
+        return evaluator.match(self._input(invocation), versioned, lambda each: converter.cel_value(each, kind)).error
+
+    def _input(self, invocation: Invocation) -> MutationInputs:
+        match = invocation.match
+        read = (match.resource, match.kind, id(invocation.param))
+        if read not in self._inputs:
+            self._alive.append(invocation.param)
+            self._inputs[read] = self.admission.inputs(match, self.attributes, self.lister, invocation.param)
+        return self._inputs[read]
+
+    def _versioned(self, kind: GroupVersionKind, value: Object) -> Object:
+        if kind == self.attributes.kind:
+            return value
+        return self.admission.converter.versioned(replace(self.attributes, object=value), kind, self.lister).object
+
+    def _mutate(self, invocation: Invocation, value: Object) -> MutateResult:
         """The same in the version that the policy matched."""
         kind, sent = invocation.match.kind, self.attributes.kind
         converter = self.admission.converter
-        versioned = value
-        if kind != sent:
-            versioned = converter.versioned(replace(self.attributes, object=value), kind, self.lister).object
+        versioned = self._versioned(kind, value)
         patcher = self.admission.patchers.of(kind)
         result = invocation.hook.evaluator.mutate(
-            inputs, versioned, patcher, lambda each: converter.cel_value(each, kind)
+            self._input(invocation), versioned, patcher, lambda each: converter.cel_value(each, kind)
         )
         if kind == sent or result.object is versioned:
             return replace(result, object=value) if result.object is versioned else result
@@ -301,11 +319,13 @@ class _Pass:
     def _invoke(self, invocation: Invocation) -> None:
         """Run one policy, unless this is the second pass and it need not run again."""
         before, policy = self._object, invocation.hook.policy
+        if self._reinvoke and invocation.key not in self._again.again:
+            error = self._request.match_error(invocation, before)
+            self._errors(invocation, (error,) if error else ())
+            return
         result = self._request.mutate(invocation, before)
         if not result.matched:
             self._errors(invocation, result.errors)
-            return
-        if self._reinvoke and invocation.key not in self._again.again:
             return
         if invocation.unknown is not None and (result.unknown or result.errors or result.object is not before):
             result = _depending_on(invocation.unknown)

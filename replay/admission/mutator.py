@@ -68,6 +68,7 @@ class Mutator:
         """Nothing is compiled yet."""
         self._policy = policy
         self._version = version
+        self.has_match_conditions = bool(policy.match_conditions)
 
     @cached_property
     def _compiler(self) -> ExpressionCompiler:
@@ -96,7 +97,7 @@ class Mutator:
 
         Without a patcher the kind's schema is not known, and so is what the policy makes of the object.
         """
-        matched = self._match(inputs.with_object(view(value)))
+        matched = self.match(inputs, value, view)
         if matched.error:
             return MutateResult(value, errors=(matched.error,))
         if not matched.matches:
@@ -110,10 +111,12 @@ class Mutator:
             return MutateResult(value)
         return _unknown(matched.unknown)
 
-    def _match(self, inputs: Inputs) -> MatchConditionsResult:
-        if not self._policy.match_conditions:
+    def match(self, inputs: MutationInputs, value: Object, view: Callable[[Object], Any]) -> MatchConditionsResult:
+        """Whether the match conditions hold for `value`; arguments as for `mutate`."""
+        if not self.has_match_conditions:
             return MATCHES
-        evaluation = Evaluations(self._compiler, inputs, MATCH_CONDITIONS_BUDGET, matching=True)
+        seen = inputs.with_object(view(value))
+        evaluation = Evaluations(self._compiler, seen, MATCH_CONDITIONS_BUDGET, matching=True)
         return match_conditions(self._match_conditions, evaluation, self._policy.failure_policy)
 
     def _mutate(

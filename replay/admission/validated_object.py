@@ -26,7 +26,7 @@ def validated_object(reference: Object, mutated: Object, validated: Object) -> O
             return each
     operations = changes(reference, mutated)
     known, base = _value(validated), _value(reference)
-    touched = touched_missing(known, operations)
+    touched = touched_missing(known, operations) if isinstance(validated, PartialObject) else None
     if touched is not None:
         return touched
     try:

@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING
 
 from replay.cel.ast import Call, Const, Expr, Ident, ListExpr
 from replay.cel.cost import REGEX_FACTOR, STANDARD_COSTS, STRING_FACTOR, scaled
-from replay.cel.fastpath import LONG, MAX_COST, searcher, with_trait
+from replay.cel.fastpath import LONG, MAX_COST, call, searcher, with_trait
 from replay.cel.pycode import Code, NotCompiledError
 from replay.cel.types import Kind
+from replay.cel.values import Value
 
 if TYPE_CHECKING:
     from replay.cel.codegen import Emitter
 
 _LONG_TEXT = scaled(LONG, STRING_FACTOR) + 1
 """The cost of one pass over the longest text that compiled code looks at."""
+
+_SCALARS = frozenset({Kind.BOOL, Kind.INT, Kind.STRING})
+"""The types of results that may stand inside a new object, where it matters whether a container was part of an input."""
 
 _SMALL = 2**53
 """Ints up to this are exact as doubles, so comparing them with a number out of range needs no guard."""
@@ -96,14 +100,14 @@ def _equality(emitter: Emitter, node: Call, operands: Operands) -> Code:
 
 def _type_test(emitter: Emitter, operands: Operands, *, negated: bool) -> Code | None:
     """`type(x) == T`."""
-    for call, name in (operands, operands[::-1]):
+    for asked, name in (operands, operands[::-1]):
         reference = emitter.ast.reference_map.get(name.id)
-        if not (isinstance(call, Call) and call.function == "type" and isinstance(name, Ident) and reference):
+        if not (isinstance(asked, Call) and asked.function == "type" and isinstance(name, Ident) and reference):
             continue
-        if emitter.static_kind(name) is not Kind.TYPE or emitter.is_optional(call.args[0]):
+        if emitter.static_kind(name) is not Kind.TYPE or emitter.is_optional(asked.args[0]):
             continue
         emitter.charge(2)
-        value = emitter.emit(call.args[0])
+        value = emitter.emit(asked.args[0])
         comparison = "!=" if negated else "=="
         return Code(f"({emitter.use('kind_of')}({value.text}) {comparison} {reference.name!r})", "bool")
     return None
@@ -302,7 +306,7 @@ def _function(emitter: Emitter, node: Call, operands: Operands) -> Code:
     ids = emitter.ast.reference_map[node.id].overload_ids
     overload_id = ids[0] if len(ids) == 1 else ""
     binding = emitter.dispatcher.find(overload_id) or emitter.dispatcher.find(node.function)
-    if binding is None or binding.non_strict or emitter.in_object:
+    if binding is None or binding.non_strict or (emitter.in_object and emitter.static_kind(node) not in _SCALARS):
         raise NotCompiledError(f"`{node.function}` is for the strict engine")
     costs = emitter.dispatcher.costs
     cost = costs.get(overload_id) or costs.get(node.function)
@@ -315,11 +319,24 @@ def _function(emitter: Emitter, node: Call, operands: Operands) -> Code:
         raise NotCompiledError(f"an optional is an argument of `{node.function}`")
     charged = emitter.refer("cost", cost) if cost is not None else "None"
     body = with_trait(binding.implementation, binding.trait) if binding.trait else binding.implementation
+    if codes and all(isinstance(operand, Const) and type(operand.value) is str for operand in operands):
+        known = _of_constants(body, cost, operands)
+        if known is not None:
+            return known
     name = emitter.refer(re.sub(r"\W", "", node.function) or "operator", body)
     text = f"{emitter.use('call')}({', '.join([name, charged, *(code.text for code in codes)])})"
     if emitter.is_optional(node):
         return Code(f"{emitter.use('from_optional')}({text})", "optional")
     return Code(text)
+
+
+def _of_constants(body: Callable[..., Value], cost: Callable[..., int] | None, operands: Operands) -> Code | None:
+    """The text that a function makes of texts that are known beforehand, None if it makes something else."""
+    try:
+        value = call(body, cost, *(operand.value for operand in operands if isinstance(operand, Const)))
+    except Exception:  # noqa: BLE001 - the same call at run time leaves it to the strict engine
+        return None
+    return Code(repr(value), "str", atom=True) if type(value) is str else None
 
 
 Writer = Callable[["Emitter", Call, Operands], Code]
