@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,46 @@ ROWS = [
 @pytest.mark.parametrize(("expression", "value", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
 def test_both_engines(expression: str, value: dict[str, Any], expected: str) -> None:
     assert both(expression, {}, {"object": value}, typed=False) == (expected, expected)
+
+
+NOISE = st.one_of(st.text(max_size=60), st.text("(){}[].,:?!&|<>='\"\\ \n+-*/%abjectsiz019ru", max_size=60))
+
+
+@pytest.mark.property
+@settings(max_examples=300, deadline=None)
+@given(NOISE)
+def test_no_text_raises(text: str) -> None:
+    compiler = ExpressionCompiler(NEWEST, has_params=True)
+    compiled = compiler.compile(ExpressionKind.VARIABLE, text)
+    evaluated = Evaluation(compiler, {"object": {}}, 10**6).evaluate(compiled)
+    assert bool(compiled.error) == (compiled.program is None)
+    assert evaluated.error is not None or compiled.program is not None
+
+
+SEALED = [
+    "object.__class__",
+    "object['__class__']",
+    "'a'.__class__ == 'b'",
+    "[1].map(__builtins__, __builtins__)",
+    "[1].exists(evaluate, evaluate == 1)",
+    r"""object.a == '\\' + "'''\"" + "__import__('os')" """,
+    """object["'] or __import__('os') or x['"] == 1""",
+]
+
+
+@pytest.mark.parametrize("expression", SEALED)
+def test_no_expression_reaches_python(expression: str) -> None:
+    fast, strict = both(expression, {}, {"object": {"a": 1}}, typed=False)
+    assert fast == strict
+    assert "<class" not in str(fast)
+
+
+def test_compiled_code_has_no_builtins_and_reaches_no_attribute() -> None:
+    compiler = ExpressionCompiler(NEWEST, has_params=False)
+    text = "object.l.all(x, x.a.startsWith('b') && x.?c.orValue('d') in ['d'] && size(x.e) < 5)"
+    program = compiler.compile(ExpressionKind.VALIDATION, text).program
+    assert program is not None
+    code = program.compiled
+    assert code is not None
+    assert getattr(code.function, "__globals__")["__builtins__"] == {}  # noqa: B009 - the type says only Callable
+    assert not re.search(r"[\w\])]\.[A-Za-z_]", code.source)
