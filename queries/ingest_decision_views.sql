@@ -51,7 +51,7 @@ with told as (
 ), failed as (
   -- Servers before 1.27 wrote one entry and no list.
   select
-    * exclude (text, entries, entry),
+    * exclude (text, source, entries, entry),
     'audit' as action,
     'policy' as plugin,
     coalesce(entry ->> '$.policy', '') as policy,
@@ -77,7 +77,7 @@ with told as (
   where json_type(entry) = 'OBJECT'
 ), mutated as (
   select
-    * exclude (text),
+    * exclude (text, source),
     'mutate' as action,
     'webhook' as plugin,
     coalesce(text ->> '$.webhook', '') as policy,
@@ -95,7 +95,7 @@ with told as (
   where starts_with(source, 'patch.webhook.admission.k8s.io/') and json_valid(text)
 ), ignored as (
   select
-    * exclude (text),
+    * exclude (text, source),
     'failed-open' as action,
     'webhook' as plugin,
     text as policy,
@@ -108,7 +108,7 @@ with told as (
   where starts_with(source, 'failed-open.')
 ), annotated as (
   select
-    * exclude (text),
+    * exclude (text, source),
     if(source = 'pod-security.kubernetes.io/audit-violations', 'audit', 'annotate') as action,
     if(starts_with(source, 'pod-security.kubernetes.io/'), 'pod-security', 'policy') as plugin,
     if(starts_with(source, 'pod-security.kubernetes.io/'), 'PodSecurity', regexp_extract(source, '^(.*)/', 1)) as policy,

@@ -80,6 +80,7 @@ class Store:
 
     def __init__(self, directory: Path, *, kept: bool) -> None:
         """Use `Store.open`."""
+        directory = directory.resolve()
         self.directory = directory
         self._kept = kept
         self._stack = ExitStack()
@@ -282,6 +283,7 @@ def prune_store(directory: Path, before: int) -> int:
 
     What an interrupted ingest left is removed too. Raises `StoreError` if another process uses the store.
     """
+    directory = directory.resolve()
     with locked(directory / "lock", _BUSY), locked(directory / "readers", _IN_USE, patience=0):
         catalog = read_catalog(directory)
         kept = tuple(segment for segment in catalog.segments if segment.last >= before)
@@ -297,7 +299,8 @@ def _write(directory: Path, catalog: Catalog, *, kept: bool) -> None:
     """Make a catalog the one that counts."""
     write_catalog(directory, catalog, durable=kept)
     if kept:
-        replace_file(directory / "open.sql", _tables(directory, catalog, "*").views().encode(), durable=False)
+        views = "\n".join([_tables(directory, catalog, "*").views(), queries.text("ingest_decision_views")])
+        replace_file(directory / "open.sql", views.encode(), durable=False)
 
 
 def _tables(directory: Path, catalog: Catalog, part: int | str) -> Tables:

@@ -55,7 +55,7 @@ def measured(name: str, paths: list[str]) -> dict[str, float]:
     """Run one measurement in a process of its own."""
     begin = time.perf_counter()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run = subprocess.run(  # noqa: S603 - this file, run by this interpreter
+    run = subprocess.run(
         [sys.executable, __file__, "--measure", name, *paths], check=True, capture_output=True, text=True
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

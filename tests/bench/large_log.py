@@ -8,7 +8,7 @@ writes one file a copy. Every copy has namespaces of its own, so that its object
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import sys
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def shifted(text: bytes, copy: int) -> bytes:
     """One copy of a log; number 0 is the log itself."""
     if not copy:
         return text
-    day = datetime.date(2026, 11, 21) + datetime.timedelta(days=copy)
+    day = dt.date(2026, 11, 21) + dt.timedelta(days=copy)
     text = text.replace(_DAY, f"{day}T".encode())
     for key in (b"auditID", b"uid", b"namespace"):
         text = text.replace(b'"%s":"' % key, b'"%s":"c%d-' % (key, copy))

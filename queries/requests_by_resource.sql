@@ -1,0 +1,14 @@
+-- What:       how many requests there were to each resource, by verb, with how many failed, and how many came with bodies
+-- Parameters: none
+-- Example:    replay sql requests_by_resource --store STORE
+select
+  api_group, resource, subresource, verb,
+  count(*) as requests,
+  count(*) filter (code >= 400) as failed,
+  count(*) filter (response_object is not null) as with_response,
+  count(distinct username) as users,
+  min(received) as first,
+  max(stage_time) as last
+from request
+group by all
+order by requests desc, api_group, resource, subresource, verb

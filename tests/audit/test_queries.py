@@ -1,0 +1,120 @@
+"""Every query has a header, is described where it must be, and runs on a store."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from replay.audit import queries
+from replay.audit.store import Store
+
+
+def labelled(number: int, verb: str, labels: dict[str, str]) -> str:
+    body = {"kind": "Namespace", "metadata": {"name": "n", "labels": labels, "resourceVersion": str(number)}}
+    return json.dumps(
+        {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "level": "RequestResponse",
+            "auditID": f"id-{number}",
+            "stage": "ResponseComplete",
+            "verb": verb,
+            "requestURI": "/",
+            "user": {"username": "alice"},
+            "userAgent": "kubectl/v1.37 (linux)",
+            "objectRef": {"resource": "namespaces", "name": "n", "namespace": "n", "apiVersion": "v1"},
+            "responseStatus": {"code": 200},
+            "responseObject": body,
+            "requestReceivedTimestamp": f"2026-01-01T00:00:{number:02}Z",
+            "stageTimestamp": f"2026-01-01T00:00:{number:02}Z",
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("queries")
+    events = [
+        ("create", {"a": "1"}),
+        ("update", {"a": "1"}),
+        ("patch", {"a": "2"}),
+        ("get", {}),
+        ("delete", {"a": "2"}),
+    ]
+    (path / "log").write_text("\n".join(labelled(n, *each) for n, each in enumerate(events)))
+    with Store.open(path / "store") as store:
+        store.ingest([path / "log"])
+    return path / "store"
+
+
+@pytest.fixture
+def connection(directory: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """What `duckdb -init STORE/open.sql` gives."""
+    with duckdb.connect() as opened:
+        opened.execute((directory / "open.sql").read_text())
+        yield opened
+
+
+def described() -> dict[str, list[tuple[str, str]]]:
+    """The columns of each view, as queries/README.md describes them."""
+    page = (queries.folder() / "README.md").read_text(encoding="utf-8")
+    tables = {}
+    for title, section in re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE):
+        rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| ")][2:]
+        tables[title] = [(name, row[1].strip()) for row in rows for name in row[0].strip().split(", ")]
+    return tables
+
+
+@pytest.mark.parametrize("view", ["request", "reject", "file", "decision"])
+def test_the_page_describes_the_store(view: str, connection: duckdb.DuckDBPyConnection) -> None:
+    types = {row[0]: row[1] for row in connection.execute(f"describe select * from {view}").fetchall()}
+    expected = [(name, kind) for name, kind in described()[view] if kind]
+    assert [(name, types.get(name)) for name, _ in expected] == expected
+    assert {name for name, _ in described()[view]} == set(types)
+
+
+@pytest.mark.parametrize("path", sorted(queries.folder().glob("*.sql")), ids=lambda path: path.stem)
+def test_every_query_says_what_it_is_for(path: Path) -> None:
+    header = queries.header(path.stem)
+    assert re.search(r"^What: ", header, re.MULTILINE)
+    assert re.search(r"^Parameters: ", header, re.MULTILINE)
+    assert re.search(r"^Example: ", header, re.MULTILINE)
+
+
+# Values for the placeholders that the pipeline binds or replaces; all others are numbers.
+SAMPLES = {
+    "predicate": "resource = 'pods'",
+    "only_failed": "false",
+    "resources": "['namespaces']",
+    "start": "0",
+    "end": "1",
+}
+
+
+@pytest.mark.parametrize("name", queries.names())
+def test_every_query_runs(name: str, connection: duckdb.DuckDBPyConnection) -> None:
+    text = re.sub(r"^--.*$", "", queries.text(name), flags=re.MULTILINE)
+    sql = re.sub(r"[<=>] \?", "= 1", re.sub(r"\$(\w+)", lambda match: SAMPLES.get(match[1], "1"), text))
+    assert connection.execute(sql).fetchall() is not None
+
+
+def test_requests_by_user(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute("set variable user = 'a*'")
+    (row,) = connection.execute(queries.text("requests_by_user")).fetchall()
+    assert row[:6] == ("alice", 5, 4, 0, 1, ["kubectl/v1.37"])
+    connection.execute("set variable user = 'bob'")
+    assert connection.execute(queries.text("requests_by_user")).fetchall() == []
+
+
+def test_namespace_history(connection: duckdb.DuckDBPyConnection) -> None:
+    rows = connection.execute(queries.text("namespace_history")).fetchall()
+    assert [(row[4], row[9]) for row in rows] == [
+        ("create", '{"a":"1"}'),
+        ("patch", '{"a":"2"}'),
+        ("delete", '{"a":"2"}'),
+    ]
