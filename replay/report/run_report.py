@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import orjson
 
-from replay.compare.fidelity import Agreement
 from replay.compare.outcome import OutcomeKind
 from replay.compare.result import RunResult
 from replay.compare.summary import Cell, CellKey, decided
@@ -27,6 +26,7 @@ from replay.report.document import (
     span,
 )
 from replay.report.run_charts import charts
+from replay.report.trust import disagreements_section, fidelity_fact, gaps_section
 from replay.report.views import (
     Group,
     by_kind,
@@ -63,8 +63,8 @@ def run_document(result: RunResult, *, rows: int = TERMINAL_ROWS, with_charts: b
         _examples(result, rows),
         _mutated(result, rows),
         _others(result, rows),
-        _undetermined(result, rows),
-        _fidelity(result, rows),
+        gaps_section({gap: n for (side, gap), n in result.summary.gaps.items() if side == "candidate"}, rows),
+        disagreements_section(result.fidelity, rows),
         _reading(result),
     ]
     verdict, tone = _verdict(result)
@@ -116,7 +116,7 @@ def _facts(result: RunResult) -> tuple[Fact, ...]:
             f"{number(known)} of {number(total)}",
             Tone.GOOD if known == total else Tone.WARN,
         ),
-        _fidelity_fact(result),
+        fidelity_fact(result.fidelity),
         Fact("Newly denied", number(newly_denied), _spread(result), Tone.BAD if newly_denied else Tone.GOOD),
         Fact("Newly mutated", number(mutated), "", Tone.WARN if mutated else Tone.GOOD),
         *([Fact("Not usable", plural(rejected, "line"), "listed by --rejects", Tone.WARN)] if rejected else []),
@@ -145,31 +145,6 @@ def _spread(result: RunResult) -> str:
         plural(len(grouped(cells, by_user)), "user"),
     ]
     return ", ".join(parts) + (f"; {number(follows)} follow another denial" if follows else "")
-
-
-def _fidelity_fact(result: RunResult) -> Fact:
-    """The one line before any prediction: what the current set reproduces of what happened."""
-    fidelity = result.fidelity
-    parts = [
-        f"{_kept(agreement)} {noun}"
-        for agreement, noun in (
-            (fidelity.denials, "denials"),
-            (fidelity.failures, "audited failures"),
-            (fidelity.annotations, "policy annotations"),
-        )
-        if agreement.observed or agreement.extra
-    ]
-    if not parts:
-        return Fact("Fidelity", "not checkable", "the log holds no decision of the current set", Tone.WARN)
-    observed = fidelity.denials.observed + fidelity.failures.observed + fidelity.annotations.observed
-    reproduced = fidelity.denials.reproduced + fidelity.failures.reproduced + fidelity.annotations.reproduced
-    tone = Tone.GOOD if not fidelity.disagreement_count else Tone.WARN
-    return Fact("Fidelity", share(min(reproduced, observed), observed), "reproduced: " + ", ".join(parts), tone)
-
-
-def _kept(agreement: Agreement) -> str:
-    extra = f" (+{number(agreement.extra)} not in the log)" if agreement.extra else ""
-    return f"{number(agreement.reproduced)}/{number(agreement.observed)}{extra}"
 
 
 _COUNTS = ("policies", "workloads", "users", "namespaces")
@@ -357,52 +332,6 @@ def _others(result: RunResult, rows: int) -> Section | None:
         len(groups),
     )
     return Section("others", "Also different", "Changes that deny and mutate nothing.", (table,), quiet=True)
-
-
-def _undetermined(result: RunResult, rows: int) -> Section | None:
-    gaps = [(gap, count) for (side, gap), count in result.summary.gaps.items() if side == "candidate"]
-    if not gaps:
-        return None
-    gaps.sort(key=lambda item: (-item[1], item[0]))
-    columns = (
-        Column("policy", Align.CODE),
-        Column("requests", Align.NUMBER),
-        Column("not known", Align.CODE),
-        Column("why"),
-        Column("what would record it", optional=True),
-    )
-    table = Table(
-        "gaps",
-        "",
-        columns,
-        tuple(
-            (inert(gap.policy), number(count), inert(gap.path), inert(gap.reason), inert(gap.fix))
-            for gap, count in gaps[:rows]
-        ),
-        len(gaps),
-    )
-    lead = "The log does not hold what these verdicts depend on. They are no prediction in either direction."
-    return Section("undetermined", "Not decided", lead, (table,), Tone.WARN)
-
-
-def _fidelity(result: RunResult, rows: int) -> Section | None:
-    fidelity = result.fidelity
-    if not fidelity.disagreement_count:
-        return None
-    columns = (
-        Column("audit id", Align.CODE),
-        Column("what"),
-        Column("the log says"),
-        Column("the current set says"),
-        Column("likely cause", optional=True),
-    )
-    shown = tuple(
-        (inert(d.audit_id), d.aspect, inert(d.observed), inert(d.replayed), inert(d.cause))
-        for d in sorted(fidelity.disagreements)[:rows]
-    )
-    table = Table("disagreements", "", columns, shown, fidelity.disagreement_count)
-    lead = "Where the replay of the current set and the log differ. `replay verify` looks for the cause."
-    return Section("fidelity", "Disagreements with what happened", lead, (table,), Tone.WARN)
 
 
 def _changes(result: RunResult, rows: int) -> Section | None:

@@ -1,0 +1,14 @@
+-- What:       requests that admission saw in a period, by step of time
+-- Parameters: start, end  the period in microseconds since the epoch, the end not included
+--             step        its steps in microseconds
+-- Example:    replace $start by 0, $end by 4102444800000000 and $step by 86400000000
+select epoch_us(stage_time) // $step * $step as start, count(*) as requests
+from request
+where
+  epoch_us(stage_time) >= $start and epoch_us(stage_time) < $end
+  and (
+    verb in ('create', 'update', 'patch', 'delete', 'deletecollection')
+    or subresource in ('attach', 'exec', 'portforward', 'proxy')
+  )
+group by all
+order by all

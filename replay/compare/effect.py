@@ -1,0 +1,143 @@
+"""What single policies do to requests, counted over time: mergeable cells behind the weekly report.
+
+Where a `Summary` counts what differs between two sets, effects count what each policy of each set does by itself: a policy
+that only audits has effects, and no difference to show.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+import orjson
+
+from replay.admission.decision import Decision
+from replay.audit.observed import VALIDATION_FAILURE
+
+_WARNING = re.compile(
+    r"Validation failed for ValidatingAdmissionPolicy '([^']*)' with binding '[^']*': (.*)", re.DOTALL
+)
+
+
+class Side(StrEnum):
+    """Whose effect it is."""
+
+    CURRENT = "current"
+    CANDIDATE = "candidate"
+
+
+class Action(StrEnum):
+    """What a policy or webhook does; `failed-open` is a webhook whose failure was ignored."""
+
+    DENY = "deny"
+    WARN = "warn"
+    AUDIT = "audit"
+    MUTATE = "mutate"
+    FAILED_OPEN = "failed-open"
+    ANNOTATE = "annotate"
+    UNDETERMINED = "undetermined"
+
+
+class Effect(NamedTuple):
+    """One policy's effect on one request, `message` being the first where there are several."""
+
+    action: Action
+    policy: str
+    message: str
+
+
+class EffectKey(NamedTuple):
+    """What the effects of a cell share.
+
+    `period` is the position in the periods asked for; `denied` tells that the current set denies the request anyway; `owner`
+    is the namespace's label that names its owner, empty where there is none.
+    """
+
+    period: int
+    side: Side
+    action: Action
+    policy: str
+    user: str
+    namespace: str
+    resource: str
+    workload: str
+    denied: bool
+    owner: str
+
+
+@dataclass(slots=True)
+class EffectCell:
+    """How many requests, when first and last (microseconds since the epoch), and the first with its message."""
+
+    count: int
+    first: int
+    last: int
+    audit_id: str
+    message: str
+
+    def add(self, other: EffectCell) -> None:
+        """Merge another part of the log."""
+        self.count += other.count
+        self.last = max(self.last, other.last)
+        if (other.first, other.audit_id) < (self.first, self.audit_id):
+            self.first, self.audit_id, self.message = other.first, other.audit_id, other.message
+
+
+class Bucket(NamedTuple):
+    """The key of a time series; `start` is in microseconds."""
+
+    period: int
+    side: Side
+    action: Action
+    policy: str
+    start: int
+
+
+@dataclass(slots=True)
+class Effects:
+    """Effects counted by cell and over time; merging is commutative."""
+
+    cells: dict[EffectKey, EffectCell] = field(default_factory=dict)
+    timeline: Counter[Bucket] = field(default_factory=Counter)
+
+    def count(self, key: EffectKey, cell: EffectCell, start: int) -> None:
+        """Count one request."""
+        self._merge(key, cell)
+        self.timeline[Bucket(key.period, key.side, key.action, key.policy, start)] += cell.count
+
+    def add(self, other: Effects) -> None:
+        """Merge another part of the log."""
+        for key, cell in other.cells.items():
+            self._merge(key, cell)
+        self.timeline.update(other.timeline)
+
+    def _merge(self, key: EffectKey, cell: EffectCell) -> None:
+        known = self.cells.get(key)
+        if known is None:
+            self.cells[key] = cell
+        else:
+            known.add(cell)
+
+
+def effects_of(decision: Decision) -> Iterator[Effect]:
+    """Each effect of a decision once for each policy, in the server's order."""
+    found: dict[tuple[Action, str], str] = {}
+    for denial in decision.denials:
+        found.setdefault((Action.DENY, denial.policy), denial.message)
+    for warning in decision.warnings:
+        # apiserver (validating dispatcher) names the policy of a warning in its text alone.
+        if match := _WARNING.fullmatch(warning):
+            found.setdefault((Action.WARN, match[1]), match[2])
+    if text := decision.audit_annotations.get(VALIDATION_FAILURE):
+        for entry in orjson.loads(text):
+            found.setdefault((Action.AUDIT, entry["policy"]), entry["message"])
+    for mutated in decision.mutated:
+        found.setdefault((Action.MUTATE, mutated.policy), "")
+    for unknown in decision.undetermined:
+        found.setdefault((Action.UNDETERMINED, unknown.policy), unknown.reason)
+    for (action, policy), message in found.items():
+        yield Effect(action, policy, message)

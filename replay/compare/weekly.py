@@ -1,0 +1,181 @@
+"""The figures of a period: what admission did, which policies could be enforced, who took part.
+
+Two periods are compared through their figures alone, so that last week's may come from the JSON beside last week's report.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from replay.audit.period import Period
+from replay.compare.effect import Action, EffectCell, EffectKey, Side
+from replay.compare.fidelity import Fidelity
+from replay.compare.result import SetFacts
+from replay.compare.summary import Gap
+
+MAX_OWNERS = 200
+
+
+class Source(StrEnum):
+    """Where a number comes from: the log's own words, or the replay of the current set."""
+
+    LOG = "log"
+    REPLAY = "replay"
+
+
+class Readiness(StrEnum):
+    """Whether a policy can be enforced, as far as the period tells; in the order in which a report shows them."""
+
+    READY = "ready"
+    UNDECIDED = "undecided"
+    NOT_ASKED = "not_asked"
+    DENIES = "denies"
+
+
+class Denial(NamedTuple):
+    """Who was denied by what, where: what is new or gone between two periods."""
+
+    policy: str
+    user: str
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActionFigures:
+    """What one policy or webhook did; `timeline` maps the start of a step (microseconds) to requests."""
+
+    policy: str
+    action: Action
+    source: Source
+    requests: int
+    users: int
+    namespaces: int
+    first: int
+    last: int
+    timeline: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Somebody to talk to before a policy denies: the workload, its namespace's owner label, and who sends the requests."""
+
+    owner: str
+    namespace: str
+    workload: str
+    users: tuple[str, ...]
+    requests: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """What enforcing one policy would have done in the period.
+
+    `today` says in words what it does now. `asked` counts the requests that its match constraints may select, `requests` those
+    that it would deny, `denied_anyway` those among them that the current set denies too, `undecided` those of which the log
+    does not hold enough. `halves` are the requests of the first and the second half of the period.
+    """
+
+    policy: str
+    side: Side
+    today: str
+    asked: int
+    requests: int = 0
+    denied_anyway: int = 0
+    undecided: int = 0
+    users: int = 0
+    namespaces: int = 0
+    workloads: int = 0
+    last: int = 0
+    halves: tuple[int, int] = (0, 0)
+    message: str = ""
+    audit_id: str = ""
+    owners: tuple[Owner, ...] = ()
+
+    @property
+    def newly_denied(self) -> int:
+        """The requests that are admitted today."""
+        return self.requests - self.denied_anyway
+
+    @property
+    def readiness(self) -> Readiness:
+        """READY only where every request that it is asked about was decided, and none would be newly denied."""
+        if self.newly_denied:
+            return Readiness.DENIES
+        if self.undecided:
+            return Readiness.UNDECIDED
+        return Readiness.READY if self.asked else Readiness.NOT_ASKED
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One period. `steps` are the requests that admission saw by start of step; names are sorted."""
+
+    period: Period
+    step: int
+    steps: Mapping[int, int]
+    actions: tuple[ActionFigures, ...]
+    promotions: tuple[Promotion, ...]
+    denials: frozenset[Denial]
+    users: frozenset[str]
+    namespaces: frozenset[str]
+    undecided: int = 0
+
+    @property
+    def requests(self) -> int:
+        """The requests that admission saw."""
+        return sum(self.steps.values())
+
+    def total(self, action: Action) -> int:
+        """How often policies and webhooks did something."""
+        return sum(each.requests for each in self.actions if each.action is action)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What one log file tells of the set in force: agreement, and when the set's own decisions were seen first and last."""
+
+    file: str
+    fidelity: Fidelity
+    first: int = 0
+    last: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """What a candidate's mutating policy would do in the period."""
+
+    policy: str
+    requests: int
+    workloads: int
+    users: int
+    last: int
+
+
+@dataclass(slots=True)
+class WeeklyResult:
+    """Everything that a weekly report shows.
+
+    `previous` is None where nothing is known of an earlier period, `compared_with` says where it comes from. `foreign` are
+    static policies that the log shows at work and the current set does not have, by requests.
+    """
+
+    log: str
+    figures: Figures
+    previous: Figures | None = None
+    compared_with: str = ""
+    current: SetFacts | None = None
+    candidate: SetFacts | None = None
+    cells: dict[EffectKey, EffectCell] = field(default_factory=dict)
+    mutations: tuple[Mutation, ...] = ()
+    fidelity: Fidelity = field(default_factory=Fidelity)
+    evidence: tuple[Evidence, ...] = ()
+    foreign: Counter[str] = field(default_factory=Counter)
+    gaps: Counter[Gap] = field(default_factory=Counter)
+    not_reached: Counter[str] = field(default_factory=Counter)
+    rejects: Counter[str] = field(default_factory=Counter)
+    notes: tuple[str, ...] = ()
