@@ -1,0 +1,316 @@
+"""The weekly report: which policies can be enforced, what admission did, what is new, and how far to believe it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, tzinfo
+
+from replay.compare.effect import Action
+from replay.compare.weekly import ActionFigures, Figures, Promotion, Readiness, Source, WeeklyResult
+from replay.report.document import (
+    Align,
+    Block,
+    Column,
+    Document,
+    Fact,
+    Section,
+    Table,
+    Tone,
+    inert,
+    moment,
+    number,
+    plural,
+    share,
+    span,
+)
+from replay.report.trust import disagreements_section, fidelity_fact, gaps_section
+from replay.report.weekly_charts import by_step, charts, label, starts, step_of
+from replay.report.weekly_sections import change, in_force, left_out, newness
+
+TERMINAL_ROWS = 8
+PAGE_ROWS = 200
+ACTION_WORDS = {
+    Action.DENY: "denied",
+    Action.WARN: "warned",
+    Action.AUDIT: "audited",
+    Action.MUTATE: "mutated",
+    Action.FAILED_OPEN: "failed open",
+}
+_READINESS = {
+    Readiness.READY: "can be enforced",
+    Readiness.UNDECIDED: "not all decided",
+    Readiness.NOT_ASKED: "never asked",
+    Readiness.DENIES: "would deny",
+}
+
+
+def weekly_document(
+    result: WeeklyResult, *, zone: tzinfo = UTC, rows: int = TERMINAL_ROWS, with_charts: bool = False
+) -> Document:
+    """The document with at most `rows` rows a table; charts only for formats that draw them."""
+    figures, period = result.figures, result.figures.period
+    sections = [
+        _promotions(result, rows, zone),
+        _owners(result, rows, zone),
+        _actions(result, rows, zone, with_charts=with_charts),
+        newness(result, rows),
+        _mutations(result, rows, zone),
+        in_force(result, zone),
+        gaps_section(result.gaps, rows),
+        disagreements_section(result.fidelity, rows),
+        left_out(result),
+    ]
+    verdict, tone = _verdict(result)
+    sets = " → ".join(inert(each.name) for each in (result.current, result.candidate) if each is not None)
+    return Document(
+        title="What admission policy did, and what can be enforced",
+        subtitle=" · ".join(
+            part
+            for part in (
+                f"{moment(period.start, zone)} to {moment(period.end, zone)} ({span(figures.period.length)})",
+                inert(result.log),
+                sets,
+            )
+            if part
+        ),
+        verdict=verdict,
+        tone=tone,
+        facts=_facts(result),
+        sections=tuple(section for section in sections if section is not None),
+    )
+
+
+def _verdict(result: WeeklyResult) -> tuple[str, Tone]:
+    found = result.figures.promotions
+    ready = sum(each.readiness is Readiness.READY for each in found)
+    denied = result.figures.total(Action.DENY)
+    parts = [f"{plural(denied, 'request')} denied of {number(result.figures.requests)}."]
+    if not found:
+        return f"{parts[0]} No policy is on trial.", Tone.PLAIN
+    parts.append(
+        f"{ready} of {plural(len(found), 'policy', 'policies')} on trial or planned "
+        f"{'denies' if ready == 1 else 'deny'} nothing new and can be enforced."
+    )
+    return " ".join(parts), Tone.GOOD if ready == len(found) else Tone.WARN
+
+
+def _facts(result: WeeklyResult) -> tuple[Fact, ...]:
+    figures, before = result.figures, result.previous
+    facts = [
+        Fact(
+            "Requests",
+            number(figures.requests),
+            change(figures.requests, None if before is None else before.requests) or "that admission saw",
+        )
+    ]
+    for action in (Action.DENY, Action.AUDIT, Action.WARN, Action.MUTATE):
+        count = figures.total(action)
+        told = change(count, None if before is None else before.total(action))
+        if count or told or action is Action.DENY:
+            facts.append(Fact(ACTION_WORDS[action].capitalize(), number(count), told))
+    if figures.promotions:
+        ready = sum(each.readiness is Readiness.READY for each in figures.promotions)
+        facts.append(Fact("Can be enforced", f"{ready} of {len(figures.promotions)}", "policies on trial or planned"))
+    if result.current is not None or result.candidate is not None:
+        known = max(figures.requests - figures.undecided, 0)
+        tone = Tone.GOOD if not figures.undecided else Tone.WARN
+        facts.append(Fact("Decided", share(known, figures.requests), f"all but {number(figures.undecided)}", tone))
+    if result.current is not None:
+        facts.append(fidelity_fact(result.fidelity))
+    return tuple(facts)
+
+
+def _promotions(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
+    found = result.figures.promotions
+    if not found:
+        return None
+    before = {} if result.previous is None else {(e.policy, e.side): e for e in result.previous.promotions}
+    columns = (
+        Column("policy", Align.CODE),
+        Column("verdict"),
+        Column("today"),
+        Column("would newly deny", Align.NUMBER),
+        Column("trend"),
+        Column("users", Align.NUMBER, optional=True),
+        Column("namespaces", Align.NUMBER, optional=True),
+        Column("workloads", Align.NUMBER),
+        Column("last", optional=True),
+        Column("asked", Align.NUMBER, optional=True),
+        Column("decided", Align.NUMBER, optional=True),
+    )
+    shown = tuple(_promotion_row(each, before.get((each.policy, each.side)), zone) for each in found[:rows])
+    lead = (
+        "What each policy that only warns, audits or is planned would deny of what is admitted today. Asked are the requests "
+        "that its match constraints may select: a policy that was hardly asked has hardly been tried."
+    )
+    table = Table("promotions", "", columns, shown, len(found))
+    return Section("promotions", "Can it be enforced?", lead, (table,))
+
+
+def _promotion_row(each: Promotion, before: Promotion | None, zone: tzinfo) -> tuple[str, ...]:
+    return (
+        inert(each.policy),
+        _READINESS[each.readiness],
+        inert(each.today),
+        number(each.newly_denied),
+        _promotion_trend(each, before),
+        number(each.users),
+        number(each.namespaces),
+        number(each.workloads),
+        moment(each.last, zone) if each.last else "never",
+        number(each.asked),
+        share(max(each.asked - each.undecided, 0), each.asked),
+    )
+
+
+def _promotion_trend(each: Promotion, before: Promotion | None) -> str:
+    """Against the earlier period where it knows the policy, else the second half of this one against the first."""
+    if before is not None:
+        return change(each.newly_denied, before.newly_denied)
+    first, second = each.halves
+    if first == second:
+        return ""
+    return f"{'falls' if second < first else 'rises'}: {number(first)}, then {number(second)}"
+
+
+def _owners(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
+    """Whom to talk to, policy by policy, beginning with the policies that are nearest to enforcement."""
+    found = [(each, owner) for each in result.figures.promotions for owner in each.owners]
+    if not found:
+        return None
+    labelled = any(owner.owner for _, owner in found)
+    columns = (
+        Column("policy", Align.CODE),
+        *((Column("owner"),) if labelled else ()),
+        Column("namespace", Align.CODE),
+        Column("workload", Align.CODE),
+        Column("requests", Align.NUMBER),
+        Column("users", Align.CODE),
+        Column("last", optional=True),
+    )
+    shown = tuple(
+        (
+            inert(each.policy),
+            *((inert(owner.owner),) if labelled else ()),
+            inert(owner.namespace) or "(cluster)",
+            inert(owner.workload),
+            number(owner.requests),
+            inert(_some(owner.users)),
+            moment(owner.last, zone),
+        )
+        for each, owner in found[:rows]
+    )
+    lead = "The owners of what would newly be denied; those of policies that are nearest to enforcement come first."
+    return Section("owners", "Whom to talk to", lead, (Table("owners", "", columns, shown, len(found)),))
+
+
+def _some(names: tuple[str, ...], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _actions(result: WeeklyResult, rows: int, zone: tzinfo, *, with_charts: bool) -> Section:
+    figures = result.figures
+    drawn: tuple[Block, ...] = charts(result, zone) if with_charts else ()
+    blocks = (_by_policy(result, rows, zone), *drawn, _by_step(figures, rows, zone))
+    lead = "As the log tells it."
+    if any(each.source is Source.REPLAY for each in figures.actions):
+        lead += " Warnings and what mutating policies change leave no trace there; they are replayed, and marked so."
+    elif result.current is None:
+        lead += " Warnings and what mutating policies change leave no trace there: give the current set to see them."
+    return Section("actions", "What admission did", lead, tuple(blocks))
+
+
+def _by_policy(result: WeeklyResult, rows: int, zone: tzinfo) -> Table:
+    before = {}
+    if result.previous is not None:
+        before = {(each.policy, each.action): each.requests for each in result.previous.actions}
+    now = {(each.policy, each.action) for each in result.figures.actions}
+    gone = [
+        (inert(policy), ACTION_WORDS[action], "0", change(0, requests), "0", "0", "before this period", "")
+        for (policy, action), requests in sorted(before.items())
+        if (policy, action) not in now and action in ACTION_WORDS
+    ]
+    columns = (
+        Column("policy or webhook", Align.CODE),
+        Column("what"),
+        Column("requests", Align.NUMBER),
+        Column("trend"),
+        Column("users", Align.NUMBER),
+        Column("namespaces", Align.NUMBER, optional=True),
+        Column("last", optional=True),
+        Column("source", optional=True),
+    )
+    listed = [
+        (
+            *_action_row(each, result, before.get((each.policy, each.action), 0)),
+            moment(each.last, zone),
+            _SOURCES[each.source],
+        )
+        for each in result.figures.actions
+    ] + gone
+    return Table("by-policy", "By policy", columns, tuple(listed[:rows]), len(listed))
+
+
+_SOURCES = {Source.LOG: "log", Source.REPLAY: "replayed"}
+
+
+def _action_row(each: ActionFigures, result: WeeklyResult, before: int) -> tuple[str, ...]:
+    return (
+        inert(each.policy),
+        ACTION_WORDS[each.action],
+        number(each.requests),
+        change(each.requests, before) if result.previous is not None else "",
+        number(each.users),
+        number(each.namespaces),
+    )
+
+
+def _by_step(figures: Figures, rows: int, zone: tzinfo) -> Table:
+    """What was done, day by day."""
+    step = step_of(figures)
+    actions = [a for a in ACTION_WORDS if any(each.action is a for each in figures.actions)]
+    requests = by_step(figures.steps, step, zone)
+    counts = {
+        action: _added(by_step(each.timeline, step, zone) for each in figures.actions if each.action is action)
+        for action in actions
+    }
+    points = starts(figures.period, step, zone)
+    columns = (
+        Column("day" if step >= 86_400_000_000 else "from"),
+        Column("requests", Align.NUMBER),
+        *(Column(ACTION_WORDS[action], Align.NUMBER) for action in actions),
+    )
+    shown = tuple(
+        (label(start, step, zone), number(requests[start]), *(number(counts[a].get(start, 0)) for a in actions))
+        for start in points[-rows:]
+    )
+    caption = "By day" if step >= 86_400_000_000 else f"By {span(step)}"
+    return Table("by-day", caption, columns, shown, len(points))
+
+
+def _added(counts: Iterable[dict[int, int]]) -> dict[int, int]:
+    total: dict[int, int] = {}
+    for each in counts:
+        for start, count in each.items():
+            total[start] = total.get(start, 0) + count
+    return total
+
+
+def _mutations(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
+    if not result.mutations:
+        return None
+    columns = (
+        Column("policy", Align.CODE),
+        Column("requests", Align.NUMBER),
+        Column("workloads", Align.NUMBER),
+        Column("users", Align.NUMBER),
+        Column("last", optional=True),
+    )
+    shown = tuple(
+        (inert(each.policy), number(each.requests), number(each.workloads), number(each.users), moment(each.last, zone))
+        for each in result.mutations[:rows]
+    )
+    table = Table("mutations", "", columns, shown, len(result.mutations))
+    lead = "Requests that the candidate's mutating policies would change; `replay run` shows how."
+    return Section("mutations", "What the candidate would change", lead, (table,))
