@@ -131,7 +131,7 @@ class Reader:
         try:
             self._copy_lines(cursor, files, batch, "newline_delimited")
         except _UNREADABLE as error:
-            _raise_if_disk_full(error, self.target)
+            _raise_if_disk_full(error, self.target.parents[1])
             if len(files) > 1:
                 for file in files:
                     self._read_batch(cursor, [file], self._next_batch())
@@ -183,7 +183,7 @@ class Reader:
             try:
                 self._copy_lines(self.connection, [read], batch, json_format)
             except _UNREADABLE as error:
-                _raise_if_disk_full(error, self.target)
+                _raise_if_disk_full(error, self.target.parents[1])
                 continue
             read.first_row = batch << ROW_BITS
             return

@@ -140,6 +140,8 @@ class Store:
             if self._kept:
                 stack.enter_context(locked(self.directory / "lock", _BUSY))
                 self._catalog = read_catalog(self.directory)
+                for abandoned in self._working_directory().glob("new-*"):
+                    shutil.rmtree(abandoned, ignore_errors=True)  # nobody else writes now: its process was killed
             target = Path(tempfile.mkdtemp(prefix="new-", dir=self._working_directory()))
             stack.callback(shutil.rmtree, target, ignore_errors=True)
             try:

@@ -113,10 +113,12 @@ def test_an_interrupted_ingest_leaves_the_store_as_it_was(
             with pytest.raises(KeyboardInterrupt):
                 store.ingest([third])
         assert (directory / "store.json").read_bytes() == before, step
+    (directory / "segments" / "new-killed").mkdir()
     with Store.open(directory) as store:
         assert len(ids(store)) == 5
         store.ingest([third])
         assert len(ids(store)) == 6
+    assert len(list((directory / "segments").iterdir())) == 3
 
 
 def test_a_log_that_is_refused_leaves_no_store_behind(tmp_path: Path) -> None:
