@@ -1,0 +1,56 @@
+"""`replay explain`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replay.cli.source import AsJson, Candidate, Cluster, Current, Logs, Redact, Store, TimeZone, Version
+
+EPILOG = "Example: replay explain 4643ba19-8f5c-4d9d-921a-eb6cb22bdb75 sample_audit/shop"
+
+
+def explain(
+    audit_id: Annotated[str, typer.Argument(help="The auditID of the request (`replay lookup` shows it).")],
+    logs: Logs = None,
+    store: Store = None,
+    current: Current = None,
+    candidate: Candidate = None,
+    cluster: Cluster = None,
+    item: Annotated[int, typer.Option(min=0, help="Which object of a deletecollection.")] = 0,
+    html: Annotated[Path | None, typer.Option(help="Write the page to this file instead.")] = None,
+    as_json: AsJson = False,
+    tz: TimeZone = None,
+    redact: Redact = True,
+    kubernetes_version: Version = "1.37",
+) -> None:
+    """Why was this request denied, changed, or not?
+
+    Shows what was known of it and from where, which policies match and why not the others, and each expression with the
+    values of its parts, its message, patch and cost.
+    """
+    import json  # noqa: PLC0415 - `--help` must not pay for the rest
+
+    from rich.console import Console  # noqa: PLC0415
+
+    from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.pipeline.explain import explain as explain_request  # noqa: PLC0415
+    from replay.pipeline.log import LogSource  # noqa: PLC0415
+    from replay.pipeline.page import write_page  # noqa: PLC0415
+    from replay.pipeline.period import time_zone  # noqa: PLC0415
+    from replay.report.explain_report import explain_document, explain_json  # noqa: PLC0415
+    from replay.report.terminal import print_document  # noqa: PLC0415
+
+    zone = time_zone(tz)
+    source = LogSource(tuple(logs or ()), store, current, candidate, cluster, kubernetes_version).resolved()
+    with progress_on(Console(stderr=True)) as progress:
+        found = explain_request(source, audit_id, progress, item=item, redact=redact)
+    if as_json:
+        sys.stdout.write(json.dumps(explain_json(found, zone), indent=1, ensure_ascii=False) + "\n")
+    elif html is not None:
+        write_page(explain_document(found, zone), html)
+    else:
+        print_document(explain_document(found, zone), Console(highlight=False))

@@ -1,0 +1,125 @@
+"""Why criteria do not match a request: the first criterion that fails, in the server's order, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from replay.kube.admissionregistration import MatchResources, Rule
+from replay.kube.attributes import Attributes, Missing
+from replay.kube.lister import Lister
+from replay.manifests.match_text import rule_text, selector_text
+from replay.matching.matcher import Matcher, MatchError, RequestClass, labels_of, namespace_labels
+from replay.matching.rules import ANY, RuleKey, matches_resource, matches_rule
+from replay.matching.selectors import Labels, Selector, SelectorError, selector_from_label_selector
+
+_NONE = MatchResources()
+
+
+def why_not(match_resources: MatchResources, matcher: Matcher, attributes: Attributes, lister: Lister) -> str:
+    """Why `match_resources` do not match a request that they are known not to match.
+
+    The order is that of `policy/matching.Matcher.Matches`: namespaceSelector, objectSelector, excludeResourceRules,
+    resourceRules.
+    """
+    return (
+        _namespace_reason(match_resources, attributes, lister)
+        or _object_reason(match_resources, attributes)
+        or _exclude_reason(match_resources, matcher, attributes)
+        or _rule_reason(match_resources, matcher.request_class(attributes), attributes.name)
+    )
+
+
+def _selector(match_selector: Selector | SelectorError | None) -> Selector | None:
+    return match_selector if isinstance(match_selector, Selector) and not match_selector.is_empty else None
+
+
+def _namespace_reason(match_resources: MatchResources, attributes: Attributes, lister: Lister) -> str:
+    if not attributes.namespace and attributes.resource.resource != "namespaces":
+        return ""  # cluster-scoped requests match every namespaceSelector
+    try:
+        selector = _selector(selector_from_label_selector(match_resources.namespace_selector))
+    except SelectorError:
+        return ""
+    labels = namespace_labels(attributes, lister)
+    if selector is None or isinstance(labels, Missing | MatchError) or selector.matches(labels):
+        return ""
+    label_selector = match_resources.namespace_selector
+    keys = [*label_selector.match_labels, *(each.key for each in label_selector.match_expressions)]
+    return f"namespaceSelector: wants {selector_text(label_selector)}; the namespace has {_shown(labels, keys)}"
+
+
+def _object_reason(match_resources: MatchResources, attributes: Attributes) -> str:
+    try:
+        selector = _selector(selector_from_label_selector(match_resources.object_selector))
+    except SelectorError:
+        return ""
+    if selector is None:
+        return ""
+    sides = {"object": attributes.object, "oldObject": attributes.old_object}
+    present = {name: side for name, side in sides.items() if side is not None and not isinstance(side, Missing)}
+    labels = {name: labels_of(side) for name, side in present.items()}
+    if any(isinstance(each, Missing) or selector.matches(each) for each in labels.values()):
+        return ""
+    label_selector = match_resources.object_selector
+    keys = [*label_selector.match_labels, *(each.key for each in label_selector.match_expressions)]
+    found = "; ".join(
+        f"{name} has {_shown(each, keys)}" for name, each in labels.items() if not isinstance(each, Missing)
+    )
+    return f"objectSelector: wants {selector_text(label_selector)}; {found or 'there is no object'}"
+
+
+def _shown(labels: Labels, keys: Iterable[str]) -> str:
+    """The labels that a selector looks at."""
+    found = [f"{key}={labels[key]}" for key in dict.fromkeys(keys) if key in labels]
+    return ", ".join(found) or "none of these labels"
+
+
+def _exclude_reason(match_resources: MatchResources, matcher: Matcher, attributes: Attributes) -> str:
+    request = matcher.request_class(attributes)
+    for rule in match_resources.exclude_resource_rules:
+        alone = replace(_NONE, resource_rules=(rule,), match_policy=match_resources.match_policy)
+        if matcher.criteria(alone).match_rules(request, attributes.name) is not None:
+            return f"excludeResourceRules: {rule_text(rule)}"
+    return ""
+
+
+def _rule_reason(match_resources: MatchResources, request: RequestClass, name: str) -> str:
+    """The criterion at which the rule that came furthest fails."""
+    rules = match_resources.resource_rules
+    keys = [request.key, *(key for key, _ in request.equivalents)]
+    _, reason = max((_failure(rule, key, name) for rule in rules for key in keys), default=(0, "there are no rules"))
+    if reason:
+        return f"resourceRules: {reason}"
+    return f"resourceRules: no rule for {_what(request.key)}; they are for {_all(rules)}"
+
+
+def _failure(rule: Rule, key: RuleKey, name: str) -> tuple[int, str]:
+    """How far a rule comes, and what fails then; nothing is said of rules for other resources."""
+    resource = key.resource
+    if not (
+        _has(rule.api_groups, resource.group)
+        and any(matches_resource(r, resource.resource, key.subresource) for r in rule.resources)
+    ):
+        return 0, ""
+    what = _what(key)
+    if not _has(rule.api_versions, resource.version):
+        return 1, f"{what} is asked for in version {resource.version}, the rule has {', '.join(rule.api_versions)}"
+    if not _has(rule.operations, key.operation):
+        return 2, f"the operation is {key.operation}, the rule for {what} has {', '.join(rule.operations)}"
+    if not matches_rule(rule, key):
+        return 3, f"{what} is not of scope {rule.scope}"
+    return 4, f"the name is `{name}`, the rule has {', '.join(rule.resource_names)}"
+
+
+def _has(items: Sequence[str], wanted: str) -> bool:
+    return wanted in items or ANY in items
+
+
+def _what(key: RuleKey) -> str:
+    name = f"{key.resource.resource}.{key.resource.group}".removesuffix(".")
+    return f"{name}/{key.subresource}" if key.subresource else name
+
+
+def _all(rules: Sequence[Rule]) -> str:
+    return "; ".join(dict.fromkeys(rule_text(rule) for rule in rules))

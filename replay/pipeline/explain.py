@@ -1,0 +1,62 @@
+"""`replay explain` as a function: one request through the chain, step by step."""
+
+from __future__ import annotations
+
+from replay.admission.explain import Explainer
+from replay.audit.observed import observe
+from replay.errors import ReplayError
+from replay.kube.attributes import Missing
+from replay.pipeline.job import Job
+from replay.pipeline.log import LogSource, Progress, opened, repeats, require_known
+from replay.pipeline.past import Manifests, decided, manifests_of, past_job, past_requests, with_audit_ids
+from replay.reconstruct.request import Reached, ReplayRequest
+from replay.report.conceal import Concealer
+from replay.report.explain_report import Explained, SetExplanation
+
+CURRENT, CANDIDATE = "current", "candidate"
+
+
+def explain(source: LogSource, audit_id: str, progress: Progress, *, item: int = 0, redact: bool = True) -> Explained:
+    """Explain a request; `item` counts the objects of a `deletecollection`. Raises ReplayError for an unknown auditID."""
+    manifests = manifests_of(source)
+    with opened(source, progress) as store:
+        require_known(store, "audit_id", audit_id)
+        job = past_job(store, manifests)
+        requests = list(past_requests(store, job, with_audit_ids([audit_id])))
+        others = repeats(store, audit_id)
+    if not requests:
+        raise ReplayError(f"nothing can be told of the request with the auditID `{audit_id}`")
+    if not 0 <= item < len(requests):
+        raise ReplayError(f"the request is about {len(requests)} objects: --item is 0 to {len(requests) - 1}")
+    request = requests[item]
+    return Explained(
+        log=source.name,
+        request=request,
+        item=item,
+        items=len(requests),
+        observed=observe(request.record),
+        repeats=others,
+        sets=_sets(job, manifests, request),
+        concealer=Concealer(request.attributes, redact=redact),
+    )
+
+
+def _sets(job: Job, manifests: Manifests, request: ReplayRequest) -> tuple[SetExplanation, ...]:
+    """The sets that were given, with what they decide and why."""
+    decisions = decided(job, request)
+    given = [(CURRENT, manifests.current), (CANDIDATE, manifests.candidate)]
+    if request.reached is Reached.FAILED_BEFORE:
+        return tuple(SetExplanation(name, decisions[0]) for name, each in given if each is not None)
+    explainer = Explainer(job.chain, manifests.version, job.cluster.discovery)
+    lister, before = job.cluster.at(request.record), request.before_mutation
+    seen = job.chain.validated(before, request.attributes, lister)
+    return tuple(
+        SetExplanation(
+            name,
+            decisions[index],
+            () if isinstance(before, Missing) else tuple(explainer.mutating(each, before, lister)[0]),
+            tuple(explainer.validating(each, seen[index], lister)),
+        )
+        for index, (name, each) in enumerate(given)
+        if each is not None
+    )

@@ -1,0 +1,340 @@
+"""One request through the chain, for whoever disputes a denial: as a document and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
+from typing import Any
+
+from replay.admission.decision import Decision, Verdict
+from replay.admission.explanation import BindingExplanation, ExpressionStep, PolicyExplanation
+from replay.audit.observed import Observed
+from replay.kube.attributes import Missing, PartialObject
+from replay.reconstruct.request import Reached, ReplayRequest
+from replay.report.conceal import Concealer
+from replay.report.document import (
+    Document,
+    Fact,
+    Listing,
+    Section,
+    Tone,
+    inert,
+    moment,
+    number,
+    plural,
+)
+from replay.report.expression import expression_lines, shown
+
+_TONES = {Verdict.DENIED: Tone.BAD, Verdict.UNDETERMINED: Tone.WARN, Verdict.NOT_REACHED: Tone.PLAIN}
+
+
+@dataclass(frozen=True, slots=True)
+class SetExplanation:
+    """What one set decides, and every policy of it looked at closely; none where the request came to none."""
+
+    name: str
+    decision: Decision
+    mutating: tuple[PolicyExplanation, ...] = ()
+    validating: tuple[PolicyExplanation, ...] = ()
+
+    @property
+    def policies(self) -> tuple[PolicyExplanation, ...]:
+        """All policies in the order in which they are asked."""
+        return (*self.mutating, *self.validating)
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A request, one object of a `deletecollection`; `repeats` are other events with its auditID."""
+
+    log: str
+    request: ReplayRequest
+    item: int
+    items: int
+    observed: Observed
+    repeats: tuple[str, ...]
+    sets: tuple[SetExplanation, ...]
+    concealer: Concealer
+
+
+def explain_document(explained: Explained, zone: tzinfo = UTC) -> Document:
+    """The page that an engineer opens."""
+    record = explained.request.record
+    sections = [_knowledge(explained), _observed(explained)]
+    for each in explained.sets:
+        sections.append(_decision(explained, each))
+        sections += (_policy(explained, each, policy) for policy in each.policies if policy.matches)
+        sections.append(_others(each))
+    if not explained.sets:
+        sections.append(
+            Section("sets", "No manifests given", "Give --current or --candidate to see what policies decide.")
+        )
+    verdicts = [each.decision.verdict for each in explained.sets]
+    return Document(
+        "What happened to this request?",
+        inert(f"{record.audit_id} · {explained.log}"),
+        _verdict(explained),
+        _TONES.get(verdicts[0], Tone.GOOD) if verdicts else Tone.PLAIN,
+        tuple(_facts(explained, zone)),
+        tuple(section for section in sections if section.blocks or section.lead),
+    )
+
+
+def _verdict(explained: Explained) -> str:
+    request = explained.request
+    if request.reached is Reached.FAILED_BEFORE:
+        return inert(f"No validating policy was asked: {request.reached_reason}.")
+    told = [f"{each.name}: {_said(explained, each.decision)}" for each in explained.sets]
+    denial = explained.observed.denial
+    seen = f"observed: denied by {denial.policy}" if denial else f"observed: answered with {request.record.code}"
+    return inert("; ".join([seen, *told])) + "."
+
+
+def _said(explained: Explained, decision: Decision) -> str:
+    if decision.denials:
+        first = decision.denials[0]
+        more = f" and {plural(len(decision.denials) - 1, 'other denial')}" if len(decision.denials) > 1 else ""
+        return f"denied by {first.policy} ({explained.concealer.text(first.message)}){more}"
+    if decision.verdict is Verdict.UNDETERMINED:
+        first_gap = decision.undetermined[0]
+        return f"undetermined: {first_gap.reason}"
+    mutated = f", changed by {', '.join(dict.fromkeys(m.policy for m in decision.mutated))}" if decision.mutated else ""
+    return f"{decision.verdict.value}{mutated}"
+
+
+def _facts(explained: Explained, zone: tzinfo) -> Iterator[Fact]:
+    request = explained.request
+    record, attributes = request.record, request.attributes
+    groups = f"groups {', '.join(record.user.groups)}" if record.user.groups else ""
+    yield Fact("User", inert(record.user.username), inert(groups))
+    if record.caller != record.user.username:
+        yield Fact("Caller", inert(record.caller), "impersonated the user above")
+    resource = "/".join(filter(None, (attributes.resource.resource, attributes.subresource)))
+    where = "/".join(filter(None, (attributes.namespace, attributes.name or record.name)))
+    kind = attributes.kind.kind
+    dry = ", dry run" if attributes.dry_run else ""
+    yield Fact("Request", inert(f"{attributes.operation} {resource} {where}"), inert(f"{kind}, {record.verb}{dry}"))
+    yield Fact("Time", moment(record.stage_time, zone), f"{(record.stage_time - record.received) // 1000} ms")
+    reason = " ".join(filter(None, (record.status_reason, explained.concealer.text(record.status_message))))
+    yield Fact("Answer", str(record.code) if record.code else "not recorded", inert(reason))
+    yield Fact("Event", inert(f"{record.file}:{record.line}"), f"level {record.level}, stage {record.stage}")
+    if explained.items > 1:
+        yield Fact("Object", f"{explained.item} of 0 to {explained.items - 1}", "--item shows another one")
+    for other in explained.repeats:
+        yield Fact("Same auditID", inert(other), "not used", Tone.WARN)
+
+
+def _knowledge(explained: Explained) -> Section:
+    """What admission was told, and how that is known."""
+    request = explained.request
+    attributes = request.attributes
+    parts = {"object": attributes.object, "oldObject": attributes.old_object}
+    parts["namespaceObject"] = attributes.namespace_object
+    lines = [line for name, value in parts.items() for line in _known(name, _basis(request.basis.get(name)), value)]
+    before = request.before_mutation
+    if not isinstance(before, Missing) and before.object is not attributes.object:
+        lines += _known("object before mutation", "reconstructed", before.object)
+    lines += [line for missing in attributes.missing for line in _known(missing.path, "missing", missing)]
+    reached = {
+        Reached.VALIDATION: "It came to the validating policies",
+        Reached.FAILED_BEFORE: "It did not come to the validating policies",
+        Reached.UNKNOWN: "Whether it came to the validating policies is not known",
+    }[request.reached]
+    lead = f"{reached}: {request.reached_reason}." if request.reached_reason else f"{reached}."
+    text = "\n".join(map(inert, (*lines, "request, userInfo: recorded", *request.notes)))
+    return Section("known", "What was known", inert(lead), (Listing("", text),))
+
+
+def _known(name: str, basis: str, value: Any) -> Iterator[str]:
+    """How a part is known, and what of it is not."""
+    yield f"{name}: {basis}"
+    gaps = value.missing if isinstance(value, PartialObject) else (value,) if isinstance(value, Missing) else ()
+    for gap in gaps:
+        fix = f" ({gap.fix})" if gap.fix else ""
+        yield f"    not known: {gap.path}: {gap.reason}{fix}"
+
+
+def _basis(basis: Any) -> str:
+    return "null by rule" if basis is None else str(basis.value)
+
+
+def _observed(explained: Explained) -> Section:
+    """What the log itself says of admission."""
+    observed, text = explained.observed, explained.concealer.text
+    rows: list[tuple[str, str, str]] = []
+    if observed.denial:
+        rows.append(("denied", observed.denial.policy, text(observed.denial.message)))
+    rows += [("audited failure", str(f.get("policy", "")), text(str(f.get("message", "")))) for f in observed.failures]
+    rows += [("annotation", key, text(value)) for key, value in observed.policy_annotations.items()]
+    rows += [
+        (f"webhook, round {each.round}", each.webhook, "changed the object" if each.mutated else "changed nothing")
+        for each in observed.mutations
+    ]
+    rows += [("failed open", webhook, key) for key, webhook in observed.failed_open.items()]
+    lines = [inert(f"{what}: {name}: {message}") for what, name, message in rows]
+    lead = "" if rows else "No denial and no annotation of a policy or webhook."
+    blocks = (Listing("", "\n".join(lines)),) if rows else ()
+    return Section("observed", "What the log says", lead, blocks)
+
+
+def _decision(explained: Explained, each: SetExplanation) -> Section:
+    """The verdict of a set."""
+    decision, text = each.decision, explained.concealer.text
+    denials = [
+        f"{'masked' if index else 'first'} denial: {d.policy} ({d.reason} {d.code}): {text(d.message)}"
+        for index, d in enumerate(decision.denials)
+    ]
+    gaps = [
+        f"undetermined: {gap.policy}: {gap.reason}{f' ({gap.fix})' if gap.fix else ''}" for gap in decision.undetermined
+    ]
+    lines = [
+        *denials,
+        *gaps,
+        *(f"warning: {text(warning)}" for warning in decision.warnings),
+        *(f"annotation {key}: {text(value)}" for key, value in sorted(decision.audit_annotations.items())),
+        *(f"patch by {entry.policy}: {_json(explained.concealer.patch(entry.patch))}" for entry in decision.mutated),
+        *(f"would call the {call.phase} webhook {call.webhook} ({call.configuration})" for call in decision.webhooks),
+    ]
+    blocks = (Listing("", "\n".join(map(inert, lines))),) if lines else ()
+    title = f"The {each.name} set: {decision.verdict.value.replace('_', ' ')}"
+    matching = sum(policy.matches for policy in each.policies)
+    lead = f"{matching} of {plural(len(each.policies), 'policy', 'policies')} match."
+    if decision.verdict is Verdict.NOT_REACHED:
+        lead = "No policy of the set decides anything about a request that fails before."
+    return Section(f"{each.name}-set", title, lead, blocks, _TONES.get(decision.verdict, Tone.GOOD))
+
+
+def _policy(explained: Explained, each: SetExplanation, policy: PolicyExplanation) -> Section:
+    outcomes = list(dict.fromkeys(b.outcome for b in policy.bindings if not b.mismatch and b.outcome))
+    title = f"{policy.policy}: {', '.join(outcomes) or 'matches'}"
+    lead = f"{policy.kind}, failurePolicy {policy.failure_policy.value}"
+    if policy.matched_as:
+        lead += f", matched {policy.matched_as}"
+    if policy.error:
+        lead += f", cannot be used: {policy.error}"
+    listings = tuple(
+        Listing(_caption(binding), "\n".join(_binding_lines(explained, binding))) for binding in policy.bindings
+    )
+    denies = any(outcome.startswith(("denies", "refused")) for outcome in outcomes)
+    tone = Tone.BAD if denies else Tone.PLAIN
+    return Section(f"{each.name}-{policy.policy}", inert(title), inert(lead), listings, tone)
+
+
+def _caption(binding: BindingExplanation) -> str:
+    actions = f" ({', '.join(binding.actions)})" if binding.actions else ""
+    param = f" with {binding.param}" if binding.param else ""
+    return inert(f"{binding.binding}{actions}{param}: cost {number(binding.cost)}")
+
+
+def _binding_lines(explained: Explained, binding: BindingExplanation) -> Iterator[str]:
+    if binding.mismatch:
+        yield inert(f"does not match: {binding.mismatch}")
+        return
+    if not binding.steps:
+        yield inert(binding.outcome)
+    for step in binding.steps:
+        yield from map(inert, _step_lines(explained, step))
+    if binding.patch:
+        yield inert(f"patch: {_json(explained.concealer.patch(binding.patch))}")
+
+
+def _step_lines(explained: Explained, step: ExpressionStep) -> Iterator[str]:
+    concealer, expression = explained.concealer, " ".join(step.compiled.expression.split())
+    value = concealer.text(shown(concealer.value(expression, step.value)))
+    effect = f"; {step.effect}" if step.effect else ""
+    yield f"{step.label} → {value}  (cost {step.cost}{effect})"
+    yield f"  {expression}"
+    if step.compiled.program is not None:
+        for line in expression_lines(step.compiled.program.ast, step.trace, concealer.value):
+            yield f"    {concealer.text(line)}"
+
+
+def _others(each: SetExplanation) -> Section:
+    """The policies that do not match, with the first criterion that fails."""
+    lines = [inert(f"{policy.policy}: {_reason(policy)}") for policy in each.policies if not policy.matches]
+    blocks = (Listing("The first criterion that fails", "\n".join(lines)),) if lines else ()
+    return Section(f"{each.name}-others", f"Policies of the {each.name} set that do not match", "", blocks, quiet=True)
+
+
+def _reason(policy: PolicyExplanation) -> str:
+    reasons = dict.fromkeys(f"binding {each.binding}: {each.mismatch}" for each in policy.bindings)
+    return policy.mismatch or "; ".join(reasons) or "no binding"
+
+
+def _json(value: Iterable[Any]) -> str:
+    return json.dumps(list(value), ensure_ascii=False)
+
+
+def explain_json(explained: Explained, zone: tzinfo = UTC) -> dict[str, Any]:
+    """Everything as plain values; expressions with their parts as the lines of the document."""
+    request, text = explained.request, explained.concealer.text
+    record = request.record
+    document = replace(explain_document(explained, zone), sections=())
+    return {
+        "auditID": record.audit_id,
+        "verdict": document.verdict,
+        "facts": {fact.label: f"{fact.value} {fact.note}".strip() for fact in document.facts},
+        "reached": {"how": request.reached.value, "reason": request.reached_reason},
+        "basis": {name: basis.value if basis else None for name, basis in request.basis.items()},
+        "observed": {
+            "denial": explained.observed.denial.policy if explained.observed.denial else None,
+            "failures": [
+                {key: text(value) if isinstance(value, str) else value for key, value in each.items()}
+                for each in explained.observed.failures
+            ],
+            "annotations": {key: text(value) for key, value in explained.observed.policy_annotations.items()},
+        },
+        "sets": {each.name: _set_json(explained, each) for each in explained.sets},
+    }
+
+
+def _set_json(explained: Explained, each: SetExplanation) -> dict[str, Any]:
+    decision, concealer = each.decision, explained.concealer
+    return {
+        "verdict": decision.verdict.value,
+        "denials": [
+            {
+                "policy": d.policy,
+                "binding": d.binding,
+                "message": concealer.text(d.message),
+                "reason": d.reason,
+                "code": d.code,
+            }
+            for d in decision.denials
+        ],
+        "warnings": [concealer.text(warning) for warning in decision.warnings],
+        "auditAnnotations": {key: concealer.text(value) for key, value in decision.audit_annotations.items()},
+        "mutated": [
+            {"policy": m.policy, "binding": m.binding, "patch": list(concealer.patch(m.patch))}
+            for m in decision.mutated
+        ],
+        "undetermined": [
+            {"policy": gap.policy, "path": gap.path, "reason": gap.reason, "fix": gap.fix}
+            for gap in decision.undetermined
+        ],
+        "policies": [_policy_json(explained, policy) for policy in each.policies],
+    }
+
+
+def _policy_json(explained: Explained, policy: PolicyExplanation) -> Mapping[str, Any]:
+    return {
+        "policy": policy.policy,
+        "kind": policy.kind,
+        "matches": policy.matches,
+        "reason": "" if policy.matches else _reason(policy),
+        "bindings": [
+            {
+                "binding": each.binding,
+                "outcome": each.outcome or each.mismatch,
+                "cost": each.cost,
+                "patch": list(explained.concealer.patch(each.patch)),
+                "steps": [
+                    {"label": step.label, "cost": step.cost, "lines": list(_step_lines(explained, step))}
+                    for step in each.steps
+                ],
+            }
+            for each in policy.bindings
+        ],
+    }
