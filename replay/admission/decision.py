@@ -73,6 +73,8 @@ class Decision:
 
     The verdict is `UNDETERMINED` as soon as any part of the answer (denials, warnings, annotations, patch) depends on what
     is not known; the other fields then hold the part that is certain, so a denial listed there is certain all the same.
+    `caused_by_mutation` are those of the denials that the object as it stands in the record would not have met,
+    `healed_by_mutation` those that it would have met and the mutated one does not.
     """
 
     verdict: Verdict
@@ -83,3 +85,5 @@ class Decision:
     undetermined: tuple[Undetermined, ...] = ()
     mutated: tuple[Mutated, ...] = ()
     webhooks: tuple[WebhookCall, ...] = ()
+    caused_by_mutation: tuple[Denial, ...] = ()
+    healed_by_mutation: tuple[Denial, ...] = ()

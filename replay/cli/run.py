@@ -39,6 +39,13 @@ def run(
     report: Annotated[Path | None, typer.Option(help="Write report.html and report.md into this directory.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     redact: Annotated[bool, typer.Option(help="Hide Secret data and tokens in what is printed and written.")] = True,
+    webhook: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=URL|NAME=recorded",
+            help="Call this webhook at URL (dry run; nothing else is called), or use what it answered in the log. Repeatable.",
+        ),
+    ] = None,
     workers: Workers = 0,
     kubernetes_version: Version = "1.37",
 ) -> None:
@@ -56,7 +63,15 @@ def run(
     from replay.pipeline.scenario import scenario  # noqa: PLC0415
 
     found = scenario(logs, current, candidate, cluster)
-    options = Options(store, outcomes, rejects, redact=redact, workers=workers, version=kubernetes_version)
+    options = Options(
+        store,
+        outcomes,
+        rejects,
+        redact=redact,
+        workers=workers,
+        version=kubernetes_version,
+        webhooks=tuple(webhook or ()),
+    )
     with progress_on(Console(stderr=True)) as progress:
         result = run_scenario(found, options, progress)
         if report is not None:

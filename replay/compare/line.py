@@ -63,9 +63,25 @@ def decision_value(decision: Decision) -> dict[str, Any]:
         value["mutatedBy"] = [{"policy": m.policy, "binding": m.binding, "patch": m.patch} for m in decision.mutated]
     if decision.webhooks:
         value["webhooks"] = [
-            {"configuration": w.configuration, "webhook": w.webhook, "phase": w.phase, "answer": w.answer}
-            for w in decision.webhooks
+            {
+                "configuration": call.configuration,
+                "webhook": call.webhook,
+                "phase": call.phase,
+                "failurePolicy": call.failure_policy,
+                "timeoutSeconds": call.timeout_seconds,
+                "sideEffects": call.side_effects,
+                "answer": call.answer,
+            }
+            for call in decision.webhooks
         ]
+    for name, denials in (
+        ("causedByMutation", decision.caused_by_mutation),
+        ("healedByMutation", decision.healed_by_mutation),
+    ):
+        if denials:
+            value[name] = [
+                {"policy": each.policy, "binding": each.binding, "message": each.message} for each in denials
+            ]
     return value
 
 

@@ -36,6 +36,13 @@ FINDINGS = frozenset(
 """The outcomes that make `replay run` exit with 1: something is newly denied or mutated otherwise than before."""
 
 
+MUTATIONS = (OutcomeKind.NEWLY_MUTATED, OutcomeKind.MUTATION_CHANGED, OutcomeKind.NO_LONGER_MUTATED)
+"""The outcomes that are about the patch alone."""
+
+CALL_TRACES = ("mutation.webhook.admission.k8s.io/", "patch.webhook.admission.k8s.io/")
+"""Audit annotations that the server writes about each call of a webhook: no audit finding of their own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One request that admission saw, decided by both sets; the line format of `--outcomes` is made of it.
@@ -89,6 +96,7 @@ def _effect_kind(current: Decision, candidate: Decision) -> OutcomeKind:
     if set(candidate.warnings) - set(current.warnings):
         return OutcomeKind.NEWLY_WARNED
     known = current.audit_annotations
-    if any(known.get(key) != value for key, value in candidate.audit_annotations.items()):
+    audited = candidate.audit_annotations.items()
+    if any(known.get(key) != value and not key.startswith(CALL_TRACES) for key, value in audited):
         return OutcomeKind.NEWLY_AUDITED
     return OutcomeKind.UNCHANGED

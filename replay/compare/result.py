@@ -42,7 +42,10 @@ class SetFacts:
 
 @dataclass(slots=True)
 class RunResult:
-    """One run of `replay run`; `changes` are lines of the semantic difference of the two sets."""
+    """One run of `replay run`; `changes` are lines of the semantic difference of the two sets.
+
+    `shared_webhooks` are those that both sets call alike and nobody was asked for: they are taken to answer as they did.
+    """
 
     log: LogFacts
     current: SetFacts
@@ -51,6 +54,7 @@ class RunResult:
     fidelity: Fidelity
     changes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    shared_webhooks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,16 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import orjson
 
 from replay.admission.decision import Decision, Verdict
 from replay.audit.observed import VALIDATION_FAILURE
-from replay.compare.outcome import Outcome, OutcomeKind
+from replay.compare.change_example import ChangeExamples
+from replay.compare.mutation_effect import Chain, chains, mutation_causes
+from replay.compare.outcome import CALL_TRACES, MUTATIONS, Outcome, OutcomeKind
+from replay.compare.webhook_call import CallChange, call_changes, failed_calls
 from replay.kube.attributes import JSON
 
 MAX_EXAMPLES = 3
@@ -28,7 +31,8 @@ MICROSECONDS = 1_000_000
 class CellKey(NamedTuple):
     """What the requests of a cell share; `policies` are those that make the outcome, in the server's order.
 
-    `shape` is the patch without its values (`add /metadata/labels/team`) for outcomes that mutate, else empty.
+    `shapes` are parallel to `policies` for outcomes that mutate, else empty: what each of them changes, without values
+    (`add /metadata/labels/team`).
     """
 
     outcome: OutcomeKind
@@ -39,7 +43,7 @@ class CellKey(NamedTuple):
     kind: str
     workload: str
     follows: bool
-    shape: tuple[str, ...] = ()
+    shapes: tuple[tuple[str, ...], ...] = ()
 
 
 class Example(NamedTuple):
@@ -94,7 +98,8 @@ class Summary:
     """Everything that reports count about outcomes.
 
     `verdicts` is keyed by (set, verdict), `basis` by (attribute, basis), `gaps` counts (set, Gap), `timeline` is keyed by
-    (minute since the epoch, outcome, policy), `not_reached` by the reason that the log gives.
+    (minute since the epoch, outcome, policy), `not_reached` by the reason that the log gives. `also_mutated` counts, by
+    outcome, requests whose patch differs although another outcome comes first; `call_failures` is keyed by (webhook, text).
     """
 
     requests: int = 0
@@ -106,7 +111,11 @@ class Summary:
     cells: dict[CellKey, Cell] = field(default_factory=dict)
     messages: dict[str, Counter[str]] = field(default_factory=dict)
     timeline: Counter[tuple[int, OutcomeKind, str]] = field(default_factory=Counter)
-    webhooks: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    webhooks: Counter[CallChange] = field(default_factory=Counter)
+    call_failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    chains: dict[Chain, Cell] = field(default_factory=dict)
+    also_mutated: Counter[OutcomeKind] = field(default_factory=Counter)
+    changes: ChangeExamples = field(default_factory=ChangeExamples)
 
     def count(self, outcome: Outcome) -> None:
         """Count one request in all numbers but the cells."""
@@ -119,8 +128,25 @@ class Summary:
         for name, decision in (("current", outcome.current), ("candidate", outcome.candidate)):
             for gap in {Gap(u.policy, u.path, u.reason, u.fix) for u in decision.undetermined}:
                 self.gaps[name, gap] += 1
-            for call in decision.webhooks:
-                self.webhooks[name, call.phase, call.configuration, call.webhook] += 1
+        if outcome.current.webhooks or outcome.candidate.webhooks:
+            self._count_calls(outcome)
+        if outcome.candidate.patch != outcome.current.patch:
+            self._count_mutation(outcome)
+
+    def _count_calls(self, outcome: Outcome) -> None:
+        self.webhooks.update(call_changes(outcome.current, outcome.candidate))
+        failures = {*failed_calls(outcome.current), *failed_calls(outcome.candidate)}
+        for failure in sorted(failures):
+            if failure in self.call_failures or len(self.call_failures) < MAX_MESSAGES:
+                self.call_failures[failure] += 1
+
+    def _count_mutation(self, outcome: Outcome) -> None:
+        if outcome.outcome not in MUTATIONS:
+            self.also_mutated[outcome.outcome] += 1
+        for chain, message in chains(outcome):
+            example = _example(outcome, (message,), outcome.candidate.patch)
+            cell = Cell(1, outcome.stage_time, outcome.stage_time, [example])
+            _merge(self.chains, chain, cell)
 
     def count_unchanged(self, number: int, bases: Iterable[tuple[str, str]] = ()) -> None:
         """Count requests that no policy of either set can match: admitted by both, without being rebuilt."""
@@ -136,20 +162,13 @@ class Summary:
         key, example = finding
         if follows:
             key = key._replace(follows=True)
-        self._merge_cell(key, Cell(1, example.stage_time, example.stage_time, [example]))
+        _merge(self.cells, key, Cell(1, example.stage_time, example.stage_time, [example]))
         minute = example.stage_time // (60 * MICROSECONDS)
         for policy, message in zip(key.policies, example.messages, strict=False):
             self.timeline[minute, key.outcome, policy] += 1
             counted = self.messages.setdefault(policy, Counter())
             if message in counted or len(counted) < MAX_MESSAGES:
                 counted[message] += 1
-
-    def _merge_cell(self, key: CellKey, cell: Cell) -> None:
-        known = self.cells.get(key)
-        if known is None:
-            self.cells[key] = cell
-        else:
-            known.add(cell)
 
     def add(self, other: Summary) -> None:
         """Merge the summary of another part of the log."""
@@ -161,15 +180,20 @@ class Summary:
         self.not_reached.update(other.not_reached)
         self.timeline.update(other.timeline)
         self.webhooks.update(other.webhooks)
+        self.call_failures.update(other.call_failures)
+        self.also_mutated.update(other.also_mutated)
+        self.changes.add(other.changes)
         for key, cell in other.cells.items():
-            self._merge_cell(key, cell)
+            _merge(self.cells, key, cell)
+        for chain, cell in other.chains.items():
+            _merge(self.chains, chain, cell)
         for policy, messages in other.messages.items():
             self.messages.setdefault(policy, Counter()).update(messages)
 
 
 def finding(outcome: Outcome) -> Finding:
     """What a summary keeps of one request whose outcome is not `unchanged`."""
-    policies, messages, shape, patch = _cause(outcome)
+    policies, messages, shapes, patch = _cause(outcome)
     key = CellKey(
         outcome.outcome,
         policies,
@@ -179,9 +203,13 @@ def finding(outcome: Outcome) -> Finding:
         outcome.kind,
         outcome.workload,
         follows=False,
-        shape=shape,
+        shapes=shapes,
     )
-    example = Example(
+    return Finding(key, _example(outcome, messages, patch))
+
+
+def _example(outcome: Outcome, messages: tuple[str, ...], patch: tuple[JSON, ...]) -> Example:
+    return Example(
         outcome.seq,
         outcome.item,
         outcome.audit_id,
@@ -191,7 +219,17 @@ def finding(outcome: Outcome) -> Finding:
         messages,
         patch,
     )
-    return Finding(key, example)
+
+
+_Key = TypeVar("_Key")
+
+
+def _merge(cells: dict[_Key, Cell], key: _Key, cell: Cell) -> None:
+    known = cells.get(key)
+    if known is None:
+        cells[key] = cell
+    else:
+        known.add(cell)
 
 
 def _place(example: Example) -> tuple[int, int]:
@@ -203,48 +241,42 @@ def _resource(outcome: Outcome) -> str:
     return f"{name}/{outcome.subresource}" if outcome.subresource else name
 
 
-def _cause(outcome: Outcome) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[JSON, ...]]:
-    """`(policies, messages, patch shape, patch)` of what makes the outcome; policies and messages are parallel."""
+_Cause = tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, ...], ...], tuple[JSON, ...]]
+
+
+def _cause(outcome: Outcome) -> _Cause:
+    """`(policies, messages, patch shapes, patch)` of what makes the outcome; the first three are parallel."""
     kind, current, candidate = outcome.outcome, outcome.current, outcome.candidate
     if kind in (OutcomeKind.NEWLY_DENIED, OutcomeKind.NEWLY_ADMITTED):
         denials = candidate.denials if kind is OutcomeKind.NEWLY_DENIED else current.denials
         first = {denial.policy: denial.message for denial in reversed(denials)}
         return tuple(reversed(first)), tuple(reversed(first.values())), (), ()
-    if kind in (OutcomeKind.NEWLY_MUTATED, OutcomeKind.MUTATION_CHANGED, OutcomeKind.NO_LONGER_MUTATED):
-        decision = current if kind is OutcomeKind.NO_LONGER_MUTATED else candidate
-        policies = tuple(dict.fromkeys(mutated.policy for mutated in decision.mutated))
-        return policies, ("",) * len(policies), patch_shape(decision.patch), decision.patch
+    if kind in MUTATIONS:
+        causes = mutation_causes(current, candidate)
+        patch = current.patch if kind is OutcomeKind.NO_LONGER_MUTATED else candidate.patch
+        return tuple(policy for policy, _ in causes), ("",) * len(causes), tuple(shape for _, shape in causes), patch
     if kind is OutcomeKind.UNDETERMINED:
         entries = {u.policy: u.reason for u in (*current.undetermined, *candidate.undetermined)}
         return tuple(entries), tuple(entries.values()), (), ()
     return _informing(kind, current, candidate)
 
 
-def _informing(
-    kind: OutcomeKind, current: Decision, candidate: Decision
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[JSON, ...]]:
+def _informing(kind: OutcomeKind, current: Decision, candidate: Decision) -> _Cause:
     """What warns or audits newly: the warning's text, or the annotation's key, stands for the policy."""
     if kind is OutcomeKind.NEWLY_WARNED:
         warnings = tuple(dict.fromkeys(w for w in candidate.warnings if w not in current.warnings))
         return warnings, warnings, (), ()
     known = current.audit_annotations
-    new = {key: value for key, value in candidate.audit_annotations.items() if known.get(key) != value}
+    new = {
+        key: value
+        for key, value in candidate.audit_annotations.items()
+        if known.get(key) != value and not key.startswith(CALL_TRACES)
+    }
     text = new.pop(VALIDATION_FAILURE, "[]")
     before = orjson.loads(known.get(VALIDATION_FAILURE, "[]"))
     found = {entry["policy"]: entry["message"] for entry in orjson.loads(text) if entry not in before}
     found.update({key.rpartition("/")[0]: value for key, value in new.items()})
     return tuple(found), tuple(found.values()), (), ()
-
-
-def patch_shape(patch: Iterable[JSON]) -> tuple[str, ...]:
-    """A patch without its values, list indices as `*`, each operation once and in order of appearance."""
-    lines = []
-    for operation in patch:
-        path = "/".join(
-            "*" if part.isdigit() or part == "-" else part for part in str(operation.get("path", "")).split("/")
-        )
-        lines.append(f"{operation.get('op')} {path}")
-    return tuple(dict.fromkeys(lines))
 
 
 def decided(summary: Summary, side: str) -> tuple[int, int]:

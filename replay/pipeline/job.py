@@ -16,14 +16,16 @@ from replay.audit.selection import unselected
 from replay.cellib.version import KubernetesVersion
 from replay.compare.cascade import Creation, relevant
 from replay.compare.fidelity import Fidelity
+from replay.compare.mutation_effect import with_mutation_effects
 from replay.compare.summary import Summary
 from replay.compare.workload import Owners
-from replay.kube.admissionregistration import ManifestSet
+from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
 from replay.kube.attributes import JSON
 from replay.kube.lister import Lister
 from replay.kube.schema import Schemas
 from replay.matching.coarse import Predicate
 from replay.pipeline.replayer import Replayer
+from replay.pipeline.webhook import NOBODY, Sets, WebhookAnswers
 from replay.reconstruct.before import Mutators
 from replay.reconstruct.clock import RevisionClock
 from replay.reconstruct.cluster import Cluster
@@ -59,6 +61,7 @@ class Job:
     spool: Path
     with_lines: bool = False
     redact: bool = True
+    webhooks: WebhookAnswers = NOBODY
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -67,26 +70,33 @@ class Job:
 
     @cached_property
     def chain(self) -> Chain:
-        """The compiled sets; webhooks that both sets call are left out."""
-        return Chain(
-            without_shared_webhooks(self.sets), self.version, self.cluster.discovery, Schemas(self.cluster.crds)
-        )
+        """The compiled sets; webhooks that both sets call, and that nobody answers for, are left out."""
+        return Chain(self._asked, self.version, self.cluster.discovery, Schemas(self.cluster.crds))
+
+    @cached_property
+    def _asked(self) -> Sets:
+        return without_shared_webhooks(self.sets, self.webhooks.names)
 
     @cached_property
     def reconstructor(self) -> Reconstructor:
         """What rebuilds requests, as far as these sets need them."""
-        sets = without_shared_webhooks(self.sets)
-        mutates = any(each.mutating_policies or each.mutating_webhooks for each in sets)
+        mutates = any(each.mutating_policies or each.mutating_webhooks for each in self._asked)
         mutators = Mutators.POLICIES if self.sets[0].mutating_policies else Mutators.WEBHOOKS
         return Reconstructor(self.cluster, self.trust, mutators, mutation=mutates)
 
     @cached_property
     def replayer(self) -> Replayer:
         """The stages joined; made once in each process."""
-        chain = self.chain
+        chain, mutators = self.chain, self._mutators
 
         def decide(request: ReplayRequest, lister: Lister) -> list[Decision]:
-            return chain.decide(request.before_mutation, request.attributes, lister)
+            backends = self.webhooks.backends(request)
+            decisions = chain.decide(request.before_mutation, request.attributes, lister, backends)
+            current, candidate = decisions
+            if current.patch == candidate.patch or mutators.intersection(each.policy for each in candidate.denials):
+                return decisions
+            plain = chain.validating.decide(request.attributes, lister)[1]
+            return [current, with_mutation_effects(candidate, plain)]
 
         return Replayer(
             self.cluster,
@@ -94,10 +104,17 @@ class Job:
             decide,
             self.owners,
             frozenset(policy.name for policy in self.sets[0].validating_policies),
-            frozenset(policy.name for each in self.sets for policy in each.mutating_policies),
+            mutators,
             with_lines=self.with_lines,
             redact=self.redact,
         )
+
+    @property
+    def _mutators(self) -> frozenset[str]:
+        """The names of what mutates, as decisions name it: policies, and the configurations of webhooks that are asked."""
+        policies = (policy.name for each in self.sets for policy in each.mutating_policies)
+        webhooks = (configuration.name for each in self._asked for configuration in each.mutating_webhooks)
+        return frozenset((*policies, *(webhooks if self.webhooks.names else ())))
 
     def run(self, part: StorePart) -> PartResult:
         """Replay one part; its outcomes go to a file of the spool, so that they need not fit in memory together."""
@@ -106,6 +123,7 @@ class Job:
         self.replayer.pass_over(unread, outcomes)
         outcomes.findings.sort(key=lambda pending: pending.place)
         outcomes.lines.sort(key=lambda line: line[0])
+        self.webhooks.close()
         spool = self.spool / f"part-{part.number:05}"
         with spool.open("wb") as file:
             pickle.dump(outcomes.findings, file, pickle.HIGHEST_PROTOCOL)
@@ -113,19 +131,44 @@ class Job:
         return PartResult(outcomes.summary, outcomes.fidelity, relevant(outcomes.creations), spool)
 
 
-def without_shared_webhooks(sets: tuple[ManifestSet, ManifestSet]) -> tuple[ManifestSet, ManifestSet]:
-    """Both sets without the webhook configurations that they share.
+def without_shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> Sets:
+    """Both sets without the webhooks that they share, but for those of some names.
 
     A webhook that both sets call answers both alike as far as anyone can tell without asking it, and what it did at the time
     stands in the recorded objects.
     """
     current, candidate = sets
-    return _without(current, candidate), _without(candidate, current)
+    return _without(current, candidate, names), _without(candidate, current, names)
 
 
-def _without(manifests: ManifestSet, other: ManifestSet) -> ManifestSet:
+def shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """The names of the webhooks that `without_shared_webhooks` leaves out, sorted."""
+    left_out: set[str] = set()
+    for whole, kept in zip(sets, without_shared_webhooks(sets, names), strict=True):
+        left_out |= _webhook_names(whole) - _webhook_names(kept)
+    return tuple(sorted(left_out))
+
+
+def _webhook_names(manifests: ManifestSet) -> set[str]:
+    configurations = (*manifests.mutating_webhooks, *manifests.validating_webhooks)
+    return {webhook.name for configuration in configurations for webhook in configuration.webhooks}
+
+
+def _without(manifests: ManifestSet, other: ManifestSet, names: frozenset[str]) -> ManifestSet:
     return replace(
         manifests,
-        validating_webhooks=tuple(w for w in manifests.validating_webhooks if w not in other.validating_webhooks),
-        mutating_webhooks=tuple(w for w in manifests.mutating_webhooks if w not in other.mutating_webhooks),
+        validating_webhooks=_kept(manifests.validating_webhooks, other.validating_webhooks, names),
+        mutating_webhooks=_kept(manifests.mutating_webhooks, other.mutating_webhooks, names),
     )
+
+
+def _kept(
+    own: tuple[WebhookConfiguration, ...], others: tuple[WebhookConfiguration, ...], names: frozenset[str]
+) -> tuple[WebhookConfiguration, ...]:
+    kept = []
+    for configuration in own:
+        if configuration not in others:
+            kept.append(configuration)
+        elif asked := tuple(webhook for webhook in configuration.webhooks if webhook.name in names):
+            kept.append(replace(configuration, webhooks=asked))
+    return tuple(kept)

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from replay.admission.decision import Decision, Undetermined, Verdict
+from replay.admission.decision import Decision, Denial, Undetermined, Verdict
 from replay.audit.event import RequestRecord
 from replay.audit.observed import observe
 from replay.compare.cascade import Creation, Place, Subject, subject
 from replay.compare.fidelity import Fidelity
 from replay.compare.line import outcome_line
-from replay.compare.outcome import Outcome, OutcomeKind, outcome_kind
+from replay.compare.outcome import MUTATIONS, Outcome, OutcomeKind, outcome_kind
 from replay.compare.summary import Finding, Summary, finding
 from replay.compare.workload import Owners, workload
 from replay.kube.attributes import Basis, Operation
@@ -134,7 +134,11 @@ class Replayer:
         if attributes.operation is Operation.CREATE and not attributes.subresource and not attributes.dry_run:
             part.creations.append(Creation(place, about, outcome.outcome is OutcomeKind.NEWLY_DENIED))
         if outcome.outcome is not OutcomeKind.UNCHANGED:
-            part.findings.append(Pending(place, about, finding(outcome)))
+            found = finding(outcome)
+            part.findings.append(Pending(place, about, found))
+            if outcome.outcome in MUTATIONS:
+                group = (found.key.outcome, found.key.policies, found.key.shapes)
+                part.summary.changes.offer(group, outcome, request.before_mutation, redact=self.redact)
         if self.with_lines:
             part.lines.append((place, outcome_line(outcome)))
 
@@ -195,7 +199,8 @@ def _if_reached(decision: Decision, reason: str) -> Decision:
     effects = (decision.denials, decision.warnings, decision.audit_annotations, decision.patch, decision.undetermined)
     if not any(effects):
         return decision
-    acting = dict.fromkeys((each.policy, each.binding) for each in (*decision.denials, *decision.mutated))
+    acting = dict.fromkeys((each.policy, each.binding) for each in decision.denials)
+    acting.update(dict.fromkeys((each.policy, each.binding) for each in decision.mutated))
     reason = f"whether it came as far as the policies is not known: {reason}"
     unknown = tuple(Undetermined(policy, binding, reason) for policy, binding in acting or {("", ""): None})
     return Decision(Verdict.UNDETERMINED, undetermined=decision.undetermined or unknown, webhooks=decision.webhooks)
@@ -203,12 +208,19 @@ def _if_reached(decision: Decision, reason: str) -> Decision:
 
 def _redacted(resource: str, decision: Decision) -> Decision:
     """A decision without secrets in its messages and patches; the same object where it shows none."""
-    if not (decision.denials or decision.patch or decision.warnings):
+    if not (decision.denials or decision.patch or decision.warnings or decision.webhooks):
         return decision
     return replace(
         decision,
-        denials=tuple(replace(denial, message=redacted_text(denial.message)) for denial in decision.denials),
+        denials=_without_tokens(decision.denials),
+        caused_by_mutation=_without_tokens(decision.caused_by_mutation),
+        healed_by_mutation=_without_tokens(decision.healed_by_mutation),
+        webhooks=tuple(replace(call, answer=redacted_text(call.answer)) for call in decision.webhooks),
         warnings=tuple(map(redacted_text, decision.warnings)),
         patch=redacted_patch(resource, decision.patch),
         mutated=tuple(replace(entry, patch=redacted_patch(resource, entry.patch)) for entry in decision.mutated),
     )
+
+
+def _without_tokens(denials: Sequence[Denial]) -> tuple[Denial, ...]:
+    return tuple(replace(denial, message=redacted_text(denial.message)) for denial in denials)

@@ -30,9 +30,10 @@ from replay.manifests.diff import diff_sets
 from replay.manifests.set_loader import load_manifest_set
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.pipeline.job import Job, without_shared_webhooks
+from replay.pipeline.job import Job, shared_webhooks, without_shared_webhooks
 from replay.pipeline.merge import merge
 from replay.pipeline.scenario import Scenario
+from replay.pipeline.webhook import NOBODY, WebhookAnswers, webhook_answers
 from replay.reconstruct.clock import BEFORE
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.snapshot import read_snapshot
@@ -60,6 +61,8 @@ class Options:
     workers: int = 0
     version: str = "1.37"
     executor: Executor | None = None
+    webhooks: tuple[str, ...] = ()
+    """Who answers for webhooks: `NAME=URL` or `NAME=recorded`."""
 
 
 def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
@@ -68,11 +71,12 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
     version = KubernetesVersion.parse(options.version)
     snapshot = read_snapshot(scenario.cluster) if scenario.cluster else []
     sets = load_sets(scenario, version, snapshot)
+    webhooks = webhook_answers(options.webhooks, sets)
     with Store.open(options.store) as store, tempfile.TemporaryDirectory(prefix="replay-") as spool:
         ingest = store.ingest(scenario.logs, progress)
         if options.rejects is not None:
             _write_rejects(store, options.rejects)
-        inputs = Inputs(sets, version, tuple(snapshot))
+        inputs = Inputs(sets, version, tuple(snapshot), webhooks)
         job = job_of(store, inputs, options, Path(spool))
         results = replay_parts(job, [store.part(number) for number in range(store.parts)], options, progress)
         with _output(options.outcomes) as file:
@@ -88,6 +92,7 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
         summary,
         fidelity,
         changes=tuple(diff_text(diff_sets(*sets))),
+        shared_webhooks=shared_webhooks(sets, webhooks.names),
     )
 
 
@@ -113,6 +118,7 @@ class Inputs(NamedTuple):
     sets: tuple[ManifestSet, ManifestSet]
     version: KubernetesVersion
     snapshot: tuple[JSON, ...]
+    webhooks: WebhookAnswers = NOBODY
 
 
 def _param_resources(sets: Sequence[ManifestSet], discovery: Discovery) -> set[str]:
@@ -133,7 +139,7 @@ def _param_resources(sets: Sequence[ManifestSet], discovery: Discovery) -> set[s
 
 def job_of(store: Store, inputs: Inputs, options: Options, spool: Path) -> Job:
     """What replaying the requests of a store takes; `spool` is where workers put their results."""
-    sets, version, snapshot = inputs
+    sets, version, snapshot, webhooks = inputs
     discovery = Cluster(snapshot).discovery
     params = _param_resources(sets, discovery)
     revisions = store.query("revisions").rows()
@@ -145,10 +151,13 @@ def job_of(store: Store, inputs: Inputs, options: Options, spool: Path) -> Job:
         revisions=tuple((r, BEFORE if start is None else start, end) for r, start, end in revisions),
         trust=_trust(store),
         owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.query("owners").iter_rows()},
-        predicate=coarse_predicate(without_shared_webhooks(sets), EquivalentResourceMapper(discovery)),
+        predicate=coarse_predicate(
+            without_shared_webhooks(sets, webhooks.names), EquivalentResourceMapper(discovery)
+        ),
         spool=spool,
         with_lines=options.outcomes is not None,
         redact=options.redact,
+        webhooks=webhooks,
     )
 
 

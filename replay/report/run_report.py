@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import orjson
-
-from replay.compare.outcome import OutcomeKind
+from replay.compare.outcome import MUTATIONS, OutcomeKind
 from replay.compare.result import RunResult
 from replay.compare.summary import Cell, CellKey, decided
 from replay.report.document import (
@@ -26,6 +24,9 @@ from replay.report.document import (
     span,
 )
 from replay.report.run_charts import charts
+from replay.report.run_mutations import WORDS as MUTATION_WORDS
+from replay.report.run_mutations import mutation_sections
+from replay.report.run_webhooks import failed_calls_fact, unknown_calls, webhook_section
 from replay.report.trust import disagreements_section, fidelity_fact, gaps_section
 from replay.report.views import (
     Group,
@@ -34,19 +35,17 @@ from replay.report.views import (
     by_policy,
     by_user,
     by_workload,
+    cells_with,
     grouped,
     lockout,
 )
 
 TERMINAL_ROWS = 8
 PAGE_ROWS = 200
-_MUTATIONS = (OutcomeKind.NEWLY_MUTATED, OutcomeKind.MUTATION_CHANGED, OutcomeKind.NO_LONGER_MUTATED)
 _WORDS = {
     OutcomeKind.NEWLY_DENIED: "newly denied",
     OutcomeKind.NEWLY_ADMITTED: "newly admitted",
-    OutcomeKind.NEWLY_MUTATED: "newly mutated",
-    OutcomeKind.MUTATION_CHANGED: "mutated otherwise",
-    OutcomeKind.NO_LONGER_MUTATED: "no longer mutated",
+    **MUTATION_WORDS,
     OutcomeKind.NEWLY_WARNED: "newly warned",
     OutcomeKind.NEWLY_AUDITED: "newly audited",
     OutcomeKind.UNDETERMINED: "undetermined",
@@ -61,7 +60,8 @@ def run_document(result: RunResult, *, rows: int = TERMINAL_ROWS, with_charts: b
         _lockouts(result, rows),
         _denied(result, rows, with_charts=with_charts),
         _examples(result, rows),
-        _mutated(result, rows),
+        *mutation_sections(result.summary, rows),
+        webhook_section(result, rows),
         _others(result, rows),
         gaps_section({gap: n for (side, gap), n in result.summary.gaps.items() if side == "candidate"}, rows),
         disagreements_section(result.fidelity, rows),
@@ -80,19 +80,20 @@ def run_document(result: RunResult, *, rows: int = TERMINAL_ROWS, with_charts: b
 
 def cells_of(result: RunResult, *outcomes: OutcomeKind) -> CellItems:
     """The cells of some outcomes in a stable order."""
-    found = [(key, cell) for key, cell in result.summary.cells.items() if key.outcome in outcomes]
-    return sorted(found, key=lambda item: (item[1].examples[0].seq, item[1].examples[0].item, item[0]))
+    return cells_with(result.summary, *outcomes)
 
 
 def _verdict(result: RunResult) -> tuple[str, Tone]:
     counts = result.summary.outcomes
     parts = [
         f"{number(counts[kind])} {_WORDS[kind]}"
-        for kind in (OutcomeKind.NEWLY_DENIED, *_MUTATIONS, OutcomeKind.NEWLY_ADMITTED)
+        for kind in (OutcomeKind.NEWLY_DENIED, *MUTATIONS, OutcomeKind.NEWLY_ADMITTED)
         if counts[kind]
     ]
     known, total = decided(result.summary, "candidate")
     unknown = f" {plural(total - known, 'request')} could not be decided." if total > known else ""
+    if calls := unknown_calls(result.summary):
+        unknown += f" {plural(calls, 'new call')} of webhooks that were not asked could deny or change more."
     if not parts:
         return f"Nothing new is denied or mutated in {plural(known, 'decided request')}.{unknown}", (
             Tone.WARN if unknown else Tone.GOOD
@@ -105,7 +106,7 @@ def _facts(result: RunResult) -> tuple[Fact, ...]:
     log, summary = result.log, result.summary
     known, total = decided(summary, "candidate")
     newly_denied = summary.outcomes[OutcomeKind.NEWLY_DENIED]
-    mutated = sum(summary.outcomes[kind] for kind in _MUTATIONS)
+    mutated = sum(summary.outcomes[kind] for kind in MUTATIONS)
     rejected = sum(log.rejects.values())
     return (
         Fact("Read", plural(log.events, "event"), _read_note(result)),
@@ -119,6 +120,7 @@ def _facts(result: RunResult) -> tuple[Fact, ...]:
         fidelity_fact(result.fidelity),
         Fact("Newly denied", number(newly_denied), _spread(result), Tone.BAD if newly_denied else Tone.GOOD),
         Fact("Newly mutated", number(mutated), "", Tone.WARN if mutated else Tone.GOOD),
+        *([failed] if (failed := failed_calls_fact(summary)) else []),
         *([Fact("Not usable", plural(rejected, "line"), "listed by --rejects", Tone.WARN)] if rejected else []),
     )
 
@@ -274,40 +276,6 @@ def _examples(result: RunResult, rows: int) -> Section | None:
     return Section(
         "examples", "Examples", lead, (Table("examples", "", columns, tuple(shown), len(groups)),), quiet=True
     )
-
-
-def _mutated(result: RunResult, rows: int) -> Section | None:
-    cells = cells_of(result, *_MUTATIONS)
-    if not cells:
-        return None
-    groups = grouped(cells, lambda key: (f"{_WORDS[key.outcome]}\0{', '.join(key.policies)}\0{', '.join(key.shape)}",))
-    columns = (
-        Column("what"),
-        Column("policies", Align.CODE),
-        Column("change", Align.CODE),
-        Column("requests", Align.NUMBER),
-        Column("workloads", Align.NUMBER, optional=True),
-    )
-    table = Table(
-        "mutations",
-        "",
-        columns,
-        tuple(
-            (*map(inert, group.label.split("\0")), number(group.requests), number(len(group.workloads)))
-            for group in groups[:rows]
-        ),
-        len(groups),
-    )
-    listings = tuple(_patch_listing(group) for group in groups[:3])
-    lead = "Grouped by policies and by the shape of the patch: its paths without values."
-    return Section("newly-mutated", "Newly mutated", lead, (table, *listings), Tone.WARN)
-
-
-def _patch_listing(group: Group) -> Listing:
-    example, key = group.examples[0]
-    lines = "\n".join(inert(orjson.dumps(operation).decode()) for operation in example.patch)
-    name = f"{key.namespace}/{example.name}" if key.namespace else example.name
-    return Listing(inert(f"For example {example.operation} {key.resource} {name} by {key.user}"), lines)
 
 
 def _others(result: RunResult, rows: int) -> Section | None:

@@ -6,7 +6,8 @@ import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from replay.compare.summary import Cell, CellKey, Example
+from replay.compare.outcome import OutcomeKind
+from replay.compare.summary import Cell, CellKey, Example, Summary
 
 Cells = Iterable[tuple[CellKey, Cell]]
 
@@ -52,6 +53,12 @@ def grouped(cells: Cells, labels: Callable[[CellKey], Iterable[str]]) -> list[Gr
         for label in labels(key):
             groups.setdefault(label, Group(label)).add(key, cell)
     return sorted(groups.values(), key=lambda group: (-group.requests, group.label))
+
+
+def cells_with(summary: Summary, *outcomes: OutcomeKind) -> list[tuple[CellKey, Cell]]:
+    """The cells of some outcomes in a stable order: that of their first requests."""
+    found = [(key, cell) for key, cell in summary.cells.items() if key.outcome in outcomes]
+    return sorted(found, key=lambda item: (item[1].examples[0].seq, item[1].examples[0].item, item[0]))
 
 
 def by_policy(key: CellKey) -> Iterable[str]:

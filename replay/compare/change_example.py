@@ -1,0 +1,86 @@
+"""One object before and after a mutation, for each group of mutations that a report shows.
+
+The first request of each group in the log is kept, and the groups whose first requests are the earliest: so it does not matter
+in which order parts of a log are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from replay.admission.json_patch import JSONPatchError, apply
+from replay.compare.outcome import Outcome, OutcomeKind
+from replay.kube.attributes import JSON, Attributes, Missing, PartialObject
+from replay.kube.redact import redacted_object
+
+MAX_GROUPS = 200
+NOT_KNOWN = "(not known)"
+GroupKey = tuple[OutcomeKind, tuple[str, ...], tuple[tuple[str, ...], ...]]
+"""Outcome, policies and the shapes of their patches: what a report groups mutations by."""
+
+
+class ChangeExample(NamedTuple):
+    """The object that the current set leaves, and the one that the candidate leaves."""
+
+    seq: int
+    item: int
+    about: str
+    before: JSON
+    after: JSON
+
+
+@dataclass(slots=True)
+class ChangeExamples:
+    """The examples of one part of a log, or of all."""
+
+    groups: dict[GroupKey, ChangeExample] = field(default_factory=dict)
+
+    def offer(self, key: GroupKey, outcome: Outcome, before: Attributes | Missing, *, redact: bool) -> None:
+        """Keep a request if it is the first of its group; `before` are the attributes before mutation."""
+        known = self.groups.get(key)
+        if isinstance(before, Missing) or (known is not None and known[:2] <= (outcome.seq, outcome.item)):
+            return
+        value = _shown(before.object)
+        if not isinstance(value, dict):
+            return
+        try:
+            left, right = (apply(value, decision.patch) for decision in (outcome.current, outcome.candidate))
+        except JSONPatchError:
+            return
+        hide: Callable[[JSON], JSON] = lambda body: redacted_object(outcome.resource.resource, body)  # noqa: E731
+        sides = (hide(left), hide(right)) if redact else (left, right)
+        self._keep(key, ChangeExample(outcome.seq, outcome.item, _about(outcome), *sides))
+
+    def add(self, other: ChangeExamples) -> None:
+        """Merge the examples of another part."""
+        for key, example in other.groups.items():
+            known = self.groups.get(key)
+            if known is None or example[:2] < known[:2]:
+                self._keep(key, example)
+
+    def _keep(self, key: GroupKey, example: ChangeExample) -> None:
+        self.groups[key] = example
+        if len(self.groups) > MAX_GROUPS:
+            del self.groups[max(self.groups, key=lambda each: self.groups[each][:2])]
+
+
+def _about(outcome: Outcome) -> str:
+    resource = str(outcome.resource.group_resource)
+    resource = f"{resource}/{outcome.subresource}" if outcome.subresource else resource
+    name = f"{outcome.namespace}/{outcome.name}" if outcome.namespace else outcome.name
+    return f"{outcome.operation} {resource} {name} by {outcome.user}"
+
+
+def _shown(value: JSON | PartialObject | Missing) -> JSON:
+    """An object as plain JSON; what is not known of it is said so in its place."""
+    return _plain(value.value) if isinstance(value, PartialObject) else value
+
+
+def _plain(value: JSON) -> JSON:
+    if isinstance(value, Missing):
+        return NOT_KNOWN
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,63 @@
+"""Which webhooks a candidate calls newly, and which no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from replay.admission.decision import Decision, WebhookCall
+
+NEWLY_CALLED = "newly called"
+NO_LONGER_CALLED = "no longer called"
+CALLED_BY_BOTH = "called as before"
+NOT_ASKED = "unknown"
+FAILED = "failed"
+
+
+class CallChange(NamedTuple):
+    """Calls that are alike: of one webhook, with one kind of answer (`unknown` where it was not asked)."""
+
+    change: str
+    phase: str
+    configuration: str
+    webhook: str
+    failure_policy: str
+    timeout_seconds: int
+    side_effects: str
+    answer: str
+
+
+def call_changes(current: Decision, candidate: Decision) -> Iterator[CallChange]:
+    """Every webhook that either set calls for a request, once."""
+    before = {_identity(call): call for call in current.webhooks}
+    after = {_identity(call): call for call in candidate.webhooks}
+    for identity, call in after.items():
+        yield _change(CALLED_BY_BOTH if identity in before else NEWLY_CALLED, call)
+    for identity, call in before.items():
+        if identity not in after:
+            yield _change(NO_LONGER_CALLED, call)
+
+
+def failed_calls(decision: Decision) -> Iterator[tuple[str, str]]:
+    """`(webhook, what went wrong)` of each call that failed."""
+    for call in decision.webhooks:
+        kind, _, text = call.answer.partition(": ")
+        if kind == FAILED:
+            yield call.webhook, text
+
+
+def _identity(call: WebhookCall) -> tuple[str, str, str]:
+    return call.phase, call.configuration, call.webhook
+
+
+def _change(change: str, call: WebhookCall) -> CallChange:
+    return CallChange(
+        change,
+        call.phase,
+        call.configuration,
+        call.webhook,
+        call.failure_policy,
+        call.timeout_seconds,
+        call.side_effects,
+        call.answer.partition(": ")[0] or NOT_ASKED,
+    )
