@@ -28,6 +28,7 @@ from replay.cel.typed import TypedMap
 from replay.cellib.authorizer import authorizer_bindings
 from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.estimates import estimated_cost
 from replay.cellib.tagged import tagged
 from replay.cellib.version import NEWEST, OLDEST_MINOR, KubernetesVersion
 from replay.errors import ReplayError
@@ -106,8 +107,16 @@ class _Run:
             result["compile_error"] = compiled.error
         else:
             result["type"] = type_text(compiled.output_type)
+            result.update(self._estimated(compiled))
             result.update(self._evaluated(compiled))
         return {**result, **self._on_create(compiled), **self._variable_results()}
+
+    def _estimated(self, compiled: CompiledExpression) -> dict[str, list[str]]:
+        """The range of the cost before evaluation, for an expression that stands alone."""
+        if self._variables or compiled.program is None:
+            return {}
+        least, most = estimated_cost(compiled.program.ast)
+        return {"estimated": [str(least), str(most)]}
 
     def _evaluated(self, compiled: CompiledExpression) -> dict[str, Any]:
         evaluated = self._evaluation.evaluate(compiled)

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from replay.cel.attribute import Attribute, ConditionalAttribute, Present, Qualifier
+from replay.cel.attribute import Attribute, ConditionalAttribute, Qualifier
 from replay.cel.cost import SELECT_COST, CostTracker
 from replay.cel.equality import Verdict, equal
 from replay.cel.frame import Frame
+from replay.cel.selection import Present
 from replay.cel.traits import RECEIVER, has_trait
 from replay.cel.values import (
     EvalError,

@@ -30,6 +30,7 @@ COMPARED = (
     "patch_error",
     "variable_types",
     "variable_compile_errors",
+    "estimated",
 )
 
 

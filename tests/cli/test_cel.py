@@ -71,7 +71,7 @@ def test_cases(tmp_path: Path) -> None:
     )
     assert runner.invoke(app, ["--cases", str(cases), "--out", str(out)]).exit_code == 0
     assert [json.loads(line) for line in out.read_text().splitlines()] == [
-        {"id": "a", "type": "int", "value": {"int": "2"}, "cost": 1},
+        {"id": "a", "type": "int", "estimated": ["1", "1"], "value": {"int": "2"}, "cost": 1},
         {"id": "b", "compile_error": "must evaluate to bool but got int"},
     ]
 
