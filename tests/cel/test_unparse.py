@@ -81,7 +81,7 @@ def expression(chance: Random, depth: int) -> str:
 
     def part() -> str:
         text = expression(chance, depth - 1)
-        return text if chance.random() < 0.2 and " " not in text and not text.startswith("-") else f"({text})"
+        return text if chance.random() < 0.2 and " " not in text and not text.startswith(("-", "!")) else f"({text})"
 
     def parts() -> str:
         return ", ".join([expression(chance, depth - 1) for _ in range(chance.randint(0, 3))])
