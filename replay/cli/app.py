@@ -8,7 +8,7 @@ from concurrent.futures import BrokenExecutor
 
 import typer
 
-from replay.cli import cel, check, coverage, diff, report, run
+from replay.cli import cel, check, coverage, diff, report, run, verify
 from replay.errors import ReplayError
 
 INTERRUPTED = 130
@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 app.command("run", epilog=run.EPILOG)(run.run)
 app.command("coverage", epilog=coverage.EPILOG)(coverage.coverage)
+app.command("verify", epilog=verify.EPILOG)(verify.verify)
 app.command("report", epilog=report.EPILOG)(report.report)
 app.command("check", epilog=check.EPILOG)(check.check)
 app.command("diff", epilog=diff.EPILOG)(diff.diff)

@@ -59,9 +59,13 @@ class Fidelity:
     annotations: Agreement = field(default_factory=Agreement)
     disagreements: list[Disagreement] = field(default_factory=list)
     disagreement_count: int = 0
+    most_failures: int = 0
+    first_only: list[Disagreement] = field(default_factory=list)
+    """Requests of which the log has just the first of several failures: all that older API servers write."""
 
     def record(self, seq: int, audit_id: str, observed: Observed, decision: Decision, policies: frozenset[str]) -> None:
         """Compare one request; `policies` are the names in the current set (others cannot be reproduced by it)."""
+        self.most_failures = max(self.most_failures, len(observed.failures))
         aspects: tuple[tuple[str, Agreement, Any, Any], ...] = (
             ("denial", self.denials, _observed_denial(observed, policies), _replayed_denial(decision)),
             ("failure", self.failures, _observed_failures(observed, policies), _replayed_failures(decision)),
@@ -75,6 +79,9 @@ class Fidelity:
                 agreement.undetermined += 1
             elif seen == replayed:
                 agreement.reproduced += 1
+            elif aspect == "failure" and seen == replayed[:1]:
+                agreement.differs += 1
+                self.first_only.append(Disagreement(seq, audit_id, aspect, _text(seen), _text(replayed)))
             else:
                 agreement.differs += bool(seen)
                 agreement.extra += not seen
@@ -86,11 +93,24 @@ class Fidelity:
         if len(self.disagreements) > 2 * MAX_EXAMPLES:
             self.disagreements = heapq.nsmallest(MAX_EXAMPLES, self.disagreements)
 
+    def settle(self) -> None:
+        """Decide, once everything is counted, whether a single failure is all that the API server ever wrote."""
+        if self.most_failures > 1:
+            for disagreement in self.first_only:
+                self._disagree(disagreement)
+            self.disagreements = heapq.nsmallest(MAX_EXAMPLES, self.disagreements)
+        else:
+            self.failures.reproduced += len(self.first_only)
+            self.failures.differs -= len(self.first_only)
+        self.first_only = []
+
     def add(self, other: Fidelity) -> None:
         """Merge another part of the log; the first disagreements by `seq` stay, whatever the order of merging."""
         self.denials.add(other.denials)
         self.failures.add(other.failures)
         self.annotations.add(other.annotations)
+        self.most_failures = max(self.most_failures, other.most_failures)
+        self.first_only += other.first_only
         self.disagreement_count += other.disagreement_count
         self.disagreements = heapq.nsmallest(MAX_EXAMPLES, [*self.disagreements, *other.disagreements])
 
@@ -137,4 +157,5 @@ def merged(parts: Iterable[Fidelity]) -> Fidelity:
     total = Fidelity()
     for part in parts:
         total.add(part)
+    total.settle()
     return total

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from replay.compare.audit_policy import AuditPolicy
 from replay.compare.coverage import Coverage, Growth
 from replay.compare.fidelity import Fidelity
+from replay.compare.in_force import Findings
+from replay.compare.second_opinion import Opinions
+from replay.compare.stranger import Stranger
 from replay.compare.summary import Summary
 
 
@@ -66,3 +69,22 @@ class CoverageResult:
     coverage: Coverage
     policy: AuditPolicy
     growth: Growth
+
+
+@dataclass(slots=True)
+class VerifyResult:
+    """One run of `replay verify`.
+
+    `strangers` are policies that the log shows and the set lacks: how often, and between which instants. `opinions` are
+    those of the second engine, None where it was not asked.
+    """
+
+    log: LogFacts
+    current: SetFacts
+    fidelity: Fidelity
+    decided: int
+    total: int
+    findings: Findings
+    strangers: dict[str, Stranger]
+    notes: tuple[str, ...] = ()
+    opinions: Opinions | None = None

@@ -1,0 +1,179 @@
+"""What one request tells about each policy of the current set: whether the log shows what the policy would have done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import orjson
+
+from replay.admission.decision import Decision, Verdict
+from replay.audit.event import RequestRecord
+from replay.audit.observed import VALIDATION_FAILURE, Observed
+from replay.kube.attributes import JSON, PartialObject
+
+
+class Sign(StrEnum):
+    """How log and replay compare for one policy and one request."""
+
+    SEEN = "seen"
+    """Both say the same."""
+    ABSENT = "absent"
+    """The policy would have acted, the log shows nothing of it."""
+    OTHER = "other"
+    """The policy acted, with another text than it has now."""
+    SURPLUS = "surplus"
+    """The policy acted where it would not."""
+
+
+FIRST_ONLY = "older API servers write only the first failure"
+
+
+class Evidence(NamedTuple):
+    """One sign: when, in which file of the log, for which request, and in what of it (denial, failure, annotation, mutation)."""
+
+    time: int
+    seq: int
+    audit_id: str
+    file: str
+    policy: str
+    aspect: str
+    sign: Sign
+    observed: str
+    replayed: str
+    contention: str = ""
+
+
+Texts = Mapping[str, str]
+"""What each policy did, as text."""
+
+
+def evidence_of(
+    record: RequestRecord, observed: Observed, decision: Decision, policies: frozenset[str], contention: str
+) -> Iterator[Evidence]:
+    """The evidence of one request; policies that are undetermined for it, and those of other sets, give none.
+
+    `contention` names what else happened to the object or its namespace at the time, empty if nothing did.
+    """
+    open_policies = {each.policy for each in decision.undetermined}
+    if "" in open_policies:
+        return
+    known = policies - open_policies
+    failures = _replayed_failures(decision)
+    is_first = len(observed.failures) == 1 and list(observed.failures) == failures[:1]
+    pairs: tuple[tuple[str, Texts, Texts], ...] = (
+        ("failure", _failures(observed.failures), _failures(failures)),
+        ("annotation", _annotations(observed.policy_annotations), _annotations(decision.audit_annotations)),
+    )
+    for aspect, seen, replayed in pairs:
+        for policy in sorted((seen.keys() | replayed.keys()) & known):
+            sign = _sign(seen.get(policy), replayed.get(policy))
+            texts = seen.get(policy, ""), replayed.get(policy, "")
+            first_only = aspect == "failure" and sign is not Sign.SEEN and is_first
+            yield _evidence(record, policy, aspect, sign, texts, FIRST_ONLY if first_only else contention)
+    for policy, sign, texts in _denials(observed, decision):
+        if policy in known:
+            yield _evidence(record, policy, "denial", sign, texts, contention)
+
+
+def mutation_evidence(
+    record: RequestRecord, decision: Decision, validated: JSON | PartialObject | None, policies: frozenset[str]
+) -> Iterator[Evidence]:
+    """Whether the object that was validated shows what the mutating policies of the set make of it."""
+    if decision.verdict is Verdict.UNDETERMINED or not isinstance(validated, dict) or not 200 <= record.code < 300:
+        return
+    for mutated in decision.mutated:
+        if mutated.policy in policies:
+            sign = Sign.SEEN if shows(validated, mutated.patch) else Sign.ABSENT
+            text = orjson.dumps(mutated.patch).decode()
+            yield _evidence(record, mutated.policy, "mutation", sign, ("", text), "")
+
+
+def shows(value: JSON, patch: Iterable[JSON]) -> bool:
+    """Whether an object has what a patch writes and lacks what it removes; what stands beside that does not matter."""
+    for operation in patch:
+        found, at = value, True
+        for key in str(operation["path"]).split("/")[1:]:
+            found, at = _child(found, key.replace("~1", "/").replace("~0", "~"))
+            if not at:
+                break
+        if operation["op"] == "remove":
+            if at:
+                return False
+        elif not at or not _contains(found, operation.get("value")):
+            return False
+    return True
+
+
+def _child(value: JSON, key: str) -> tuple[JSON, bool]:
+    if isinstance(value, dict):
+        return value.get(key), key in value
+    if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+        return value[int(key)], True
+    return None, False
+
+
+def _contains(whole: JSON, part: JSON) -> bool:
+    """Whether a value is another one, defaulted fields aside."""
+    if isinstance(whole, dict) and isinstance(part, dict):
+        return all(key in whole and _contains(whole[key], value) for key, value in part.items())
+    if isinstance(whole, list) and isinstance(part, list):
+        return len(whole) >= len(part) and all(map(_contains, whole, part))
+    return bool(whole == part)
+
+
+def _sign(seen: str | None, replayed: str | None) -> Sign:
+    if seen is None:
+        return Sign.ABSENT
+    if replayed is None:
+        return Sign.SURPLUS
+    return Sign.SEEN if seen == replayed else Sign.OTHER
+
+
+def _evidence(  # noqa: PLR0913, PLR0917 - the fields of the result
+    record: RequestRecord, policy: str, aspect: str, sign: Sign, texts: tuple[str, str], contention: str
+) -> Evidence:
+    seen, replayed = texts
+    if sign is Sign.SEEN:
+        seen = replayed = contention = ""
+    return Evidence(
+        record.received, record.seq, record.audit_id, record.file, policy, aspect, sign, seen, replayed, contention
+    )
+
+
+def _denials(observed: Observed, decision: Decision) -> Iterator[tuple[str, Sign, tuple[str, str]]]:
+    """The client sees the first denial alone: of the others the log says nothing, unless there is none at all."""
+    denial = None if observed.denial is None or observed.denial.webhook else observed.denial
+    replayed = {each.policy: each.message for each in reversed(decision.denials)}
+    if denial is None:
+        if observed.denial is None:
+            yield from ((policy, Sign.ABSENT, ("", message)) for policy, message in replayed.items())
+        return
+    for each in decision.denials:
+        if each.policy == denial.policy:
+            break
+        yield each.policy, Sign.ABSENT, ("", each.message)  # it would have been the first
+    message = replayed.get(denial.policy)
+    yield denial.policy, _sign(denial.message, message), (denial.message, message or "")
+
+
+def _replayed_failures(decision: Decision) -> list[Any]:
+    text = decision.audit_annotations.get(VALIDATION_FAILURE)
+    return orjson.loads(text) if text else []
+
+
+def _failures(entries: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    found: dict[str, list[Any]] = {}
+    for entry in entries:
+        found.setdefault(str(entry.get("policy")), []).append(entry)
+    return {policy: orjson.dumps(each, option=orjson.OPT_SORT_KEYS).decode() for policy, each in found.items()}
+
+
+def _annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, dict[str, str]] = {}
+    for key, value in annotations.items():
+        policy, slash, name = key.rpartition("/")
+        if slash and key != VALIDATION_FAILURE:
+            found.setdefault(policy, {})[name] = value
+    return {policy: orjson.dumps(each, option=orjson.OPT_SORT_KEYS).decode() for policy, each in found.items()}

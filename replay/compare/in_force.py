@@ -1,0 +1,174 @@
+"""When a set was in force: the evidence of many requests about each policy, put together.
+
+An audit log names neither the API server that wrote an event nor the manifests it had loaded. What a policy did or left
+undone gives both away: a policy that begins to act at one instant came into force then; one that acts now and then, for
+the same kind of request, is in force on some of the API servers; one that acts in one file of the log and not in another
+is in force on the servers whose files these are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import pairwise
+
+from replay.compare.evidence import FIRST_ONLY, Evidence, Sign
+
+RELOAD = 10_000_000
+"""Microseconds around a change in which requests may have met either set: servers look for new manifests now and then."""
+TOLERATED = 0.02
+"""The share of signs that may contradict a story, for races of single requests."""
+FEWEST_RUNS = 4
+
+
+class Story(StrEnum):
+    """What the signs about one policy come to."""
+
+    IN_FORCE = "in force"
+    NEVER = "never in force"
+    CAME = "came into force"
+    WENT = "went out of force"
+    SERVERS = "in force on some API servers"
+    CHANGED = "had another text"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyHistory:
+    """One policy: its story, the counts of signs, and the instants (microseconds) between which it changed, 0 for none.
+
+    `files` are those in which it was in force, where that differs by file.
+    """
+
+    policy: str
+    story: Story
+    signs: Counter[Sign]
+    after: int = 0
+    before: int = 0
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Contradiction:
+    """One request in which the log and the current set differ about a policy, with the likely cause."""
+
+    seq: int
+    audit_id: str
+    policy: str
+    aspect: str
+    observed: str
+    replayed: str
+    cause: str
+
+
+@dataclass(slots=True)
+class Findings:
+    """All policies that gave any sign, and all contradictions in the order of the log."""
+
+    histories: list[PolicyHistory] = field(default_factory=list)
+    contradictions: list[Contradiction] = field(default_factory=list)
+
+
+def findings_of(evidence: Iterable[Evidence], most_failures: int = 50) -> Findings:
+    """The story of each policy and the cause of each contradiction.
+
+    `most_failures` is the longest list of failures in any event: where that is one, the servers wrote no more than that.
+    """
+    by_policy: dict[str, list[Evidence]] = defaultdict(list)
+    for each in evidence:
+        if most_failures > 1 or each.contention != FIRST_ONLY:
+            by_policy[each.policy].append(each)
+    found = Findings()
+    for policy in sorted(by_policy):
+        signs = sorted(by_policy[policy])
+        history = policy_history(policy, signs)
+        found.histories.append(history)
+        found.contradictions += [_contradiction(each, history) for each in signs if each.sign is not Sign.SEEN]
+    found.contradictions.sort()
+    return found
+
+
+def policy_history(policy: str, signs: Sequence[Evidence]) -> PolicyHistory:
+    """The story of one policy from its signs in the order of time."""
+    counts = Counter(each.sign for each in signs)
+    acting = [each.sign is not Sign.ABSENT for each in signs]
+    if counts[Sign.ABSENT] == len(signs):
+        return PolicyHistory(policy, Story.NEVER, counts)
+    tolerated = int(TOLERATED * len(signs))
+    if counts[Sign.ABSENT] > tolerated:
+        return _partly(policy, signs, acting, counts, tolerated)
+    if counts[Sign.OTHER] + counts[Sign.SURPLUS] > tolerated:
+        same = [each.sign is Sign.SEEN for each in signs]
+        place, errors = _split(same)
+        if errors <= tolerated:
+            return PolicyHistory(policy, Story.CHANGED, counts, *_between(signs, place))
+        return PolicyHistory(policy, Story.CHANGED if counts[Sign.OTHER] else Story.UNCLEAR, counts)
+    return PolicyHistory(policy, Story.IN_FORCE, counts)
+
+
+def _partly(
+    policy: str, signs: Sequence[Evidence], acting: Sequence[bool], counts: Counter[Sign], tolerated: int
+) -> PolicyHistory:
+    """A policy that acted at some times only: one change, or servers that differ."""
+    by_file: dict[str, set[bool]] = defaultdict(set)
+    for each, acts in zip(signs, acting, strict=True):
+        by_file[each.file].add(acts)
+    place, errors = _split(acting)
+    if errors <= tolerated:
+        return PolicyHistory(policy, Story.CAME, counts, *_between(signs, place))
+    place, errors = _split([not acts for acts in acting])
+    if errors <= tolerated:
+        return PolicyHistory(policy, Story.WENT, counts, *_between(signs, place))
+    absent = [each.time for each, acts in zip(signs, acting, strict=True) if not acts]
+    span = min(absent), max(absent)
+    if len(by_file) > 1 and all(len(found) == 1 for found in by_file.values()):
+        files = tuple(sorted(file for file, found in by_file.items() if found == {True}))
+        return PolicyHistory(policy, Story.SERVERS, counts, *span, files)
+    runs = 1 + sum(one is not other for one, other in pairwise(acting))
+    return PolicyHistory(policy, Story.SERVERS if runs >= FEWEST_RUNS else Story.UNCLEAR, counts, *span)
+
+
+def _split(values: Sequence[bool]) -> tuple[int, int]:
+    """`(place, errors)`: where to cut so that as few as possible are true before the place and false from it on."""
+    errors = best = sum(not value for value in values)
+    place = 0
+    for index, value in enumerate(values, 1):
+        errors += 1 if value else -1
+        if errors < best:
+            best, place = errors, index
+    return place, best
+
+
+def _between(signs: Sequence[Evidence], place: int) -> tuple[int, int]:
+    """The instants around a cut."""
+    return signs[place - 1].time if place else 0, signs[place].time if place < len(signs) else 0
+
+
+_CAUSES = {
+    Story.NEVER: "the policy was not in force",
+    Story.SERVERS: "the API server that answered had other manifests than the others",
+    Story.CHANGED: "the policy had another text at the time",
+}
+
+
+def _contradiction(each: Evidence, history: PolicyHistory) -> Contradiction:
+    return Contradiction(
+        each.seq, each.audit_id, each.policy, each.aspect, each.observed, each.replayed, _cause(each, history)
+    )
+
+
+def _cause(each: Evidence, history: PolicyHistory) -> str:
+    """The likely cause: what explains the policy as a whole first, then what happened around the request."""
+    story = history.story
+    if story is Story.NEVER or (story is Story.SERVERS and each.sign is Sign.ABSENT):
+        return _CAUSES[story]
+    if story in (Story.CAME, Story.WENT, Story.CHANGED):
+        if history.after - RELOAD <= each.time <= history.before + RELOAD and history.after and history.before:
+            return "the manifests were reloaded at that time"
+        if story is Story.CHANGED:
+            return _CAUSES[story]
+        if (story is Story.CAME) == (each.time <= history.after):
+            return "the policy was not in force yet" if story is Story.CAME else "the policy was no longer in force"
+    return each.contention or "not explained"

@@ -1,0 +1,213 @@
+"""What another engine makes of the same expressions on the same requests: cel-python, as far as it goes.
+
+cel-python has none of Kubernetes' libraries and leaves the specification in places; both are recognised and named, so that
+what is left would be a mistake of one of the two.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import celpy
+from celpy.adapter import json_to_cel
+from celpy.celparser import CELParseError
+from celpy.evaluation import CELEvalError, CELUnsupportedError
+
+from replay.admission.namespace import namespace_object
+from replay.admission.request import admission_request
+from replay.admission.validator import RUNTIME_BUDGET
+from replay.cellib.composition import CompiledExpression, Evaluation, ExpressionCompiler
+from replay.cellib.environment import ExpressionKind
+from replay.cellib.version import KubernetesVersion
+from replay.kube.admissionregistration import ValidatingAdmissionPolicy
+from replay.kube.attributes import JSON, Attributes
+from replay.kube.lister import Lister
+from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.matcher import Match, Matcher
+
+MAX_EXAMPLES = 20
+ERROR = "error"
+_LIBRARIES = (
+    ("authorizer", re.compile(r"\bauthorizer\b")),
+    ("quantity", re.compile(r"\b(isQ|q)uantity\(")),
+    ("IP and CIDR", re.compile(r"\b(ip|cidr|isIP|isCIDR)\(")),
+    ("URL", re.compile(r"\b(url|isURL)\(")),
+    ("semver", re.compile(r"\b(semver|isSemver)\(")),
+    ("format", re.compile(r"\bformat\.|\.format\(")),
+    ("regex", re.compile(r"\.(find|findAll)\(")),
+    ("sets", re.compile(r"\bsets\.")),
+    ("lists", re.compile(r"\.(isSorted|sum|min|max|indexOf|lastIndexOf|distinct|flatten|slice|sort|sortBy|reverse)\(")),
+    (
+        "extended strings",
+        re.compile(r"\.(charAt|join|lowerAscii|upperAscii|replace|split|substring|trim)\(|\bstrings\."),
+    ),
+    ("optional values", re.compile(r"\[\?|\.\?|\boptional\.|\.orValue\(|\.or\(|\.hasValue\(")),
+    (
+        "two-variable comprehensions",
+        re.compile(r"\.(all|exists|existsOne|transformMap|transformList)\(\s*\w+\s*,\s*\w+\s*,"),
+    ),
+    ("cel.bind", re.compile(r"\bcel\.bind\(")),
+)
+"""What cel-python lacks, and how an expression shows that it needs it."""
+_ABSORBING = re.compile(r"&&|\|\||\?|\.(all|exists|exists_one)\(")
+_NUMBERS = re.compile(r"[<>]=?|==|!=|\+|-|\*|/|%| in ")
+
+
+class Opinion(NamedTuple):
+    """One disagreement: `ours` and `theirs` are `true`, `false` or `error`."""
+
+    audit_id: str
+    policy: str
+    expression: str
+    ours: str
+    theirs: str
+
+
+@dataclass(slots=True)
+class Opinions:
+    """Counts of evaluations: equal ones, those that cel-python cannot do or does otherwise by a known habit, by its name."""
+
+    agreed: int = 0
+    unsupported: Counter[str] = field(default_factory=Counter)
+    known: Counter[str] = field(default_factory=Counter)
+    differing: list[Opinion] = field(default_factory=list)
+
+    def add(self, other: Opinions) -> None:
+        """Merge another part of the log."""
+        self.agreed += other.agreed
+        self.unsupported.update(other.unsupported)
+        self.known.update(other.known)
+        self.differing = sorted([*self.differing, *other.differing])
+
+    @property
+    def asked(self) -> int:
+        """All evaluations."""
+        return self.agreed + self.unsupported.total() + self.known.total() + len(self.differing)
+
+
+class SecondOpinion:
+    """Both engines on the validations of some policies; those with parameters, which differ by binding, are left out."""
+
+    def __init__(
+        self,
+        policies: Iterable[ValidatingAdmissionPolicy],
+        version: KubernetesVersion,
+        mapper: EquivalentResourceMapper,
+    ) -> None:
+        """Compile for both engines."""
+        logging.getLogger("celpy").setLevel(logging.CRITICAL)
+        self._matcher = Matcher(mapper)
+        self._policies = [_Policy(each, version) for each in policies if each.match_constraints and not each.param_kind]
+
+    def ask(self, audit_id: str, attributes: Attributes, lister: Lister) -> Opinions:
+        """The opinions on one request; those of which parts are not known are passed over."""
+        found = Opinions()
+        bindings = {
+            "object": attributes.object,
+            "oldObject": attributes.old_object,
+            "request": admission_request(attributes, attributes.resource, attributes.kind),
+            "namespaceObject": namespace_object(attributes),
+        }
+        if not all(value is None or isinstance(value, dict) for value in bindings.values()):
+            return found
+        request = self._matcher.request(attributes, lister)
+        converted: Mapping[str, Any] | None = None
+        for each in self._policies:
+            assert each.policy.match_constraints is not None
+            match = request.match(self._matcher.criteria(each.policy.match_constraints))
+            if isinstance(match, Match) and match.unknown is None and match.resource == attributes.resource:
+                converted = converted or {name: json_to_cel(value) for name, value in bindings.items()}
+                each.compare(audit_id, bindings, converted, found)
+        return found
+
+
+class _Policy:
+    """The validations of one policy in both engines."""
+
+    def __init__(self, policy: ValidatingAdmissionPolicy, version: KubernetesVersion) -> None:
+        self.policy = policy
+        self._compiler = ExpressionCompiler(version, has_params=False)
+        for variable in policy.variables:
+            self._compiler.declare_variable(variable.name, variable.expression)
+        self._ours = [self._compiler.compile(ExpressionKind.VALIDATION, each.expression) for each in policy.validations]
+        self._variables = [(each.name, each.expression, _theirs(each.expression)) for each in policy.variables]
+        self._theirs = [_theirs(each.expression) for each in policy.validations]
+
+    def compare(
+        self, audit_id: str, bindings: Mapping[str, JSON], converted: Mapping[str, Any], found: Opinions
+    ) -> None:
+        """Evaluate all validations in both engines."""
+        evaluation = Evaluation(self._compiler, bindings, RUNTIME_BUDGET)
+        activation = {**converted, "variables": self._evaluate_variables(converted)}
+        for ours, theirs in zip(self._ours, self._theirs, strict=True):
+            if ours.program is None:
+                continue
+            own = evaluation.evaluate(ours)
+            mine = ERROR if own.error is not None else str(own.value).lower()
+            other = _evaluate(theirs, activation)
+            self._note(audit_id, ours, (mine, other), found)
+
+    def _note(self, audit_id: str, ours: CompiledExpression, values: tuple[str, str], found: Opinions) -> None:
+        mine, other = values
+        if mine == other:
+            found.agreed += 1
+            return
+        texts = [
+            ours.expression,
+            *(text for name, text, _ in self._variables if f"variables.{name}" in ours.expression),
+        ]
+        lacking = next((name for name, pattern in _LIBRARIES for text in texts if pattern.search(text)), "")
+        if other == ERROR and lacking:
+            found.unsupported[lacking] += 1
+        elif (habit := _habit(" ".join(texts), mine, other)) and other == ERROR:
+            found.known[habit] += 1
+        else:
+            found.differing.append(Opinion(audit_id, self.policy.name, ours.expression, mine, other))
+
+    def _evaluate_variables(self, converted: Mapping[str, Any]) -> Any:
+        """The variables in their order; one that fails is not there."""
+        values: dict[str, Any] = {}
+        for name, _, program in self._variables:
+            if program is None:
+                continue
+            try:
+                values[name] = program.evaluate({**converted, "variables": celpy.celtypes.MapType(_keyed(values))})
+            except Exception:  # noqa: BLE001, S112 - whatever another engine raises, it has no answer
+                continue
+        return celpy.celtypes.MapType(_keyed(values))
+
+
+def _keyed(values: Mapping[str, Any]) -> dict[Any, Any]:
+    return {celpy.celtypes.StringType(name): value for name, value in values.items()}
+
+
+def _theirs(expression: str) -> Any:
+    """The program of cel-python, None where it cannot compile the expression."""
+    environment = celpy.Environment()
+    try:
+        return environment.program(environment.compile(expression))
+    except (CELParseError, CELUnsupportedError, CELEvalError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _evaluate(program: Any, activation: Mapping[str, Any]) -> str:
+    if program is None:
+        return ERROR
+    try:
+        return str(bool(program.evaluate(activation))).lower()
+    except Exception:  # noqa: BLE001 - whatever another engine raises is its answer: an error
+        return ERROR
+
+
+def _habit(expression: str, mine: str, other: str) -> str:
+    """The known way in which cel-python fails where the specification does not, empty if none fits."""
+    if mine != ERROR and other == ERROR and _ABSORBING.search(expression):
+        return "raises an error that the other side of a logical operator absorbs"
+    if mine != ERROR and other == ERROR and _NUMBERS.search(expression):
+        return "does not compare or compute with values of dynamic type as Kubernetes does"
+    return ""

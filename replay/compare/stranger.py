@@ -1,0 +1,39 @@
+"""Policies that the log shows at work and that the current set does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from replay.audit.event import RequestRecord
+from replay.audit.observed import Observed
+
+
+@dataclass(slots=True)
+class Stranger:
+    """How many requests show it, and the first and the last of them (microseconds)."""
+
+    requests: int = 0
+    first: int = 0
+    last: int = 0
+
+    def add(self, other: Stranger) -> None:
+        """Merge what another part of the log shows."""
+        self.first = min(self.first, other.first) if self.requests else other.first
+        self.last = max(self.last, other.last)
+        self.requests += other.requests
+
+
+def note_strangers(
+    found: dict[str, Stranger], record: RequestRecord, observed: Observed, policies: frozenset[str]
+) -> None:
+    """Add the policies of one request that are not in the set."""
+    for policy in set(_policies(observed)) - policies:
+        found.setdefault(policy, Stranger()).add(Stranger(1, record.received, record.received))
+
+
+def _policies(observed: Observed) -> Iterator[str]:
+    if observed.denial is not None and not observed.denial.webhook:
+        yield observed.denial.policy
+    for entry in observed.failures:
+        yield str(entry.get("policy"))

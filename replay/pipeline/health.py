@@ -1,0 +1,68 @@
+"""What is odd about a log and a snapshot: said in a sentence each, before anybody trusts a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from replay.audit.store import Store
+from replay.pipeline.job import Job
+
+SILENCE = 60
+"""Seconds without any event that a living cluster does not have: nodes and leaders renew leases all the time."""
+MICROSECONDS = 1_000_000
+SKEW = 50_000
+"""Microseconds: what etcd, which orders writes of several servers, may seem to reorder without any clock being wrong."""
+
+
+def health_notes(store: Store, job: Job) -> tuple[str, ...]:
+    """Sentences about gaps, silences, clocks, overlapping files and a snapshot that does not belong to the log."""
+    return (*_gaps(job), *_silences(store), *_files(store), *_clocks(store), *_snapshot(job))
+
+
+def _gaps(job: Job) -> Iterator[str]:
+    """What the log says of its own gaps (`replay.reconstruct.trust`)."""
+    if not job.trust.whole:
+        yield "the log has gaps: updates replace versions of objects that no request in it stored; histories are not trusted"
+    elif job.trust.distrusted:
+        names = ", ".join(sorted(map(str, job.trust.distrusted)))
+        yield f"the log has gaps in the history of {names}: these histories are not trusted"
+
+
+def _silences(store: Store) -> Iterator[str]:
+    for since, until in store.query("log_silences", at_least=SILENCE).rows():
+        yield f"nothing is logged from {_clock(since)} to {_clock(until)}: a part of the log may be missing"
+
+
+def _files(store: Store) -> Iterator[str]:
+    """Files of several API servers overlap in time; those of one follow each other."""
+    files = store.query("log_files").rows()
+    overlapping = sum(later[1] < earlier[2] for earlier, later in pairwise(files))
+    if overlapping:
+        yield f"{overlapping + 1} files overlap in time, as those of several API servers do; requests are ordered by time"
+    elif [row[0] for row in files] != sorted(row[0] for row in files):
+        yield "the order of the files by name is not that of time; requests are ordered by time"
+
+
+def _clocks(store: Store) -> Iterator[str]:
+    for file, other, requests, apart in store.query("log_clocks").rows():
+        if apart > SKEW:
+            where = f"of {file} and {other}" if file != other else f"within {file}"
+            yield (
+                f"the clocks {where} differ by {apart / MICROSECONDS:.1f} s or more ({requests} requests): "
+                "the order of requests is then that of resourceVersion alone"
+            )
+
+
+def _snapshot(job: Job) -> Iterator[str]:
+    strangers = job.cluster.strangers()
+    if strangers:
+        yield (
+            f"{strangers} objects of the snapshot have another uid than in the log: "
+            "the snapshot is of another cluster, or of another time of it"
+        )
+
+
+def _clock(microseconds: int) -> str:
+    return f"{datetime.fromtimestamp(microseconds // MICROSECONDS, tz=UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,181 @@
+"""`replay verify`: the set that is said to have been in force, replayed and compared with what the log says happened."""
+
+from __future__ import annotations
+
+import tempfile
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from replay.admission.decision import Verdict
+from replay.audit.event import RequestRecord
+from replay.audit.observed import observe
+from replay.audit.part import StorePart
+from replay.audit.store import Store
+from replay.cellib.version import KubernetesVersion
+from replay.compare.evidence import Evidence, evidence_of, mutation_evidence
+from replay.compare.fidelity import Fidelity, merged
+from replay.compare.in_force import findings_of
+from replay.compare.result import VerifyResult
+from replay.compare.second_opinion import Opinions, SecondOpinion
+from replay.compare.stranger import Stranger, note_strangers
+from replay.errors import ReplayError
+from replay.manifests.set_loader import load_manifest_set
+from replay.matching.equivalence import EquivalentResourceMapper
+from replay.pipeline.health import health_notes
+from replay.pipeline.job import Job
+from replay.pipeline.replayer import as_far_as_reached
+from replay.pipeline.run import Inputs, Options, Progress, job_of, log_facts, prepare_workers, replay_parts, set_facts
+from replay.pipeline.scenario import scenario_in
+from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.request import Reached, ReplayRequest
+from replay.reconstruct.snapshot import read_snapshot
+
+NAMESPACE_DELAY = 2_000_000
+"""Microseconds for which a change of a namespace may not have come to all API servers."""
+WRITES = frozenset({"create", "update", "patch", "delete"})
+SAMPLE = 25
+"""The second engine is asked about one request in so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyInput:
+    """The log, the set that is said to have been in force, and what is known of the cluster."""
+
+    logs: tuple[str, ...]
+    current: Path
+    cluster: Path | None = None
+    second_opinion: bool = False
+
+
+def verify_input(
+    logs: Sequence[str], current: Path | None = None, cluster: Path | None = None, *, second_opinion: bool = False
+) -> VerifyInput:
+    """The input of some options; one scenario directory stands for log, set and snapshot. Raises ReplayError without a set."""
+    found = scenario_in(Path(logs[0])) if len(logs) == 1 else None
+    current = current or (found.current if found else None)
+    if current is None:
+        raise ReplayError("no manifest set: give --current with the set that was in force", path=logs[0])
+    if found is None:
+        return VerifyInput(tuple(logs), current, cluster, second_opinion)
+    return VerifyInput(found.logs, current, cluster or found.cluster, second_opinion)
+
+
+@dataclass(slots=True)
+class VerifyPart:
+    """What one part of the log shows."""
+
+    fidelity: Fidelity = field(default_factory=Fidelity)
+    decided: int = 0
+    total: int = 0
+    evidence: list[Evidence] = field(default_factory=list)
+    strangers: dict[str, Stranger] = field(default_factory=dict)
+    opinions: Opinions = field(default_factory=Opinions)
+
+
+@dataclass(frozen=True)
+class VerifyJob:
+    """The work of one worker."""
+
+    job: Job
+    second_opinion: bool = False
+
+    @cached_property
+    def _policies(self) -> frozenset[str]:
+        return frozenset(policy.name for policy in self.job.sets[0].validating_policies)
+
+    @cached_property
+    def _mutating(self) -> frozenset[str]:
+        return frozenset(policy.name for policy in self.job.sets[0].mutating_policies)
+
+    @cached_property
+    def _other_engine(self) -> SecondOpinion | None:
+        if not self.second_opinion:
+            return None
+        mapper = EquivalentResourceMapper(self.job.cluster.discovery)
+        return SecondOpinion(self.job.sets[0].validating_policies, self.job.version, mapper)
+
+    @cached_property
+    def _namespaces(self) -> dict[str, list[RequestRecord]]:
+        """The writes to each namespace."""
+        found: dict[str, list[RequestRecord]] = defaultdict(list)
+        for record in self.job.lookups:
+            if record.resource == "namespaces" and not record.api_group:
+                found[record.name].append(record)
+        return found
+
+    def run(self, part: StorePart) -> VerifyPart:
+        """Compare all requests of a part."""
+        found = VerifyPart()
+        for records in part.objects(self.job.predicate):
+            for request in self.job.reconstructor.requests(records):
+                self._compare(request, records, found)
+        return found
+
+    def _compare(self, request: ReplayRequest, records: Sequence[RequestRecord], found: VerifyPart) -> None:
+        record = request.record
+        if request.reached is Reached.FAILED_BEFORE:
+            return
+        lister = self.job.cluster.at(record)
+        decisions = self.job.chain.decide(request.before_mutation, request.attributes, lister)
+        decision = as_far_as_reached(request, decisions)[0]
+        found.total += 1
+        found.decided += decision.verdict is not Verdict.UNDETERMINED
+        observed = observe(record)
+        found.fidelity.record(record.seq, record.audit_id, observed, decision, self._policies)
+        contention = self._contention(record, records)
+        found.evidence += evidence_of(record, observed, decision, self._policies, contention)
+        found.evidence += mutation_evidence(record, decision, request.attributes.object, self._mutating)
+        note_strangers(found.strangers, record, observed, self._policies)
+        if self._other_engine is not None and zlib.crc32(record.audit_id.encode()) % SAMPLE == 0:
+            found.opinions.add(self._other_engine.ask(record.audit_id, request.attributes, lister))
+
+    def _contention(self, record: RequestRecord, records: Iterable[RequestRecord]) -> str:
+        """What else happened to the object or to its namespace while the request ran."""
+        if record.verb in ("update", "patch") and any(
+            other is not record and other.verb in WRITES and _overlap(other, record, 0) for other in records
+        ):
+            return "the request was tried again after a conflict: the annotations are those of its first attempt"
+        if any(_overlap(other, record, NAMESPACE_DELAY) for other in self._namespaces.get(record.namespace, ())):
+            return "its namespace was changing"
+        return ""
+
+
+def _overlap(other: RequestRecord, record: RequestRecord, delay: int) -> bool:
+    return other.received <= record.stage_time and record.received <= other.stage_time + delay
+
+
+def verify(asked: VerifyInput, options: Options, progress: Progress) -> VerifyResult:
+    """Compare a log with the set in force. Raises ReplayError for unusable input."""
+    prepare_workers(options)
+    version = KubernetesVersion.parse(options.version)
+    snapshot = read_snapshot(asked.cluster) if asked.cluster else []
+    current = load_manifest_set(asked.current, version=version, api_objects=Cluster(snapshot).api_objects())
+    with Store.open(options.store) as store, tempfile.TemporaryDirectory(prefix="replay-") as spool:
+        ingest = store.ingest(asked.logs, progress)
+        job = job_of(store, Inputs((current, current), version, tuple(snapshot)), options, Path(spool))
+        work = VerifyJob(job, asked.second_opinion)
+        parts = replay_parts(work, [store.part(number) for number in range(store.parts)], options, progress)
+        facts = log_facts([*map(Path, asked.logs)], store, ingest, sum(part.total for part in parts))
+        notes = health_notes(store, job)
+    fidelity = merged(part.fidelity for part in parts)
+    strangers: dict[str, Stranger] = {}
+    opinions = Opinions()
+    for part in parts:
+        for policy, stranger in part.strangers.items():
+            strangers.setdefault(policy, Stranger()).add(stranger)
+        opinions.add(part.opinions)
+    return VerifyResult(
+        facts,
+        set_facts(asked.current, current),
+        fidelity,
+        sum(part.decided for part in parts),
+        sum(part.total for part in parts),
+        findings_of((each for part in parts for each in part.evidence), fidelity.most_failures),
+        strangers,
+        notes,
+        opinions if asked.second_opinion else None,
+    )

@@ -1,0 +1,301 @@
+"""The report of `replay verify`: how far the log and the set agree, and why they differ where they do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from replay.compare.evidence import Sign
+from replay.compare.fidelity import Agreement, Fidelity
+from replay.compare.in_force import PolicyHistory, Story
+from replay.compare.result import VerifyResult
+from replay.compare.second_opinion import Opinions
+from replay.kube.attributes import JSON
+from replay.report.document import (
+    Align,
+    Column,
+    Document,
+    Fact,
+    Section,
+    Table,
+    Tone,
+    inert,
+    moment,
+    number,
+    plural,
+    share,
+    span,
+)
+
+ROWS = 15
+_QUIET = (Story.IN_FORCE,)
+_ASPECTS = (("denials", "denials"), ("failures", "audited failures"), ("annotations", "policy annotations"))
+
+
+def verify_document(result: VerifyResult, *, rows: int = ROWS) -> Document:
+    """The document with at most `rows` rows a table."""
+    verdict, tone = _verdict(result)
+    sections = (
+        _oddities(result),
+        _histories(result, rows),
+        _causes(result, rows),
+        _contradictions(result, rows),
+        _strangers(result, rows),
+        *([_opinions(result.opinions, rows)] if result.opinions is not None else []),
+    )
+    return Document(
+        title="Does this set explain what happened?",
+        subtitle=f"{inert(result.current.name)} · {', '.join(map(inert, result.log.names))}",
+        verdict=verdict,
+        tone=tone,
+        facts=_facts(result),
+        sections=tuple(section for section in sections if section is not None),
+    )
+
+
+def counts(fidelity: Fidelity) -> tuple[int, int]:
+    """`(reproduced, compared)` decisions: those that the log shows, and those that only the replay has."""
+    agreements = (fidelity.denials, fidelity.failures, fidelity.annotations)
+    compared = sum(each.observed + each.extra for each in agreements) - sum(each.undetermined for each in agreements)
+    return sum(each.reproduced for each in agreements), compared
+
+
+def agrees(result: VerifyResult) -> bool:
+    """Whether nothing in the log contradicts the set."""
+    return not (result.fidelity.disagreement_count or result.findings.contradictions or result.strangers)
+
+
+def _verdict(result: VerifyResult) -> tuple[str, Tone]:
+    reproduced, compared = counts(result.fidelity)
+    if not compared:
+        return "The log shows no decision of this set, and the set would have made none.", Tone.WARN
+    if agrees(result):
+        return f"All {plural(compared, 'decision')} that the log shows are those of this set.", Tone.GOOD
+    odd = [each for each in result.findings.histories if each.story not in _QUIET]
+    about = f": {'; '.join(sorted({_short(each.story, odd) for each in odd}))}" if odd else ""
+    return f"{share(reproduced, compared)} of {plural(compared, 'decision')} are reproduced{about}.", Tone.WARN
+
+
+def _short(story: Story, histories: Sequence[PolicyHistory]) -> str:
+    count = sum(each.story is story for each in histories)
+    return f"{plural(count, 'policy', 'policies')} {story.value}"
+
+
+def _facts(result: VerifyResult) -> tuple[Fact, ...]:
+    log, fidelity = result.log, result.fidelity
+    agreements = {name: getattr(fidelity, name) for name, _ in _ASPECTS}
+    return (
+        Fact("Read", plural(log.events, "event"), f"{moment(log.first)}, {span(log.last - log.first)}"),
+        Fact(
+            "Decided",
+            share(result.decided, result.total),
+            f"{number(result.decided)} of {number(result.total)} matching",
+        ),
+        *(_agreement(label, agreements[name]) for name, label in _ASPECTS),
+        Fact("Warnings", "not recorded", "audit logs do not hold them"),
+    )
+
+
+def _agreement(label: str, agreement: Agreement) -> Fact:
+    notes = [
+        f"{number(count)} {text}"
+        for count, text in (
+            (agreement.differs, "differ"),
+            (agreement.extra, "not in the log"),
+            (agreement.undetermined, "undetermined"),
+        )
+        if count
+    ]
+    tone = Tone.WARN if agreement.differs or agreement.extra else Tone.GOOD
+    value = f"{number(agreement.reproduced)} of {number(agreement.observed)}"
+    return Fact(label.capitalize(), value, ", ".join(notes), tone)
+
+
+def _oddities(result: VerifyResult) -> Section | None:
+    notes = result.notes
+    if not notes:
+        return None
+    rows = tuple((inert(note),) for note in notes)
+    return Section("input", "The input", "", (Table("input", "", (Column("what"),), rows, len(rows)),), Tone.WARN)
+
+
+def _histories(result: VerifyResult, rows: int) -> Section:
+    odd = [each for each in result.findings.histories if each.story not in _QUIET]
+    quiet = [each for each in result.findings.histories if each.story in _QUIET]
+    lead = f"{plural(len(quiet), 'policy', 'policies')} acted throughout as the set says."
+    if not odd:
+        return Section("policies", "When the policies were in force", lead, tone=Tone.GOOD)
+    columns = (
+        Column("policy", Align.CODE),
+        Column("what the log shows"),
+        Column("as the set says", Align.NUMBER),
+        Column("silent", Align.NUMBER),
+        Column("otherwise", Align.NUMBER),
+    )
+    shown = tuple(
+        (
+            inert(each.policy),
+            inert(story_text(each)),
+            number(each.signs[Sign.SEEN]),
+            number(each.signs[Sign.ABSENT]),
+            number(each.signs[Sign.OTHER] + each.signs[Sign.SURPLUS]),
+        )
+        for each in odd[:rows]
+    )
+    return Section(
+        "policies",
+        "When the policies were in force",
+        lead,
+        (Table("policies", "", columns, shown, len(odd)),),
+        Tone.WARN,
+    )
+
+
+def story_text(history: PolicyHistory) -> str:
+    """The story of a policy with its instants."""
+    text = history.story.value
+    if history.files:
+        return f"{text}: those of {', '.join(history.files)}"
+    if history.after and history.before and history.story is Story.SERVERS:
+        return f"{text}, silent now and then from {moment(history.after)} to {moment(history.before)}"
+    if history.after and history.before:
+        return f"{text} between {moment(history.after)} and {moment(history.before)}"
+    if history.before or history.after:
+        return f"{text} {'before' if history.before else 'after'} {moment(history.before or history.after)}"
+    return text
+
+
+def causes(result: VerifyResult) -> Counter[tuple[str, str]]:
+    """How many contradictions have which cause, by policy."""
+    return Counter((each.policy, each.cause) for each in result.findings.contradictions)
+
+
+def _causes(result: VerifyResult, rows: int) -> Section | None:
+    found = causes(result)
+    if not found:
+        return None
+    columns = (Column("policy", Align.CODE), Column("likely cause"), Column("decisions", Align.NUMBER))
+    ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    shown = tuple((inert(policy), inert(cause), number(count)) for (policy, cause), count in ordered[:rows])
+    return Section("causes", "Why they differ", "", (Table("causes", "", columns, shown, len(found)),), Tone.WARN)
+
+
+def _contradictions(result: VerifyResult, rows: int) -> Section | None:
+    found = result.findings.contradictions
+    if not found:
+        return None
+    columns = (
+        Column("audit id", Align.CODE),
+        Column("policy", Align.CODE),
+        Column("what"),
+        Column("the log says"),
+        Column("the set says"),
+        Column("likely cause", optional=True),
+    )
+    shown = tuple(
+        (
+            inert(each.audit_id),
+            inert(each.policy),
+            each.aspect,
+            inert(each.observed) or "nothing",
+            inert(each.replayed) or "nothing",
+            inert(each.cause),
+        )
+        for each in found[:rows]
+    )
+    table = Table("contradictions", "", columns, shown, len(found))
+    return Section("contradictions", "Where they differ", "In the order of the log.", (table,), quiet=True)
+
+
+def _strangers(result: VerifyResult, rows: int) -> Section | None:
+    if not result.strangers:
+        return None
+    columns = (
+        Column("policy", Align.CODE),
+        Column("requests", Align.NUMBER),
+        Column("first seen"),
+        Column("last seen"),
+    )
+    shown = tuple(
+        (inert(policy), number(found.requests), moment(found.first), moment(found.last))
+        for policy, found in sorted(result.strangers.items())[:rows]
+    )
+    lead = "The log shows them at work, but the set does not have them."
+    table = Table("strangers", "", columns, shown, len(result.strangers))
+    return Section("strangers", "Policies of another set", lead, (table,), Tone.WARN)
+
+
+def _opinions(opinions: Opinions, rows: int) -> Section:
+    lines: list[tuple[str, ...]] = [("the same", number(opinions.agreed))]
+    lines += [(f"cel-python lacks: {name}", number(count)) for name, count in sorted(opinions.unsupported.items())]
+    lines += [(f"cel-python {name}", number(count)) for name, count in sorted(opinions.known.items())]
+    lines.append(("not explained", number(len(opinions.differing))))
+    summary = Table("opinions", "", (Column("answer"), Column("evaluations", Align.NUMBER)), tuple(lines), len(lines))
+    columns = (Column("policy", Align.CODE), Column("expression", Align.CODE), Column("here"), Column("cel-python"))
+    differing = tuple(
+        (inert(each.policy), inert(each.expression), each.ours, each.theirs) for each in opinions.differing[:rows]
+    )
+    blocks = [summary]
+    if differing:
+        blocks.append(Table("differing", "Not explained", columns, differing, len(opinions.differing)))
+    lead = f"{plural(opinions.asked, 'evaluation')} of sampled requests by cel-python, an engine of its own."
+    return Section("second-opinion", "Second opinion", lead, tuple(blocks), Tone.WARN if differing else Tone.GOOD)
+
+
+def verify_json(result: VerifyResult) -> dict[str, JSON]:
+    """The result as one JSON value; instants are microseconds since the epoch."""
+    fidelity = result.fidelity
+    value: dict[str, JSON] = {
+        "log": {"names": list(result.log.names), "events": result.log.events},
+        "current": result.current.name,
+        "decided": {"requests": result.decided, "of": result.total},
+        "agrees": agrees(result),
+        **{name: _agreement_json(getattr(fidelity, name)) for name, _ in _ASPECTS},
+        "policies": list(_histories_json(result.findings.histories)),
+        "contradictions": [
+            {
+                "auditID": each.audit_id,
+                "policy": each.policy,
+                "aspect": each.aspect,
+                "observed": each.observed,
+                "replayed": each.replayed,
+                "cause": each.cause,
+            }
+            for each in result.findings.contradictions
+        ],
+        "strangers": {
+            policy: {"requests": found.requests, "first": found.first, "last": found.last}
+            for policy, found in sorted(result.strangers.items())
+        },
+        "notes": list(result.notes),
+    }
+    if result.opinions is not None:
+        value["secondOpinion"] = {
+            "agreed": result.opinions.agreed,
+            "unsupported": dict(sorted(result.opinions.unsupported.items())),
+            "known": dict(sorted(result.opinions.known.items())),
+            "differing": [each._asdict() for each in result.opinions.differing],
+        }
+    return value
+
+
+def _agreement_json(agreement: Agreement) -> dict[str, int]:
+    return {
+        "observed": agreement.observed,
+        "reproduced": agreement.reproduced,
+        "undetermined": agreement.undetermined,
+        "differs": agreement.differs,
+        "notInLog": agreement.extra,
+    }
+
+
+def _histories_json(histories: Sequence[PolicyHistory]) -> Iterator[JSON]:
+    for each in histories:
+        yield {
+            "policy": each.policy,
+            "story": each.story.value,
+            "signs": {sign.value: each.signs[sign] for sign in Sign},
+            "after": each.after or None,
+            "before": each.before or None,
+            "files": list(each.files),
+        }
