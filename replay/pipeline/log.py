@@ -74,9 +74,9 @@ def set_variables(store: Store, values: Iterable[tuple[str, str | bool | None]])
     """Give the parameters of queries; None unsets one."""
     for name, value in values:
         if value is None:
-            store.sql(f"reset variable {name}")
+            store.sql(f'reset variable "{name}"')
         else:
-            store.sql(f"set variable {name} = {literal(value) if isinstance(value, str) else str(value).lower()}")
+            store.sql(f'set variable "{name}" = {literal(value) if isinstance(value, str) else str(value).lower()}')
 
 
 def require_known(store: Store, kind: str, name: str, also: Iterable[str] = ()) -> None:

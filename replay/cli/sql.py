@@ -1,0 +1,89 @@
+"""`replay sql`."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replay.cli.source import Logs, Redact, Store, TimeZone
+
+EPILOG = (
+    "Examples: replay sql decisions_by_policy --param action=deny --store STORE\n\n"
+    "replay sql 'select verb, count(*) from request group by all' audit.jsonl.zst --format csv"
+)
+
+
+class SqlFormat(StrEnum):
+    """How rows are printed."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+def sql(
+    query: Annotated[str | None, typer.Argument(help="The name of a query, an SQL file, or a SELECT.")] = None,
+    logs: Logs = None,
+    store: Store = None,
+    param: Annotated[list[str] | None, typer.Option(help="k=v: the variable or parameter k (repeatable).")] = None,
+    output: Annotated[SqlFormat, typer.Option("--format", help="How to print the rows.")] = SqlFormat.TABLE,
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
+    list_queries: Annotated[bool, typer.Option("--list", help="Show the queries that there are.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    tz: TimeZone = None,
+    redact: Redact = True,
+) -> None:
+    """Ask a log or store in SQL.
+
+    The views `request` (one row a request) and `decision` (one row for each thing that admission did) are described in
+    queries/README.md. Only SELECT is run, and nothing but the store can be read.
+    """
+    from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for the rest
+
+    from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.errors import ReplayError  # noqa: PLC0415
+    from replay.pipeline.log import LogSource  # noqa: PLC0415
+    from replay.pipeline.period import time_zone  # noqa: PLC0415
+    from replay.pipeline.sql import question_names, run_query  # noqa: PLC0415
+    from replay.report.rows import csv_text, json_text, print_rows  # noqa: PLC0415
+
+    if list_queries or query is None:
+        _print_list(question_names())
+        return
+    pairs = [each.partition("=") for each in param or []]
+    wrong = next((name for name, sign, _ in pairs if not sign), None)
+    if wrong is not None:
+        raise ReplayError(f"`--param {wrong}` has no value: write --param {wrong}=…")
+    zone, source = time_zone(tz), LogSource(tuple(logs or ()), store).resolved()
+    with progress_on(Console(stderr=True)) as progress:
+        rows = run_query(source, query, {k: v for k, _, v in pairs}, progress, redact=redact)
+    form = SqlFormat.JSON if as_json else output
+    if form is SqlFormat.PARQUET:
+        if out is None and sys.stdout.isatty():
+            raise ReplayError("Parquet is no text: give --out FILE")
+        rows.write_parquet(out or sys.stdout.buffer)
+    elif form is SqlFormat.TABLE and out is None:
+        print_rows(rows, Console(highlight=False), zone)
+    else:
+        text = json_text(rows, zone) if form is SqlFormat.JSON else csv_text(rows, zone)
+        _write(text, out)
+
+
+def _write(text: str, out: Path | None) -> None:
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        out.write_text(text, encoding="utf-8")
+
+
+def _print_list(names: list[str]) -> None:
+    from replay.audit.queries import header  # noqa: PLC0415
+
+    for name in names:
+        sys.stdout.write(f"{name}\n")
+        sys.stdout.writelines(f"    {line}\n" for line in header(name).splitlines())

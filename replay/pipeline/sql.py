@@ -1,0 +1,62 @@
+"""`replay sql` as a function: a query of `queries/`, of a file or of the command line, over a store."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+import polars as pl
+
+from replay.audit import queries
+from replay.audit.reader import StoreReader
+from replay.errors import ReplayError
+from replay.kube.redact import redacted_text
+from replay.pipeline.log import LogSource, Progress, opened
+
+_BEGINNINGS = ("select", "with", "from", "explain", "describe", "summarize", "values", "(", "show", "--")
+
+
+def question_names() -> list[str]:
+    """The queries that answer a question: those with an example for `replay sql`."""
+    return [name for name in queries.names() if "replay sql " in queries.header(name)]
+
+
+def query_text(query: str) -> str:
+    """The SQL of a name, a file or a text; raises ReplayError with near matches."""
+    if query in queries.names():
+        return queries.text(query)
+    path = Path(query)
+    if query.endswith(".sql") or (len(query) < 200 and path.is_file()):
+        try:
+            return path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ReplayError(f"the query cannot be read: {error}", path=query) from error
+    if query.lstrip().lower().startswith(_BEGINNINGS) or " " in query.strip():
+        return query
+    near = get_close_matches(query, question_names(), n=3)
+    hint = f"; did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else ""
+    raise ReplayError(f"no query `{query}`{hint or ': `replay sql --list` shows all'}")
+
+
+def run_query(
+    source: LogSource, query: str, parameters: Mapping[str, str], progress: Progress, *, redact: bool = True
+) -> pl.DataFrame:
+    """The rows of a query; raises ReplayError where it is no SELECT or fails."""
+    text = query_text(query)
+    with opened(source, progress) as store, tempfile.TemporaryDirectory(prefix="replay-") as temporary:
+        reader = StoreReader(store.tables, temporary, threads=os.cpu_count() or 1, redact=redact)
+        try:
+            rows = reader.read(text, parameters)
+        finally:
+            reader.close()
+    return _redacted(rows) if redact else rows
+
+
+def _redacted(rows: pl.DataFrame) -> pl.DataFrame:
+    """The same rows without bearer tokens in their texts."""
+    texts = [name for name, kind in rows.schema.items() if kind == pl.String]
+    has_tokens = [name for name in texts if rows[name].str.contains("eyJ", literal=True).any()]
+    return rows.with_columns(pl.col(name).map_elements(redacted_text, return_dtype=pl.String) for name in has_tokens)

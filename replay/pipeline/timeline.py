@@ -1,0 +1,189 @@
+"""`replay timeline` as a function: all requests to one object, with what each of them changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+import orjson
+
+from replay.audit.store import Store
+from replay.errors import ReplayError
+from replay.kube.discovery import builtin_discovery
+from replay.kube.redact import redacted_object, redacted_text
+from replay.pipeline.log import LogSource, Progress, opened, require_known, set_variables
+from replay.report.timeline_report import Change, Timeline, TimelineEvent
+
+_READS = frozenset({"get", "list", "watch"})
+_OWN_KIND = frozenset({"scale", "eviction", "binding", "token", "log", "exec", "attach", "portforward", "proxy"})
+_UNTOLD = frozenset({"metadata.managedFields", "metadata.resourceVersion"})
+"""They change with every write."""
+
+
+class Target(NamedTuple):
+    """The resource of an object, as the log names it, and its kind."""
+
+    group: str
+    resource: str
+    kind: str
+
+
+def object_timeline(source: LogSource, kind: str, name: str, progress: Progress, *, redact: bool = True) -> Timeline:
+    """The timeline of `namespace/name` (or `name`). Raises ReplayError with near matches for what the log does not know."""
+    namespace, _, own = name.rpartition("/")
+    with opened(source, progress) as store:
+        target = _target(store, kind)
+        parameters = {"resource": target.resource, "group": target.group, "namespace": namespace, "object": own}
+        set_variables(store, parameters.items())
+        rows = list(store.query("object_timeline").iter_rows(named=True))
+        rows += [row for row in _collections(store, target, namespace, own) if row not in rows]
+        if not rows:
+            require_known(store, "object", own)
+            raise ReplayError(
+                f"the log has no {target.kind or target.resource} `{name}`, only another object of that name"
+            )
+        rows.sort(key=lambda row: (row["seq"], row["audit_id"]))
+        decisions = _decisions(store, [row["audit_id"] for row in rows], redact=redact)
+    writes = [row for row in rows if row["verb"] not in _READS]
+    events = tuple(_events(writes, decisions, target.resource, redact=redact))
+    return Timeline(source.name, target.kind or target.resource, name, events, len(rows) - len(writes))
+
+
+def _target(store: Store, kind: str) -> Target:
+    """The resource that a kind, a plural, or one of them with its group means: `Deployment`, `deployments.apps`."""
+    rows = store.sql("select distinct api_group, resource, api_version from request where resource <> ''").rows()
+    discovery = builtin_discovery()
+    kinds = {(each.resource.group, each.resource.resource): each.kind.kind for each in discovery}
+    logged = {(group, resource): kinds.get((group, resource), "") for group, resource, _ in rows}
+    wanted, _, wanted_group = kind.lower().partition(".")
+    found = [
+        Target(group, resource, named)
+        for (group, resource), named in sorted(logged.items())
+        if wanted in (resource, named.lower(), resource.removesuffix("s")) and wanted_group in ("", group)
+    ]
+    if not found:
+        names = sorted({name for (_, resource), named in logged.items() for name in (resource, named) if name})
+        near = get_close_matches(kind, names, n=3)
+        hint = f"; did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
+        raise ReplayError(f"the log has no kind `{kind}`{hint}")
+    groups = {target.group for target in found}
+    if len(groups) > 1:
+        shown = ", ".join(f"{found[0].resource}.{group}" if group else found[0].resource for group in sorted(groups))
+        raise ReplayError(f"`{kind}` is of several groups: name one of {shown}")
+    return found[0]
+
+
+def _collections(store: Store, target: Target, namespace: str, name: str) -> Iterator[dict[str, Any]]:
+    """The `deletecollection` requests whose response lists the object."""
+    for record in store.collections():
+        if (record.api_group, record.resource) != (target.group, target.resource):
+            continue
+        body = _json(record.response_object)
+        items = body.get("items") if isinstance(body, dict) else None
+        for item in items if isinstance(items, list) else ():
+            metadata = item.get("metadata") or {} if isinstance(item, dict) else {}
+            if (metadata.get("namespace") or "", metadata.get("name")) == (namespace, name):
+                yield {
+                    "seq": record.seq,
+                    "at": record.stage_time,
+                    "audit_id": record.audit_id,
+                    "verb": record.verb,
+                    "subresource": "",
+                    "username": record.user.username,
+                    "user_agent": record.user_agent,
+                    "code": record.code,
+                    "status_reason": record.status_reason,
+                    "status_message": "",
+                    "response_kind": "",
+                    "request_object": None,
+                    "response_object": None,
+                }
+
+
+def _decisions(store: Store, audit_ids: Sequence[str], *, redact: bool) -> dict[str, list[str]]:
+    """What admission did to each request, a line each."""
+    rows = store.sql(
+        "select audit_id, action, policy, message from decision "
+        "where audit_id in (select unnest($ids)) and action <> 'annotate' order by seq, source, expression_index, policy",
+        ids=list(audit_ids),
+    )
+    found: dict[str, list[str]] = {}
+    words = {"deny": "denied by", "audit": "audited by", "mutate": "changed by", "failed-open": "failed open:"}
+    for audit_id, action, policy, message in rows.iter_rows():
+        text = redacted_text(message) if redact else message
+        found.setdefault(audit_id, []).append(f"{words[action]} {policy}{f': {text}' if text else ''}")
+    return found
+
+
+def _events(
+    rows: Sequence[dict[str, Any]], decisions: dict[str, list[str]], resource: str, *, redact: bool
+) -> Iterator[TimelineEvent]:
+    """The events with their differences, each against the state that the log knew before it."""
+    state: Any = None
+    for row in rows:
+        changes, note = None, ""
+        body = _json(row["response_object"])
+        if redact:
+            body = redacted_object(resource, body)
+        if 200 <= row["code"] < 300:
+            state, changes, note = _after(row, body, state)
+        yield TimelineEvent(
+            row["at"],
+            row["audit_id"],
+            row["verb"],
+            row["subresource"],
+            row["username"],
+            row["user_agent"],
+            row["code"],
+            row["status_reason"],
+            redacted_text(row["status_message"]) if redact else row["status_message"],
+            tuple(decisions.get(row["audit_id"], ())),
+            changes,
+            note,
+        )
+
+
+def _after(row: dict[str, Any], body: Any, state: Any) -> tuple[Any, tuple[Change, ...] | None, str]:
+    """`(state, changes, note)` after a successful request."""
+    if row["subresource"] in _OWN_KIND:
+        return state, None, ""
+    if row["verb"] in ("delete", "deletecollection") and (
+        not isinstance(body, dict) or row["response_kind"] == "Status"
+    ):
+        return None, None, "deleted"
+    if not isinstance(body, dict) or row["response_kind"] in ("Status", "Table", "PartialObjectMetadata"):
+        return None, None, "the response is not recorded: what changed is not known"
+    if row["verb"] == "create" or row["code"] == 201:  # a patch or an update can create too
+        return body, None, f"created: {', '.join(sorted(body.keys() - {'kind', 'apiVersion'}))}"
+    if state is None:
+        return body, None, "what was before is not in the log"
+    return body, tuple(_changes(state, body, "")), ""
+
+
+def _changes(before: Any, after: Any, path: str) -> Iterator[Change]:
+    """The fields that differ, leaves only; lists item by item."""
+    if path in _UNTOLD or before == after:
+        return
+    if type(before) is not type(after) or not isinstance(before, dict | list):
+        yield Change(path, before, after)
+        return
+    old, new = _entries(before, path), _entries(after, path)
+    for inner in (*new, *(inner for inner in old if inner not in new)):
+        if inner not in new:
+            yield Change(inner, old[inner], None, is_removed=True)
+        elif inner in old:
+            yield from _changes(old[inner], new[inner], inner)
+        elif inner not in _UNTOLD:
+            yield Change(inner, None, new[inner], is_added=True)
+
+
+def _entries(value: dict[str, Any] | list[Any], path: str) -> dict[str, Any]:
+    """The items of a container by their paths; names sorted, list items in order."""
+    if isinstance(value, list):
+        return {f"{path}[{index}]": item for index, item in enumerate(value)}
+    return {f"{path}.{key}" if path else key: value[key] for key in sorted(value)}
+
+
+def _json(text: str | None) -> Any:
+    return orjson.loads(text) if text else None
