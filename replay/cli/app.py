@@ -8,7 +8,7 @@ from concurrent.futures import BrokenExecutor
 
 import typer
 
-from replay.cli import cel, check, coverage, diff, report, run, verify
+from replay.cli import cel, check, coverage, diff, explain, lookup, report, run, snapshot, sql, timeline, verify
 from replay.errors import ReplayError
 
 INTERRUPTED = 130
@@ -24,8 +24,13 @@ app = typer.Typer(
 )
 app.command("run", epilog=run.EPILOG)(run.run)
 app.command("coverage", epilog=coverage.EPILOG)(coverage.coverage)
+app.command("snapshot", epilog=snapshot.EPILOG)(snapshot.snapshot)
 app.command("verify", epilog=verify.EPILOG)(verify.verify)
 app.command("report", epilog=report.EPILOG)(report.report)
+app.command("lookup", epilog=lookup.EPILOG)(lookup.lookup)
+app.command("explain", epilog=explain.EPILOG)(explain.explain)
+app.command("timeline", epilog=timeline.EPILOG)(timeline.timeline)
+app.command("sql", epilog=sql.EPILOG)(sql.sql)
 app.command("check", epilog=check.EPILOG)(check.check)
 app.command("diff", epilog=diff.EPILOG)(diff.diff)
 app.command("cel", epilog=cel.EPILOG)(cel.cel)
