@@ -14,6 +14,7 @@ from replay.compare.summary import decided
 from replay.errors import ReplayError
 from replay.report.html import html
 from replay.report.markdown import markdown
+from replay.report.run_mutations import mutation_groups
 from replay.report.run_report import PAGE_ROWS, cells_of, run_document
 from replay.report.terminal import print_document
 from replay.report.views import by_kind, by_namespace, by_policy, by_user, by_workload, grouped
@@ -74,6 +75,20 @@ def summary_json(result: RunResult) -> str:
                 for view, labels in _VIEWS.items()
             }
             for kind in sorted({key.outcome for key in summary.cells})
+        },
+        "mutations": [
+            {"outcome": outcome, "policy": policy, "shape": shape.split(", "), "requests": group.requests}
+            for group in mutation_groups(summary)
+            for outcome, policy, shape in [group.label.split("\0")]
+        ],
+        "chains": [{**chain._asdict(), "requests": cell.count} for chain, cell in sorted(summary.chains.items())],
+        "webhooks": {
+            "calls": [{**call._asdict(), "requests": count} for call, count in sorted(summary.webhooks.items())],
+            "failures": [
+                {"webhook": webhook, "message": text, "requests": count}
+                for (webhook, text), count in sorted(summary.call_failures.items())
+            ],
+            "takenToAnswerAsBefore": result.shared_webhooks,
         },
         "undetermined": [
             {"policy": gap.policy, "path": gap.path, "reason": gap.reason, "fix": gap.fix, "requests": count}

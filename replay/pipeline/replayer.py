@@ -144,7 +144,7 @@ class Replayer:
 
     def _mutations_alone(self, request: ReplayRequest) -> list[Decision]:
         """The decisions about a request that failed between the phases: what was mutated until then."""
-        if not self.mutating_policies:
+        if not self.mutating_policies or not reached_mutation(request.record):
             return [NOT_REACHED, NOT_REACHED]
         decisions = self.decide(request, self.cluster.at(request.record))
         return [_up_to_mutation(decision, self.mutating_policies) for decision in decisions]
@@ -186,6 +186,15 @@ def as_far_as_reached(request: ReplayRequest, decisions: Sequence[Decision]) -> 
     for decision in decisions:
         made.setdefault(id(decision), _if_reached(decision, request.reached_reason))
     return [made[id(decision)] for decision in decisions]
+
+
+def reached_mutation(record: RequestRecord) -> bool:
+    """Whether a request that failed before validation came as far as the mutating policies.
+
+    The object is invalid (422) or was changed meanwhile (409) only after them, and Pod Security refuses in the validating
+    phase; other refusals come from the authorizer, the decoder or the plugins before.
+    """
+    return not 400 <= record.code < 500 or record.code in (409, 422) or "violates PodSecurity" in record.status_message
 
 
 def _up_to_mutation(decision: Decision, mutating_policies: frozenset[str]) -> Decision:

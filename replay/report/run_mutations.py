@@ -31,11 +31,16 @@ def mutation_sections(summary: Summary, rows: int) -> Iterator[Section]:
         yield section
 
 
+def mutation_groups(summary: Summary) -> list[Group]:
+    """What each policy changes in a shape of its own, the most frequent first; labels are `outcome NUL policy NUL shape`."""
+    return grouped(cells_with(summary, *MUTATIONS), _changes)
+
+
 def _mutated(summary: Summary, rows: int) -> Section | None:
     cells = cells_with(summary, *MUTATIONS)
     if not cells:
         return None
-    groups = grouped(cells, _changes)
+    groups = mutation_groups(summary)
     columns = (
         Column("what"),
         Column("policy", Align.CODE),
@@ -44,8 +49,7 @@ def _mutated(summary: Summary, rows: int) -> Section | None:
         Column("workloads", Align.NUMBER, optional=True),
     )
     shown = tuple(
-        (*map(inert, group.label.split("\0")), number(group.requests), number(len(group.workloads)))
-        for group in groups[:rows]
+        (*_words(group.label), number(group.requests), number(len(group.workloads))) for group in groups[:rows]
     )
     listings = _examples(summary, groups, FEW_EXAMPLES if rows <= FEW_ROWS else MOST_EXAMPLES)
     count = sum(cell.count for _, cell in cells)
@@ -57,9 +61,14 @@ def _mutated(summary: Summary, rows: int) -> Section | None:
     return Section("newly-mutated", "Newly mutated", lead, (table, *listings), Tone.WARN)
 
 
+def _words(label: str) -> tuple[str, str, str]:
+    outcome, policy, shape = label.split("\0")
+    return WORDS[OutcomeKind(outcome)], inert(policy), inert(shape)
+
+
 def _changes(key: CellKey) -> Iterator[str]:
     for policy, shape in zip(key.policies, key.shapes, strict=True):
-        yield f"{WORDS[key.outcome]}\0{policy}\0{', '.join(shape)}"
+        yield f"{key.outcome}\0{policy}\0{', '.join(shape)}"
 
 
 def _examples(summary: Summary, groups: list[Group], most: int) -> tuple[Listing, ...]:
