@@ -1,7 +1,7 @@
 """What an audit event itself says about admission decisions: response messages and annotations.
 
 Wordings and annotation keys are those of `k8s.io/apiserver` (`plugin/policy/validating/dispatcher.go`,
-`plugin/webhook/errors/statuserror.go`, `plugin/webhook/mutating/dispatcher.go`). Older servers wrote the same denial text
+`plugin/policy/generic/policy_dispatcher.go`, `plugin/webhook/errors/statuserror.go`, `plugin/webhook/mutating/dispatcher.go`). Older servers wrote the same denial text
 and, in `validation_failure`, one entry only.
 """
 
@@ -22,18 +22,14 @@ _PATCH = "patch.webhook.admission.k8s.io/"
 _FAILED_OPEN = ("failed-open.mutation.webhook.admission.k8s.io/", "failed-open.validating.webhook.admission.k8s.io/")
 _FOREIGN = ("authorization.k8s.io/", "authentication.k8s.io/", "audit.k8s.io/", "apiserver.latency.k8s.io/", "k8s.io/")
 
-_POLICY_DENIAL = re.compile(
-    r"ValidatingAdmissionPolicy '(?P<policy>[^']*)' with binding '(?P<binding>[^']*)' denied request: (?P<message>.*)",
+_DENIAL = re.compile(
+    r"(?:(?:ValidatingAdmissionPolicy|policy) ['\"](?P<policy>[^'\"]*)['\"]"
+    r"(?: with binding '(?P<binding>[^']*)')? denied request: (?P<message>.*)"
+    r'|(?:admission webhook|failed calling webhook|failed calling admission webhook) "(?P<webhook>[^"]*)"'
+    r"(?: denied the request(?:: (?P<said>.*)| without explanation)|(?: failed)?: (?P<failure>.*)))",
     re.DOTALL,
 )
-_POLICY_UNBOUND = re.compile(
-    r"ValidatingAdmissionPolicy '(?P<policy>[^']*)' denied request: (?P<message>.*)", re.DOTALL
-)
-_WEBHOOK_DENIAL = re.compile(
-    r'admission webhook "(?P<webhook>[^"]*)" (?:denied the request(?:: (?P<message>.*)| without explanation)|'
-    r"failed: (?P<failure>.*))",
-    re.DOTALL,
-)
+"""Whichever stands first in a message is the server's; what follows it is a policy's or webhook's own text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +71,12 @@ class Observed:
 
 def observed_denial(status_message: str) -> ObservedDenial | None:
     """The denial that a response message tells of, None if it tells of none."""
-    if match := _POLICY_DENIAL.search(status_message):
-        return ObservedDenial(match["policy"], match["binding"], match["message"])
-    if match := _POLICY_UNBOUND.search(status_message):
-        return ObservedDenial(match["policy"], "", match["message"])
-    if match := _WEBHOOK_DENIAL.search(status_message):
-        return ObservedDenial(match["webhook"], "", match["message"] or match["failure"] or "", webhook=True)
-    return None
+    match = _DENIAL.search(status_message)
+    if match is None:
+        return None
+    if match["policy"] is not None:
+        return ObservedDenial(match["policy"], match["binding"] or "", match["message"])
+    return ObservedDenial(match["webhook"], "", match["said"] or match["failure"] or "", webhook=True)
 
 
 def observe(record: RequestRecord) -> Observed:
