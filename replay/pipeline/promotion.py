@@ -19,6 +19,7 @@ from replay.reconstruct.cluster import Cluster
 Cells = Mapping[EffectKey, EffectCell]
 _Series = tuple[Side, Action, str]
 _READINESS = tuple(Readiness)
+STATIC_SUFFIX = ".static.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def _planned(manifests: Manifests) -> Iterator[_Planned]:
             was = renamed.get(policy.name, policy.name)
             if was in trial:
                 taken.add(was)
-                as_what = f" as {was}" if was != policy.name else ""
+                as_what = f" as {was.removesuffix(STATIC_SUFFIX)}" if was != policy.name else ""
                 yield _Planned(policy, Side.CANDIDATE, f"{trial[was][1]}{as_what}", frozenset({Action.DENY}))
             elif manifests.current is None or not _is_enforced(manifests.current, was):
                 yield _Planned(policy, Side.CANDIDATE, "not there", frozenset({Action.DENY}))

@@ -18,14 +18,13 @@ from replay.errors import AuditLogError, ReplayError
 from replay.pipeline.log import LogSource, Progress, opened
 from replay.pipeline.past import Manifests, manifests_of, past_job
 from replay.pipeline.period import instant
-from replay.pipeline.promotion import candidate_mutations
+from replay.pipeline.promotion import STATIC_SUFFIX, candidate_mutations
 from replay.pipeline.run import Options, prepare_workers, replay_parts, set_facts
 from replay.pipeline.weekly_figures import Slot, figures_of
 from replay.pipeline.weekly_part import WeeklyJob, WeeklyPart
 from replay.report.document import MICROSECONDS, moment
 from replay.report.weekly_json import kept_before, read_figures
 
-STATIC_SUFFIX = ".static.k8s.io"
 _STEPS = tuple(minutes * 60 * MICROSECONDS for minutes in (1, 5, 15))
 """Steps of time series; the longest divides every offset of a time zone, so that days of any zone add up from it."""
 _MOST_STEPS = 120

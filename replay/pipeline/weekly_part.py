@@ -116,7 +116,8 @@ class WeeklyJob:
     def _count(self, request: ReplayRequest, position: int, found: WeeklyPart) -> None:
         last = position == len(self.periods) - 1
         if request.reached is Reached.FAILED_BEFORE:
-            found.not_reached[request.reached_reason] += last
+            if last:
+                found.not_reached[request.reached_reason] += 1
             return
         replayer, record = self.job.replayer, request.record
         lister = replayer.cluster.at(record)

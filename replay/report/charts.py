@@ -7,6 +7,7 @@ light and dark. The output is a function of the data alone: no dates, no random 
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Sized
 from html import escape
@@ -93,7 +94,11 @@ def _heat(axes: Axes, chart: Chart) -> None:
     top = max((value for row in rows for value in row), default=0) or 1
     # A mesh of vector cells: an image would be embedded as a picture that neither scales nor prints well.
     axes.pcolormesh(
-        [[value / top for value in row] for row in rows], cmap="Blues", vmin=0, vmax=1.15, edgecolors="#ffffff"
+        [[value / top if value else math.nan for value in row] for row in rows],  # nothing is drawn where nothing is
+        cmap="Blues",
+        vmin=-0.12,
+        vmax=1.15,
+        edgecolors="#8888882e",
     )
     axes.invert_yaxis()
     axes.set_xticks(_middles(chart.labels), [_short(label) for label in chart.labels], rotation=35, ha="right")

@@ -26,11 +26,12 @@ class Tone(StrEnum):
 
 
 class Align(StrEnum):
-    """Numbers stand right, text left, code left in fixed width."""
+    """Numbers stand right, text left, code left in fixed width; short text is never broken."""
 
     TEXT = "text"
     NUMBER = "number"
     CODE = "code"
+    SHORT = "short"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +55,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text, parallel to the columns; `total` is how many rows there would be without a limit."""
+    """Rows of text, parallel to the columns; `total` is how many rows there would be without a limit.
+
+    `tones` is parallel to the rows, or empty; it underlines what a cell of the row says in words.
+    """
 
     id: str
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     total: int = 0
+    tones: tuple[Tone, ...] = ()
 
     @property
     def left_out(self) -> int:
@@ -166,6 +171,16 @@ def moment(microseconds: int, zone: tzinfo = UTC) -> str:
     """A time to the second with its zone."""
     at = datetime.fromtimestamp(microseconds // MICROSECONDS, tz=zone)
     return f"{at:%Y-%m-%d %H:%M:%S} {at.tzname()}"
+
+
+def minute(microseconds: int, zone: tzinfo = UTC) -> str:
+    """A time to the minute without its zone, for tables whose heading names it."""
+    return f"{datetime.fromtimestamp(microseconds // MICROSECONDS, tz=zone):%Y-%m-%d %H:%M}"
+
+
+def zone_name(microseconds: int, zone: tzinfo = UTC) -> str:
+    """The short name of a zone at an instant."""
+    return datetime.fromtimestamp(microseconds // MICROSECONDS, tz=zone).tzname() or ""
 
 
 def span(microseconds: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +12,10 @@ from replay.report.document import Align, Chart, Column, Document, Listing, Tabl
 
 if TYPE_CHECKING:
     from jinja2 import Template
+    from markupsafe import Markup
 
 _TEMPLATES = Path(__file__).parent / "templates"
+_BREAKS = re.compile(r"([/:@,](?=\S))|(?<=.)(?=\.static\.k8s\.io)")
 FILTER_FROM = 8
 """Tables from this many rows on get a filter field; below it, it would only be in the way."""
 
@@ -42,9 +45,19 @@ def _template() -> Template:
     environment.tests["chart"] = lambda block: isinstance(block, Chart)
     environment.tests["listing"] = lambda block: isinstance(block, Listing)
     environment.filters["align"] = _align
+    environment.filters["breakable"] = _breakable
+    environment.tests["code"] = lambda column: column.align is Align.CODE
     environment.globals["filter_from"] = FILTER_FROM
     return environment.get_template("document.html")
 
 
 def _align(column: Column) -> str:
-    return {Align.NUMBER: "number", Align.CODE: "code"}.get(column.align, "text")
+    """The classes of a column's cells."""
+    return f"{column.align} optional" if column.optional else str(column.align)
+
+
+def _breakable(text: str) -> Markup:
+    """Code may be broken after the marks that names consist of, so that it need not be broken anywhere else."""
+    from markupsafe import Markup, escape  # noqa: PLC0415 - only this format needs it
+
+    return Markup(_BREAKS.sub(lambda found: f"{found[1] or ''}<wbr>", str(escape(text))))  # noqa: S704 - escaped just before

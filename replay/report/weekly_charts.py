@@ -127,14 +127,16 @@ def _would_deny(result: WeeklyResult) -> tuple[str, dict[tuple[str, str, str], i
 
 def _heat(result: WeeklyResult) -> Chart | None:
     title, counts = _would_deny(result)
-    policies, namespaces = _totals(counts, 0), _totals(counts, 1)
+    policies = _totals(counts, 0)
+    shown = policies[:MAX_BARS]
+    namespaces = _totals({key: count for key, count in counts.items() if key[0] in shown}, 1)
     if len(namespaces) < 2:
         return None
     cells: Counter[tuple[str, str]] = Counter()
     for (policy, namespace, _), count in counts.items():
         cells[policy, namespace] += count
     (policy, namespace), most = max(cells.items(), key=lambda item: (item[1], item[0]))
-    rows = {inert(p): tuple(float(cells[p, n]) for n in namespaces[:MAX_BARS]) for p in policies[:MAX_BARS]}
+    rows = {inert(p): tuple(float(cells[p, n]) for n in namespaces[:MAX_BARS]) for p in shown}
     text = f"{plural(len(policies), 'policy', 'policies')} in {plural(len(namespaces), 'namespace')}; most in {namespace} by {policy} ({number(most)})."
     labels = tuple(map(inert, namespaces[:MAX_BARS]))
     return Chart("chart-heat", "heat", f"{title}, by policy and namespace", inert(text), labels, rows)

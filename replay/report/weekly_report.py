@@ -17,15 +17,17 @@ from replay.report.document import (
     Table,
     Tone,
     inert,
+    minute,
     moment,
     number,
     plural,
     share,
     span,
+    zone_name,
 )
 from replay.report.trust import disagreements_section, fidelity_fact, gaps_section
 from replay.report.weekly_charts import by_step, charts, label, starts, step_of
-from replay.report.weekly_sections import change, in_force, left_out, newness
+from replay.report.weekly_sections import SAME, change, in_force, left_out, newness, some, talks
 
 TERMINAL_ROWS = 8
 PAGE_ROWS = 200
@@ -36,11 +38,25 @@ ACTION_WORDS = {
     Action.MUTATE: "mutated",
     Action.FAILED_OPEN: "failed open",
 }
+_FACTS = {
+    Action.DENY: "Denials",
+    Action.AUDIT: "Audited failures",
+    Action.WARN: "Warnings",
+    Action.MUTATE: "Mutations",
+}
 _READINESS = {
     Readiness.READY: "can be enforced",
     Readiness.UNDECIDED: "not all decided",
     Readiness.NOT_ASKED: "never asked",
     Readiness.DENIES: "would deny",
+}
+
+
+_TONES = {
+    Readiness.READY: Tone.GOOD,
+    Readiness.UNDECIDED: Tone.WARN,
+    Readiness.NOT_ASKED: Tone.WARN,
+    Readiness.DENIES: Tone.BAD,
 }
 
 
@@ -106,8 +122,8 @@ def _facts(result: WeeklyResult) -> tuple[Fact, ...]:
     for action in (Action.DENY, Action.AUDIT, Action.WARN, Action.MUTATE):
         count = figures.total(action)
         told = change(count, None if before is None else before.total(action))
-        if count or told or action is Action.DENY:
-            facts.append(Fact(ACTION_WORDS[action].capitalize(), number(count), told))
+        if count or told not in ("", SAME) or action is Action.DENY:
+            facts.append(Fact(_FACTS[action], number(count), told))
     if figures.promotions:
         ready = sum(each.readiness is Readiness.READY for each in figures.promotions)
         facts.append(Fact("Can be enforced", f"{ready} of {len(figures.promotions)}", "policies on trial or planned"))
@@ -127,23 +143,23 @@ def _promotions(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None
     before = {} if result.previous is None else {(e.policy, e.side): e for e in result.previous.promotions}
     columns = (
         Column("policy", Align.CODE),
-        Column("verdict"),
-        Column("today"),
-        Column("would newly deny", Align.NUMBER),
-        Column("trend"),
-        Column("users", Align.NUMBER, optional=True),
-        Column("namespaces", Align.NUMBER, optional=True),
+        Column("verdict", Align.SHORT),
+        Column("new denials", Align.NUMBER),
+        Column("trend", Align.SHORT),
         Column("workloads", Align.NUMBER),
-        Column("last", optional=True),
-        Column("asked", Align.NUMBER, optional=True),
-        Column("decided", Align.NUMBER, optional=True),
+        Column("users", Align.NUMBER, optional=True),
+        Column("asked", Align.NUMBER),
+        Column("not decided", Align.NUMBER, optional=True),
+        Column("today", optional=True),
+        Column(f"last, {zone_name(result.figures.period.end, zone)}", Align.SHORT, optional=True),
     )
     shown = tuple(_promotion_row(each, before.get((each.policy, each.side)), zone) for each in found[:rows])
     lead = (
         "What each policy that only warns, audits or is planned would deny of what is admitted today. Asked are the requests "
         "that its match constraints may select: a policy that was hardly asked has hardly been tried."
     )
-    table = Table("promotions", "", columns, shown, len(found))
+    tones = tuple(_TONES[each.readiness] for each in found[:rows])
+    table = Table("promotions", "", columns, shown, len(found), tones)
     return Section("promotions", "Can it be enforced?", lead, (table,))
 
 
@@ -151,15 +167,14 @@ def _promotion_row(each: Promotion, before: Promotion | None, zone: tzinfo) -> t
     return (
         inert(each.policy),
         _READINESS[each.readiness],
-        inert(each.today),
         number(each.newly_denied),
         _promotion_trend(each, before),
-        number(each.users),
-        number(each.namespaces),
         number(each.workloads),
-        moment(each.last, zone) if each.last else "never",
+        number(each.users),
         number(each.asked),
-        share(max(each.asked - each.undecided, 0), each.asked),
+        number(each.undecided),
+        inert(each.today),
+        minute(each.last, zone) if each.last else "never",
     )
 
 
@@ -175,38 +190,33 @@ def _promotion_trend(each: Promotion, before: Promotion | None) -> str:
 
 def _owners(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
     """Whom to talk to, policy by policy, beginning with the policies that are nearest to enforcement."""
-    found = [(each, owner) for each in result.figures.promotions for owner in each.owners]
+    found = [talk for each in result.figures.promotions for talk in talks(each)]
     if not found:
         return None
-    labelled = any(owner.owner for _, owner in found)
+    labelled = any(talk.owner for talk in found)
     columns = (
         Column("policy", Align.CODE),
         *((Column("owner"),) if labelled else ()),
-        Column("namespace", Align.CODE),
-        Column("workload", Align.CODE),
+        Column("namespaces", Align.CODE),
         Column("requests", Align.NUMBER),
+        Column("workloads", Align.CODE),
         Column("users", Align.CODE),
-        Column("last", optional=True),
+        Column(f"last, {zone_name(result.figures.period.end, zone)}", Align.SHORT, optional=True),
     )
     shown = tuple(
         (
-            inert(each.policy),
-            *((inert(owner.owner),) if labelled else ()),
-            inert(owner.namespace) or "(cluster)",
-            inert(owner.workload),
-            number(owner.requests),
-            inert(_some(owner.users)),
-            moment(owner.last, zone),
+            inert(talk.policy),
+            *((inert(talk.owner),) if labelled else ()),
+            inert(some(talk.namespaces)) or "(cluster)",
+            number(talk.requests),
+            inert(some(talk.workloads)),
+            inert(some(talk.users)),
+            minute(talk.last, zone),
         )
-        for each, owner in found[:rows]
+        for talk in found[:rows]
     )
     lead = "The owners of what would newly be denied; those of policies that are nearest to enforcement come first."
     return Section("owners", "Whom to talk to", lead, (Table("owners", "", columns, shown, len(found)),))
-
-
-def _some(names: tuple[str, ...], most: int = 3) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def _actions(result: WeeklyResult, rows: int, zone: tzinfo, *, with_charts: bool) -> Section:
@@ -227,7 +237,7 @@ def _by_policy(result: WeeklyResult, rows: int, zone: tzinfo) -> Table:
         before = {(each.policy, each.action): each.requests for each in result.previous.actions}
     now = {(each.policy, each.action) for each in result.figures.actions}
     gone = [
-        (inert(policy), ACTION_WORDS[action], "0", change(0, requests), "0", "0", "before this period", "")
+        (inert(policy), ACTION_WORDS[action], "0", change(0, requests), "0", "0", "earlier", "")
         for (policy, action), requests in sorted(before.items())
         if (policy, action) not in now and action in ACTION_WORDS
     ]
@@ -235,16 +245,16 @@ def _by_policy(result: WeeklyResult, rows: int, zone: tzinfo) -> Table:
         Column("policy or webhook", Align.CODE),
         Column("what"),
         Column("requests", Align.NUMBER),
-        Column("trend"),
+        Column("trend", Align.SHORT),
         Column("users", Align.NUMBER),
         Column("namespaces", Align.NUMBER, optional=True),
-        Column("last", optional=True),
+        Column(f"last, {zone_name(result.figures.period.end, zone)}", Align.SHORT, optional=True),
         Column("source", optional=True),
     )
     listed = [
         (
             *_action_row(each, result, before.get((each.policy, each.action), 0)),
-            moment(each.last, zone),
+            minute(each.last, zone),
             _SOURCES[each.source],
         )
         for each in result.figures.actions
@@ -305,10 +315,10 @@ def _mutations(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
         Column("requests", Align.NUMBER),
         Column("workloads", Align.NUMBER),
         Column("users", Align.NUMBER),
-        Column("last", optional=True),
+        Column(f"last, {zone_name(result.figures.period.end, zone)}", Align.SHORT, optional=True),
     )
     shown = tuple(
-        (inert(each.policy), number(each.requests), number(each.workloads), number(each.users), moment(each.last, zone))
+        (inert(each.policy), number(each.requests), number(each.workloads), number(each.users), minute(each.last, zone))
         for each in result.mutations[:rows]
     )
     table = Table("mutations", "", columns, shown, len(result.mutations))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import tzinfo
+from typing import NamedTuple
 
-from replay.compare.weekly import Evidence, WeeklyResult
+from replay.compare.weekly import Evidence, Owner, Promotion, WeeklyResult
 from replay.report.document import Align, Block, Column, Section, Table, Tone, inert, moment, number, plural
 
+SAME = "as before"
 _NODE = "system:node:"
 
 
@@ -16,12 +18,50 @@ def change(now: int, before: int | None) -> str:
     if before is None:
         return ""
     if not before:
-        return "new" if now else "as before"
+        return "new" if now else SAME
     difference = now - before
     if not difference:
-        return "as before"
+        return SAME
     sign = "+" if difference > 0 else "\u2212"
     return f"{sign}{number(abs(difference))} ({sign}{100 * abs(difference) / before:.0f} %)"
+
+
+class Talk(NamedTuple):
+    """What one policy would newly deny of one owner: whom to talk to, and about what."""
+
+    policy: str
+    owner: str
+    requests: int
+    namespaces: tuple[str, ...]
+    workloads: tuple[str, ...]
+    users: tuple[str, ...]
+    last: int
+
+
+def talks(promotion: Promotion) -> list[Talk]:
+    """The owners of a promotion, those with most requests first; where no label names one, who sends the requests."""
+    groups: dict[tuple[str, str], list[Owner]] = {}
+    for each in promotion.owners:
+        groups.setdefault((each.owner, "" if each.owner else each.users[0]), []).append(each)
+    found = [
+        Talk(
+            promotion.policy,
+            owner,
+            sum(each.requests for each in owners),
+            tuple(dict.fromkeys(each.namespace for each in owners if each.namespace)),
+            tuple(each.workload for each in owners),
+            tuple(dict.fromkeys(user for each in owners for user in each.users)),
+            max(each.last for each in owners),
+        )
+        for (owner, _), owners in groups.items()
+    ]
+    return sorted(found, key=lambda talk: (-talk.requests, talk.owner, talk.users))
+
+
+def some(names: tuple[str, ...], most: int = 3) -> str:
+    """The first few names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def newness(result: WeeklyResult, rows: int) -> Section | None:
