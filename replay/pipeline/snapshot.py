@@ -1,0 +1,185 @@
+"""`replay snapshot`: which objects of a cluster decisions look up, and how the operator's own `kubectl` writes them down."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from replay.admission.reads import AUTHORIZER, NAMESPACE, OLD_OBJECT, OPERATIONS, PARAMS, PolicyReads, reads_of
+from replay.cellib.version import KubernetesVersion
+from replay.compare.audit_policy import CRDS, NAMESPACES, RBAC, SECRETS
+from replay.errors import SnapshotError
+from replay.kube.attributes import JSON
+from replay.kube.discovery import builtin_discovery
+from replay.kube.gvk import GroupResource, split_api_version
+from replay.manifests.set_loader import load_manifest_set
+from replay.matching.equivalence import EquivalentResourceMapper
+
+TIMEOUT = 300
+"""Seconds for one call of kubectl."""
+REGISTRATIONS = tuple(
+    GroupResource("admissionregistration.k8s.io", name)
+    for name in (
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "mutatingwebhookconfigurations",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "validatingwebhookconfigurations",
+    )
+)
+NEVER = frozenset({SECRETS, GroupResource("", "events"), GroupResource("events.k8s.io", "events")})
+"""Secrets are nobody's business here; events live for an hour, and are as many as all else together."""
+
+Run = Callable[[Sequence[str]], bytes]
+"""Runs a command and gives what it prints; raises SnapshotError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The objects of one resource, and why; `optional` ones may be unknown to the server."""
+
+    resource: GroupResource
+    reason: str
+    optional: bool = False
+
+
+def wanted(sets: Iterable[Path], version: KubernetesVersion, *, objects: bool = False) -> list[Wanted]:
+    """The resources that the decisions of some sets look up, each once, in order.
+
+    With `objects` also those of which policies read the old object: their state before the log begins.
+    """
+    reads = [each for path in sets for each in reads_of(load_manifest_set(path, version=version), version)]
+    found: dict[GroupResource, Wanted] = {}
+    for each in (*_lookups(reads), *(_old_objects(reads) if objects else ())):
+        if each.resource not in NEVER:
+            found.setdefault(each.resource, each)
+    return [found[resource] for resource in sorted(found)]
+
+
+def secret_params(sets: Iterable[Path], version: KubernetesVersion) -> list[str]:
+    """The policies whose parameters are Secrets, which no snapshot holds: they stay undetermined."""
+    reads = [each for path in sets for each in reads_of(load_manifest_set(path, version=version), version)]
+    return sorted({each.policy for each in reads if each.param_kind and each.param_kind.kind == "Secret"})
+
+
+def _lookups(reads: Sequence[PolicyReads]) -> Iterator[Wanted]:
+    mapper = EquivalentResourceMapper(builtin_discovery())
+    yield from (
+        Wanted(resource, "admission policies made through the API", optional=True) for resource in REGISTRATIONS
+    )
+    if any(NAMESPACE in each.inputs for each in reads):
+        yield Wanted(NAMESPACES, "namespaceSelector and namespaceObject")
+    if any(AUTHORIZER in each.inputs for each in reads):
+        yield from (Wanted(resource, "authorizer") for resource in RBAC)
+    unknown = "\0", "\0", ""
+    built_in = {known.resource.group for known in builtin_discovery()}
+    named = {
+        group
+        for each in reads
+        for together in each.criteria
+        for match in together
+        for rule in match.resource_rules
+        for group in rule.api_groups
+    }
+    custom_params = False
+    for each in reads:
+        if each.param_kind is not None and PARAMS in each.inputs:
+            resource = _resource_of(each.param_kind.api_version, each.param_kind.kind)
+            custom_params = custom_params or split_api_version(each.param_kind.api_version)[0] not in built_in
+            yield Wanted(resource, f"parameters of {each.policy}")
+    if custom_params or named - built_in - {"*"} or any(each.operations(*unknown, mapper) for each in reads):
+        yield Wanted(CRDS, "the kinds of custom resources")
+
+
+def _resource_of(api_version: str, kind: str) -> GroupResource:
+    """The resource of a kind; kubectl finds that of a custom kind by the kind's own name."""
+    group = split_api_version(api_version)[0]
+    for known in builtin_discovery():
+        if (known.kind.group, known.kind.kind) == (group, kind):
+            return known.resource.group_resource
+    return GroupResource(group, kind.lower())
+
+
+def _old_objects(reads: Sequence[PolicyReads]) -> Iterator[Wanted]:
+    mapper = EquivalentResourceMapper(builtin_discovery())
+    changing = {"UPDATE", "DELETE"} & set(OPERATIONS)
+    for known in builtin_discovery():
+        resource = known.resource.group_resource
+        for each in reads:
+            if OLD_OBJECT in each.inputs and each.operations(*resource, "", mapper) & changing:
+                yield Wanted(resource, f"old objects, which {each.policy} reads", optional=True)
+                break
+
+
+def command(each: Wanted, kubectl: Sequence[str]) -> list[str]:
+    """The kubectl command that prints the objects of one resource: a plain read."""
+    return [*kubectl, "get", str(each.resource), "--all-namespaces", "--output=json"]
+
+
+def kubectl_command(context: str = "", kubeconfig: Path | None = None) -> list[str]:
+    """The beginning of all commands."""
+    found = ["kubectl"]
+    if kubeconfig is not None:
+        found.append(f"--kubeconfig={kubeconfig}")
+    if context:
+        found.append(f"--context={context}")
+    return found
+
+
+def run_kubectl(arguments: Sequence[str]) -> bytes:
+    """Run kubectl; raises SnapshotError with its last line where it is not there or fails."""
+    program = shutil.which(arguments[0])
+    if program is None:
+        raise SnapshotError("`kubectl` is not installed: use --print and run the commands where it is")
+    try:
+        done = subprocess.run([program, *arguments[1:]], capture_output=True, check=False, timeout=TIMEOUT)  # noqa: S603 - the arguments are our own
+    except subprocess.TimeoutExpired as error:
+        raise SnapshotError(f"`{' '.join(arguments)}` did not answer within {TIMEOUT} s") from error
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise SnapshotError(f"`{' '.join(arguments)}` failed: {said[-1] if said else 'no message'}")
+    return done.stdout
+
+
+def take(resources: Sequence[Wanted], kubectl: Sequence[str], out: Path, run: Run = run_kubectl) -> int:
+    """Write the objects of some resources to a file, one a line, and say how many; the file is in place only when whole.
+
+    Raises SnapshotError where a resource that is needed cannot be read.
+    """
+    partial = out.with_name(f".{out.name}.partial")
+    count = 0
+    try:
+        with partial.open("wb") as file:
+            for each in resources:
+                for obj in _objects(each, kubectl, run):
+                    file.write(orjson.dumps(obj) + b"\n")
+                    count += 1
+        partial.replace(out)
+    except OSError as error:
+        raise SnapshotError(f"cannot be written: {error.strerror}", path=str(out)) from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return count
+
+
+def _objects(each: Wanted, kubectl: Sequence[str], run: Run) -> Iterator[JSON]:
+    """The objects of one resource; a Secret is not written whatever kubectl was asked for."""
+    try:
+        text = run(command(each, kubectl))
+    except SnapshotError as error:
+        if each.optional and "the server doesn't have a resource type" in error.message:
+            return
+        raise
+    try:
+        items = orjson.loads(text)["items"]
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise SnapshotError(f"`{' '.join(command(each, kubectl))}` did not print a list") from error
+    for obj in items:
+        if isinstance(obj, dict) and obj.get("kind") != "Secret":
+            yield obj
