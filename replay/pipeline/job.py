@@ -24,6 +24,7 @@ from replay.kube.attributes import JSON
 from replay.kube.lister import Lister
 from replay.kube.schema import Schemas
 from replay.matching.coarse import Predicate
+from replay.pipeline.kept import KeptDecisions, Plan
 from replay.pipeline.replayer import Replayer
 from replay.pipeline.webhook import NOBODY, Sets, WebhookAnswers
 from replay.reconstruct.before import Mutators
@@ -62,6 +63,7 @@ class Job:
     with_lines: bool = False
     redact: bool = True
     webhooks: WebhookAnswers = NOBODY
+    kept: Plan | None = None
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -118,7 +120,13 @@ class Job:
 
     def run(self, part: StorePart) -> PartResult:
         """Replay one part; its outcomes go to a file of the spool, so that they need not fit in memory together."""
-        outcomes = self.replayer.replay(part.objects(self.predicate))
+        replayer = self.replayer
+        kept = KeptDecisions(self.kept, part.number, self.cluster.discovery, replayer.decide) if self.kept else None
+        if kept is not None:
+            replayer = replace(replayer, decide=kept)
+        outcomes = replayer.replay(part.objects(self.predicate))
+        if kept is not None:
+            kept.write()
         unread = unselected(part, self.predicate, only_failed=not self.with_lines)
         self.replayer.pass_over(unread, outcomes)
         outcomes.findings.sort(key=lambda pending: pending.place)

@@ -9,13 +9,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
 
+import orjson
+
 from replay.audit.part import StorePart
-from replay.audit.reject import EXPLANATIONS, RejectReason
+from replay.audit.reject import EXPLANATIONS, RejectReason, write_rejects
 from replay.audit.selection import admission_counts
 from replay.audit.store import IngestReport, Store
 from replay.cellib.version import KubernetesVersion
@@ -31,6 +33,7 @@ from replay.manifests.set_loader import load_manifest_set
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.job import Job, shared_webhooks, without_shared_webhooks
+from replay.pipeline.kept import Plan, commit, plan
 from replay.pipeline.merge import merge
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.webhook import NOBODY, WebhookAnswers, webhook_answers
@@ -75,10 +78,12 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
     with Store.open(options.store) as store, tempfile.TemporaryDirectory(prefix="replay-") as spool:
         ingest = store.ingest(scenario.logs, progress)
         if options.rejects is not None:
-            _write_rejects(store, options.rejects)
+            write_rejects(store.rejects(), options.rejects)
         inputs = Inputs(sets, version, tuple(snapshot), webhooks)
-        job = job_of(store, inputs, options, Path(spool))
+        job = replace(job_of(store, inputs, options, Path(spool)), kept=_kept(store, inputs, options))
         results = replay_parts(job, [store.part(number) for number in range(store.parts)], options, progress)
+        if job.kept is not None:
+            commit(job.kept)
         with _output(options.outcomes) as file:
             summary, fidelity = merge(results, file)
         for succeeded, count in _unread(store, job):
@@ -110,6 +115,20 @@ def load_sets(
     if scenario.current is None:
         return ManifestSet(), candidate
     return load_manifest_set(scenario.current, version=version, api_objects=api_objects), candidate
+
+
+def _kept(store: Store, inputs: Inputs, options: Options) -> Plan | None:
+    """Where decisions are kept: in a store that is kept itself, unless somebody answers for webhooks anew."""
+    if options.store is None or options.webhooks:
+        return None
+    current = inputs.sets[0]
+    base: tuple[str | bytes, ...] = (
+        *(f"{entry.name} {file.digest}" for entry in store.segments for file in entry.files),
+        str(inputs.version),
+        f"mutated before: {bool(current.mutating_policies)}",
+        orjson.dumps(inputs.snapshot),
+    )
+    return plan(options.store, base, inputs.sets)
 
 
 class Inputs(NamedTuple):
@@ -151,9 +170,7 @@ def job_of(store: Store, inputs: Inputs, options: Options, spool: Path) -> Job:
         revisions=tuple((r, BEFORE if start is None else start, end) for r, start, end in revisions),
         trust=_trust(store),
         owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.query("owners").iter_rows()},
-        predicate=coarse_predicate(
-            without_shared_webhooks(sets, webhooks.names), EquivalentResourceMapper(discovery)
-        ),
+        predicate=coarse_predicate(without_shared_webhooks(sets, webhooks.names), EquivalentResourceMapper(discovery)),
         spool=spool,
         with_lines=options.outcomes is not None,
         redact=options.redact,
@@ -251,8 +268,8 @@ def log_facts(logs: Sequence[Path], store: Store, ingest: IngestReport, admissio
     return LogFacts(
         names=tuple(log.name for log in logs),
         files=files,
-        octets=ingest.bytes,
-        events=ingest.events or requests,
+        octets=sum(file.size for entry in store.segments for file in entry.files),
+        events=sum(entry.events for entry in store.segments),
         requests=requests,
         admission=admission,
         first=first or 0,
@@ -278,14 +295,6 @@ def set_facts(path: Path | None, manifests: ManifestSet) -> SetFacts:
     }
     kept = tuple((name, count) for name, count in counts.items() if count)
     return SetFacts(path.name if path else "nothing", kept, tuple(sorted(manifests.hashes.items())))
-
-
-def _write_rejects(store: Store, path: Path) -> None:
-    """Every line that is not used: file, line, reason, audit id and the beginning of the line, separated by tabs."""
-    with path.open("w", encoding="utf-8") as file:
-        for reject in store.rejects():
-            text = " ".join(reject.text.split())
-            file.write(f"{reject.file}:{reject.line}\t{reject.reason}\t{reject.audit_id}\t{text}\n")
 
 
 @contextmanager
