@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import NamedTuple
 
 EXAMPLES = 3
@@ -66,3 +67,11 @@ class Rejects:
     def total(self) -> int:
         """The number of all rejects."""
         return self.counts.total()
+
+
+def write_rejects(rejects: Iterable[Reject], path: Path) -> None:
+    """Write rejects to a file: file, line, reason, audit id and the beginning of the line, separated by tabs."""
+    with path.open("w", encoding="utf-8") as file:
+        for reject in rejects:
+            text = " ".join(reject.text.split())
+            file.write(f"{reject.file}:{reject.line}\t{reject.reason}\t{reject.audit_id}\t{text}\n")

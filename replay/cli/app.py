@@ -8,7 +8,22 @@ from concurrent.futures import BrokenExecutor
 
 import typer
 
-from replay.cli import cel, check, coverage, diff, explain, lookup, report, run, snapshot, sql, timeline, verify
+from replay.cli import (
+    cel,
+    check,
+    coverage,
+    diff,
+    explain,
+    ingest,
+    lookup,
+    report,
+    run,
+    snapshot,
+    sql,
+    store,
+    timeline,
+    verify,
+)
 from replay.errors import ReplayError
 
 INTERRUPTED = 130
@@ -31,6 +46,8 @@ app.command("lookup", epilog=lookup.EPILOG)(lookup.lookup)
 app.command("explain", epilog=explain.EPILOG)(explain.explain)
 app.command("timeline", epilog=timeline.EPILOG)(timeline.timeline)
 app.command("sql", epilog=sql.EPILOG)(sql.sql)
+app.command("ingest", epilog=ingest.EPILOG)(ingest.ingest)
+app.add_typer(store.store, name="store")
 app.command("check", epilog=check.EPILOG)(check.check)
 app.command("diff", epilog=diff.EPILOG)(diff.diff)
 app.command("cel", epilog=cel.EPILOG)(cel.cel)

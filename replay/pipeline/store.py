@@ -1,0 +1,55 @@
+"""What `replay ingest` and `replay store prune` do: fill a store, forget its oldest ingests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from replay.audit.info import require_store
+from replay.audit.ingest import Progress
+from replay.audit.reject import write_rejects
+from replay.audit.store import IngestReport, Store, prune_store
+from replay.errors import ReplayError
+from replay.pipeline.period import instant
+
+_MICROSECOND = timedelta(microseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Pruned(NamedTuple):
+    """How many ingests were removed, how many are left, and the requests that these hold."""
+
+    removed: int
+    kept: int
+    requests: int
+
+
+def fill(directory: Path, logs: Sequence[str], rejects: Path | None, progress: Progress) -> tuple[IngestReport, int]:
+    """Ingest logs into a store, which is made if it is not there; what was read, and how many requests it holds now.
+
+    `rejects` is where every line that is not used is written. Raises ReplayError; the store is then as it was.
+    """
+    with Store.open(directory) as store:
+        report = store.ingest(logs, progress)
+        if rejects is not None:
+            write_rejects(store.rejects(), rejects)
+        return report, store.requests
+
+
+def prune(directory: Path, before: str, keep: str) -> Pruned:
+    """Forget the ingests that ended before an instant, or that are older than a length of time such as `30d`.
+
+    Lengths count back from the last request of the store, not from now: the same store gives the same answer. Raises
+    ReplayError unless exactly one of the two is given, StoreError if another process uses the store.
+    """
+    if bool(before) == bool(keep):
+        raise ReplayError("what to forget is not clear: give either --before or --keep")
+    require_store(directory)
+    with Store.open(directory) as store:
+        last = max((segment.last for segment in store.segments), default=0)
+    limit = instant(before or keep, _EPOCH + last * _MICROSECOND, UTC)
+    removed = prune_store(directory, (limit - _EPOCH) // _MICROSECOND)
+    with Store.open(directory) as store:
+        return Pruned(removed, len(store.segments), store.requests)
