@@ -16,6 +16,7 @@ from replay.cli import (
     explain,
     ingest,
     lookup,
+    mutations,
     report,
     run,
     snapshot,
@@ -43,6 +44,7 @@ app.command("snapshot", epilog=snapshot.EPILOG)(snapshot.snapshot)
 app.command("verify", epilog=verify.EPILOG)(verify.verify)
 app.command("report", epilog=report.EPILOG)(report.report)
 app.command("lookup", epilog=lookup.EPILOG)(lookup.lookup)
+app.command("mutations", epilog=mutations.EPILOG)(mutations.mutations)
 app.command("explain", epilog=explain.EPILOG)(explain.explain)
 app.command("timeline", epilog=timeline.EPILOG)(timeline.timeline)
 app.command("sql", epilog=sql.EPILOG)(sql.sql)

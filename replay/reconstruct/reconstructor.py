@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from replay.audit.event import RequestRecord
-from replay.kube.attributes import JSON, Attributes, Missing, Operation, PartialObject
+from replay.kube.attributes import JSON, Attributes, Basis, Missing, Operation, PartialObject
 from replay.kube.gvk import GroupResource, GroupVersionKind
 from replay.kube.schema import Schemas
-from replay.reconstruct.before import Mutators
+from replay.reconstruct.before import Mutators, patched
 from replay.reconstruct.cluster import NAMESPACE, Cluster, ClusterLister
 from replay.reconstruct.collection import deleted_items, is_pending
 from replay.reconstruct.exchange import CONNECT_SUBRESOURCES, Exchange
@@ -22,8 +22,12 @@ from replay.reconstruct.reached import Progress, progress
 from replay.reconstruct.rebuild import NOT_ASKED, NULL, Rebuilt, Surroundings, rebuild
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.reconstruct.request_fields import missing_name, name_of, namespace_of, options_of
+from replay.reconstruct.sent import sent_object
 from replay.reconstruct.skeleton import Skeletons
 from replay.reconstruct.trust import ALL_TRUSTED, Trust
+
+CREATED = 201
+"""The status code of an apply that creates its object."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +50,30 @@ class Reconstructor:
 
     def requests(self, records: Sequence[RequestRecord]) -> Iterator[ReplayRequest]:
         """The requests among all records of one object, in order; a record with `selected` false only tells history."""
+        for exchange, olds in self._selected(records):
+            if olds is None:
+                yield from self._collection(exchange)
+            else:
+                yield self._request(exchange, olds)
+
+    def writes(self, records: Sequence[RequestRecord]) -> Iterator[tuple[Exchange, ReplayRequest, Known | Missing]]:
+        """The creations, updates and patches among the requests, each with the object that its client asked for.
+
+        That is the body, or what a patch makes of the object that it found; no mutator has seen it yet.
+        """
+        for exchange, olds in self._selected(records):
+            if olds is not None and exchange.record.verb in ("create", "update", "patch"):
+                yield exchange, self._request(exchange, olds), _asked_for(exchange, olds)
+
+    def _selected(self, records: Sequence[RequestRecord]) -> Iterator[tuple[Exchange, OldObjects | None]]:
+        """Each selected record with the history of its object; None for a `deletecollection`."""
         exchanges = [Exchange(record, self.cluster.discovery) for record in records]
         written = [exchange for exchange in exchanges if exchange.record.verb != "deletecollection"]
         olds = self._olds(written) if written else None
         for exchange in exchanges:
             if not getattr(exchange.record, "selected", True):
                 continue
-            if olds is None or exchange.record.verb == "deletecollection":
-                yield from self._collection(exchange)
-            else:
-                yield self._request(exchange, olds)
+            yield exchange, None if exchange.record.verb == "deletecollection" else olds
 
     def _olds(self, exchanges: Sequence[Exchange]) -> OldObjects:
         """The history of the object, which the snapshot may begin."""
@@ -147,6 +165,15 @@ _NAMED_IN_URL_ALONE = frozenset({"token", *CONNECT_SUBRESOURCES})
 """Subresources whose object need not carry the name of its parent."""
 
 _NO_KIND = ("the kind of the resource is not known: give a snapshot with its CustomResourceDefinition",)
+
+
+def _asked_for(exchange: Exchange, olds: OldObjects) -> Known | Missing:
+    """The object of a write before any mutator."""
+    if exchange.record.verb != "patch":
+        return sent_object(exchange, creating=exchange.record.verb == "create")
+    if exchange.record.code == CREATED and exchange.request.json is not None:
+        return Known(exchange.request.json, Basis.RECORDED)
+    return patched(exchange, olds.of(exchange))
 
 
 def _namespace_object(record: RequestRecord, lister: ClusterLister) -> Known | Missing:

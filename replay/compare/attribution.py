@@ -1,0 +1,154 @@
+"""Who changed what between a request and the stored object, as far as the log and the set in force tell.
+
+Webhooks leave annotations with their patches, mutating policies leave nothing and are replayed, built-in plugins and the
+server's own strategies are known by what they do. What none of them claims is unknown, and said to be so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from replay.kube.attributes import JSON
+
+Tokens = tuple[str, ...]
+
+
+class Actor(StrEnum):
+    """What kind of thing changed an object; claims are honoured in this order."""
+
+    WEBHOOK = "webhook"
+    POLICY = "policy"
+    PLUGIN = "built-in plugin"
+    SERVER = "server"
+    UNKNOWN = "unknown"
+
+
+class Claim(NamedTuple):
+    """Paths that an actor is known to have changed, as the tokens of JSON pointers."""
+
+    actor: Actor
+    name: str
+    paths: frozenset[Tokens]
+
+
+class ChangedBy(NamedTuple):
+    """What a group of changes shares; `shape` is the patch without its values."""
+
+    actor: Actor
+    name: str
+    resource: str
+    shape: tuple[str, ...]
+
+
+class ChangedRequest(NamedTuple):
+    """One request of a group: `patch` is the part that the actor changed."""
+
+    seq: int
+    audit_id: str
+    operation: str
+    namespace: str
+    name: str
+    user: str
+    patch: tuple[JSON, ...]
+
+
+@dataclass(slots=True)
+class ChangeCell:
+    """How many requests, and the first of them."""
+
+    count: int
+    example: ChangedRequest
+
+
+@dataclass(slots=True)
+class Attributions:
+    """The changes of a log; `compared` counts requests, `changed` those that something but the server itself changed.
+
+    `not_compared` counts by reason, `unseen` the changes that a policy should have made and that the stored object does
+    not show, by policy.
+    """
+
+    compared: int = 0
+    changed: int = 0
+    groups: dict[ChangedBy, ChangeCell] = field(default_factory=dict)
+    not_compared: Counter[str] = field(default_factory=Counter)
+    unseen: Counter[str] = field(default_factory=Counter)
+
+    def count(self, key: ChangedBy, request: ChangedRequest) -> None:
+        """Count the change of one request by one actor."""
+        self._merge(key, ChangeCell(1, request))
+
+    def add(self, other: Attributions) -> None:
+        """Merge another part of the log; the order of merging does not matter."""
+        self.compared += other.compared
+        self.changed += other.changed
+        self.not_compared.update(other.not_compared)
+        self.unseen.update(other.unseen)
+        for key, cell in other.groups.items():
+            self._merge(key, cell)
+
+    def _merge(self, key: ChangedBy, cell: ChangeCell) -> None:
+        known = self.groups.get(key)
+        if known is None:
+            self.groups[key] = ChangeCell(cell.count, cell.example)
+        else:
+            known.count += cell.count
+            known.example = min(known.example, cell.example, key=lambda request: request.seq)
+
+
+@dataclass(frozen=True, slots=True)
+class MutationsResult:
+    """One run of `replay mutations`; `current` is the name of the set whose policies were replayed, empty without one."""
+
+    log: str
+    current: str
+    found: Attributions
+
+
+def attributed(operations: Iterable[JSON], claims: Sequence[Claim]) -> dict[tuple[Actor, str], tuple[JSON, ...]]:
+    """The operations by who made them; those without a claim belong to `(Actor.UNKNOWN, "")`."""
+    order = list(Actor)
+    ranked = sorted(claims, key=lambda claim: order.index(claim.actor))
+    found: dict[tuple[Actor, str], list[JSON]] = {}
+    for operation in _leaves(operations):
+        path = tokens(operation["path"])
+        claim = next((claim for claim in ranked if _claims(claim.paths, path)), None)
+        key = (claim.actor, claim.name) if claim else (Actor.UNKNOWN, "")
+        found.setdefault(key, []).append(operation)
+    return {key: tuple(value) for key, value in found.items()}
+
+
+def tokens(pointer: str) -> Tokens:
+    """The keys of a JSON pointer."""
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
+
+
+def _claims(paths: frozenset[Tokens], path: Tokens) -> bool:
+    """Whether a claimed path is this one, leads to it, or lies below it."""
+    if any(path[:length] in paths for length in range(1, len(path) + 1)):
+        return True
+    return any(claimed[: len(path)] == path for claimed in paths)
+
+
+def _leaves(operations: Iterable[JSON]) -> Iterator[JSON]:
+    """Operations in which an added map is one operation for each of its fields: several actors may have filled it."""
+    for operation in operations:
+        value = operation.get("value")
+        if operation["op"] == "add" and isinstance(value, dict) and value and not _is_item(operation["path"]):
+            fields = ({"op": "add", "path": f"{operation['path']}/{_token(key)}", "value": value[key]} for key in value)
+            yield from _leaves(fields)
+        else:
+            yield operation
+
+
+def _is_item(path: str) -> bool:
+    """Whether a path leads to an item of a list, or into one: such items are added as a whole."""
+    return any(part.isdigit() for part in path.split("/"))
+
+
+def _token(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")

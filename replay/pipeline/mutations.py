@@ -1,0 +1,230 @@
+"""`replay mutations`: what happened to objects between request and storage, and who did it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from replay.admission.decision import Decision, Verdict
+from replay.admission.json_patch import diff
+from replay.audit.event import RequestRecord
+from replay.audit.observed import observe
+from replay.audit.part import StorePart
+from replay.compare.attribution import (
+    Actor,
+    Attributions,
+    ChangedBy,
+    ChangedRequest,
+    Claim,
+    MutationsResult,
+    Tokens,
+    attributed,
+    tokens,
+)
+from replay.compare.mutation_effect import patch_shape
+from replay.kube.admissionregistration import ManifestSet
+from replay.kube.attributes import JSON, Missing, PartialObject
+from replay.kube.go_object import DecodeError
+from replay.kube.redact import redacted_patch
+from replay.pipeline.job import Job
+from replay.pipeline.log import LogSource, opened
+from replay.pipeline.past import Chosen, manifests_of, past_job
+from replay.pipeline.run import Options, Progress, prepare_workers, replay_parts
+from replay.reconstruct.body import Shape
+from replay.reconstruct.exchange import NOT_THE_OBJECT, Exchange
+from replay.reconstruct.known import Known, attribute, differences, get
+from replay.reconstruct.reconstructor import Reconstructor
+from replay.reconstruct.request import ReplayRequest
+from replay.reconstruct.strategy import after_create, after_update
+
+_WRITES = Chosen(
+    "verb in ('create', 'update', 'patch') and code between 200 and 299 and subresource not in "
+    f"({', '.join('?' * len(NOT_THE_OBJECT))})",
+    tuple(sorted(NOT_THE_OBJECT)),
+)
+_SYSTEM_FIELDS = frozenset(
+    ("metadata", name)
+    for name in (
+        "uid",
+        "creationTimestamp",
+        "generation",
+        "resourceVersion",
+        "managedFields",
+        "selfLink",
+        "name",
+        "namespace",
+    )
+)
+
+
+def mutations(source: LogSource, options: Options, progress: Progress) -> MutationsResult:
+    """Attribute every change of a log. Raises ReplayError for unusable input."""
+    prepare_workers(options)
+    manifests = manifests_of(source)
+    current = manifests.current or ManifestSet()
+    mutating = ManifestSet(mutating_policies=current.mutating_policies, mutating_bindings=current.mutating_bindings)
+    with opened(source, progress) as store:
+        work = MutationsJob(past_job(store, manifests, (mutating, mutating)), redact=options.redact)
+        found = Attributions()
+        for part in replay_parts(work, [store.part(number) for number in range(store.parts)], options, progress):
+            found.add(part)
+    return MutationsResult(source.name, source.current.name if source.current else "", found)
+
+
+@dataclass(frozen=True)
+class MutationsJob:
+    """The work of one worker."""
+
+    job: Job
+    redact: bool = True
+
+    @cached_property
+    def _reconstructor(self) -> Reconstructor:
+        return replace(self.job.reconstructor, mutation=True)
+
+    def run(self, part: StorePart) -> Attributions:
+        """The changes in one part."""
+        found = Attributions()
+        for records in part.objects(_WRITES):
+            for exchange, request, sent in self._reconstructor.writes(records):
+                self._count(exchange, request, sent, found)
+        return found
+
+    def _count(self, exchange: Exchange, request: ReplayRequest, sent: Known | Missing, found: Attributions) -> None:
+        if isinstance(sent, Missing):
+            found.not_compared[sent.reason] += 1
+            return
+        if exchange.shape is not Shape.OBJECT:
+            found.not_compared["the response does not show the object"] += 1
+            return
+        found.compared += 1
+        stored = exchange.response.json
+        holes = [tuple(map(str, hole.path)) for hole in sent.holes]
+        operations = [each for each in diff(sent.value, stored) if not _is_below(tokens(each["path"]), holes)]
+        decision = self._decision(exchange, request, sent)
+        claims = [*_webhook_claims(request.record), *_policy_claims(decision, stored, found)]
+        claims += self._server_claims(exchange, request, sent, operations)
+        changes = attributed(operations, claims)
+        found.changed += any(actor is not Actor.SERVER for actor, _ in changes)
+        for (actor, name), patch in changes.items():
+            self._keep(exchange, request, _named(actor, name, request.record, decision), patch, found)
+
+    def _decision(self, exchange: Exchange, request: ReplayRequest, sent: Known) -> Decision:
+        """What the mutating policies of the current set do; the object of a patch is what the patch makes."""
+        before = request.before_mutation
+        if isinstance(before, Missing) or exchange.record.verb == "patch":
+            before = replace(request.attributes, object=attribute(sent, "object"))
+        lister = self.job.cluster.at(request.record)
+        return self.job.chain.decide(before, request.attributes, lister)[0]
+
+    def _server_claims(
+        self, exchange: Exchange, request: ReplayRequest, sent: Known, operations: Sequence[JSON]
+    ) -> Iterator[Claim]:
+        """What built-in plugins, defaults, strategies and storage change, and what an update keeps of the stored object."""
+        before = request.before_mutation
+        if exchange.record.verb != "patch" and not isinstance(before, Missing):
+            plugged = before.object.value if isinstance(before.object, PartialObject) else before.object
+            yield Claim(Actor.PLUGIN, "", frozenset(tokens(each["path"]) for each in diff(sent.value, plugged)))
+        old = request.attributes.old_object
+        old = old.value if isinstance(old, PartialObject) else old
+        if old is None:
+            after = after_create(sent, exchange, self.job.cluster.discovery.resource(exchange.resource))
+        else:
+            known: Known | Missing = old if isinstance(old, Missing) else Known(old, sent.basis)
+            after = after_update(sent, known, exchange)
+        paths = {tuple(map(str, path)) for path in differences(sent.value, after.value)}
+        paths |= {tuple(map(str, hole.path)) for hole in after.holes}
+        kept = {path for path in (tokens(each["path"]) for each in operations) if _is_kept(path, old, exchange)}
+        yield Claim(Actor.SERVER, "", _SYSTEM_FIELDS | paths | kept | self._defaulted(exchange, sent))
+
+    def _defaulted(self, exchange: Exchange, sent: Known) -> frozenset[Tokens]:
+        """What decoding and defaulting set in the object of a patch; other bodies are recorded after both."""
+        patcher = self.job.chain.mutating.patchers.of(exchange.kind) if exchange.kind else None
+        if patcher is None or exchange.record.verb != "patch":
+            return frozenset()
+        try:
+            settled = patcher.settle(sent.value)
+        except DecodeError:
+            return frozenset()
+        return frozenset(tokens(each["path"]) for each in diff(sent.value, settled))
+
+    def _keep(
+        self,
+        exchange: Exchange,
+        request: ReplayRequest,
+        who: tuple[Actor, str],
+        patch: tuple[JSON, ...],
+        found: Attributions,
+    ) -> None:
+        record, attributes = request.record, request.attributes
+        resource = str(attributes.resource.group_resource)
+        resource = f"{resource}/{record.subresource}" if record.subresource else resource
+        shown = redacted_patch(record.resource, patch) if self.redact else patch
+        shape = () if who[0] is Actor.SERVER else tuple(sorted(patch_shape(patch)))
+        example = ChangedRequest(
+            record.seq,
+            record.audit_id,
+            attributes.operation,
+            attributes.namespace,
+            attributes.name,
+            record.user.username,
+            shown if who[0] is not Actor.SERVER else (),
+        )
+        found.count(ChangedBy(*who, resource if exchange.kind else record.resource, shape), example)
+
+
+def _webhook_claims(record: RequestRecord) -> Iterator[Claim]:
+    """The patches that the annotations hold."""
+    for entry in observe(record).mutations:
+        if entry.mutated and entry.patch is not None:
+            paths = (operation.get("path") for operation in entry.patch if isinstance(operation, dict))
+            yield Claim(Actor.WEBHOOK, entry.webhook, frozenset(_without_dash(path) for path in paths if path))
+
+
+def _policy_claims(decision: Decision, stored: JSON, found: Attributions) -> Iterator[Claim]:
+    """What the policies of the current set change, and the stored object shows."""
+    for entry in decision.mutated:
+        shown = [each for each in entry.patch if _is_shown(each, stored)]
+        if len(shown) < len(entry.patch):
+            found.unseen[entry.policy] += 1
+        yield Claim(Actor.POLICY, entry.policy, frozenset(tokens(each["path"]) for each in shown))
+
+
+def _named(actor: Actor, name: str, record: RequestRecord, decision: Decision) -> tuple[Actor, str]:
+    """The actor, an unknown one with what is known of it."""
+    if actor is not Actor.UNKNOWN:
+        return actor, name
+    silent = [each.webhook for each in observe(record).mutations if each.mutated and each.patch is None]
+    if silent:
+        return actor, f"{', '.join(dict.fromkeys(silent))} changed the object, and its patch is not recorded"
+    if decision.verdict is Verdict.UNDETERMINED:
+        policies = ", ".join(dict.fromkeys(each.policy for each in decision.undetermined))
+        return actor, f"it is not known what {policies} made of the object"
+    return actor, "no webhook's annotation and no policy of the current set tells"
+
+
+def _is_shown(operation: JSON, stored: JSON) -> bool:
+    """Whether the stored object has what an operation made."""
+    path = tuple(int(part) if part.isdigit() else part for part in tokens(operation["path"]))
+    value = get(stored, path)
+    return value is None if operation["op"] == "remove" else value == operation.get("value")
+
+
+def _is_kept(path: Tokens, old: JSON | Missing | None, exchange: Exchange) -> bool:
+    """Whether an update left at a path what was stored there before."""
+    if old is None or isinstance(old, Missing):
+        return False
+    at = tuple(int(part) if part.isdigit() else part for part in path)
+    value = get(old, at)
+    return value is not None and value == get(exchange.response.json, at)
+
+
+def _is_below(path: Tokens, holes: Sequence[Tokens]) -> bool:
+    return any(path[: len(hole)] == hole for hole in holes)
+
+
+def _without_dash(path: str) -> Tokens:
+    """The path of an operation; one that appends to a list is taken for the list: where it stands now is not said."""
+    found = tokens(path)
+    return found[:-1] if found[-1:] == ("-",) else found
