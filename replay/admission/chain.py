@@ -54,10 +54,6 @@ class Chain:
     ) -> None:
         """`schemas` include the custom kinds of the cluster; `authorizer` answers for the instant of a lister."""
         self.validating = ValidatingAdmission(sets, version, discovery, authorizer)
-        self._single = [
-            self.validating if len(sets) == 1 else ValidatingAdmission([each], version, discovery, authorizer)
-            for each in sets
-        ]
         self.mutating = MutatingAdmission(sets, version, discovery, schemas, authorizer)
         self.mutating_webhooks = WebhookAdmission(sets, "mutating", version, discovery, authorizer)
         self.validating_webhooks = WebhookAdmission(sets, "validating", version, discovery, authorizer)
@@ -107,10 +103,7 @@ class Chain:
         """The decisions of the validating policies, all sets at once where they see the same object."""
         if all(value is objects[0] for value in objects):
             return self.validating.decide(replace(attributes, object=objects[0]), lister)
-        return [
-            single.decide(replace(attributes, object=value), lister)[0]
-            for single, value in zip(self._single, objects, strict=True)
-        ]
+        return self.validating.decide_each(objects, attributes, lister)
 
 
 class _Request:

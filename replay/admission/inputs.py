@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, cast
 
+from replay.admission.place import Part, Place, place_of, read_places
 from replay.cel.typed import TypedMap, untyped
 from replay.cellib.activation import Activation
 from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
 from replay.kube.attributes import JSON, Missing, PartialObject
 
-Part = tuple[str | int, ...]
-"""The keys from a value to a part of it."""
-
-Place = tuple[str | None, ...]
-"""The names from a binding to a part of it."""
-
-_ANY = None
-"""Any element of a list, any entry of a map."""
-
 _KEY = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]")
-_SEGMENT = re.compile(r"""\.?([^.\[\]"]+)|\[(?:("(?:[^"\\]|\\.)*")|)\]""")
 
 
 class Inputs:
@@ -41,7 +31,7 @@ class Inputs:
         objects = {name: untyped(value) for name, value in bindings.items()}
         self._partial = {name: value for name, value in objects.items() if isinstance(value, PartialObject)}
         self._missing = {name: _parts(value) for name, value in self._partial.items()}
-        self._places = frozenset(_place(name, part) for name, parts in self._missing.items() for part, _ in parts)
+        self._places = frozenset(place_of(name, part) for name, parts in self._missing.items() for part, _ in parts)
         self._activations: dict[tuple[bool, frozenset[Place]], Activation] = {}
 
     @property
@@ -55,7 +45,7 @@ class Inputs:
         Missing parts of a partly known object that none of them reads are given as if they were not there: the value of
         the expressions is the same whatever these are.
         """
-        read = _read_places(footprint, self._places) if self._places else self._places
+        read = read_places(footprint, self._places) if self._places else self._places
         key = (matching and self._match_request is not self._bindings["request"], read)
         if key not in self._activations:
             bindings = dict(self._bindings)
@@ -71,7 +61,7 @@ class Inputs:
         value = self._partial[name].value
         leaves = []
         for part, leaf in reversed(self._missing[name]):  # a part removed from a list moves those that follow
-            if _place(name, part) in read:
+            if place_of(name, part) in read:
                 leaves.append(leaf)
             else:
                 value = _without(value, part)
@@ -162,30 +152,3 @@ def _without(value: JSON, part: Part) -> JSON:
     else:
         del copy[head]
     return copy
-
-
-def _place(name: str, part: Part) -> Place:
-    """A part as a footprint can name it."""
-    return (name, *(_ANY if isinstance(key, int) else key for key in part))
-
-
-@lru_cache(maxsize=4096)
-def _read_places(footprint: frozenset[str], places: frozenset[Place]) -> frozenset[Place]:
-    """The places to which, into which or above which a path of a footprint leads; a test for presence only looks there."""
-    paths = [(_segments(path.removesuffix("?")), path.endswith("?")) for path in footprint]
-    return frozenset(
-        place
-        for place in places
-        if any(_overlaps(path, place) and not (is_test and len(place) > len(path)) for path, is_test in paths)
-    )
-
-
-def _overlaps(one: Place, other: Place) -> bool:
-    """Whether one path leads on from the other."""
-    return all(left == right or left is _ANY or right is _ANY for left, right in zip(one, other, strict=False))
-
-
-def _segments(path: str) -> Place:
-    """The names along a path of a footprint: `object.a[]["b.c"]` is `object`, `a`, any, `b.c`."""
-    found = _SEGMENT.findall(path)
-    return tuple(name or (json.loads(quoted) if quoted else _ANY) for name, quoted in found)

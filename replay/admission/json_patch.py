@@ -19,6 +19,8 @@ from replay.kube.attributes import JSON
 COPY_LIMIT = 3 * 1024 * 1024
 """Bytes that the `copy` operations of one patch may add (`JSONPatchMaxCopyBytes` of the generic API server)."""
 
+_ABSENT: Any = object()
+_SCALARS = frozenset({str, int, bool, float})
 _INDEX = re.compile(r"[+-]?[0-9]+")
 _MISSING = "missing value"
 _INVALID_INDEX = "invalid index referenced"
@@ -280,7 +282,9 @@ def equal(one: JSON, other: JSON) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(equal(value, other[key]) for key, value in one.items())
+        return one.keys() == other.keys() and all(
+            value is other[key] or equal(value, other[key]) for key, value in one.items()
+        )
     if isinstance(one, list):
         return len(one) == len(other) and all(map(equal, one, other))
     return bool(one == other)
@@ -299,14 +303,18 @@ def _differences(path: str, before: JSON, after: JSON) -> Iterator[dict[str, JSO
     if before is after:
         return
     if isinstance(before, dict) and isinstance(after, dict):
-        for key in sorted(before.keys() | after.keys()):
-            at = f"{path}/{escaped(key)}"
-            if key not in after:
-                yield {"op": "remove", "path": at}
-            elif key not in before:
-                yield {"op": "add", "path": at, "value": after[key]}
-            else:
-                yield from _differences(at, before[key], after[key])
+        # Objects share most of what they have in common: only keys whose values are not the same object are looked at.
+        touched = [key for key, value in after.items() if before.get(key, _ABSENT) is not value]
+        if len(after) - len(touched) < len(before):
+            touched += before.keys() - after.keys()
+        for key in sorted(touched):
+            old, new = before.get(key, _ABSENT), after.get(key, _ABSENT)
+            if new is _ABSENT:
+                yield {"op": "remove", "path": f"{path}/{escaped(key)}"}
+            elif old is _ABSENT:
+                yield {"op": "add", "path": f"{path}/{escaped(key)}", "value": new}
+            elif type(new) not in _SCALARS or type(old) is not type(new) or old != new:
+                yield from _differences(f"{path}/{escaped(key)}", old, new)
     elif isinstance(before, list) and isinstance(after, list):
         yield from _list_differences(path, before, after)
     elif not equal(before, after):

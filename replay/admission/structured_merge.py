@@ -19,6 +19,15 @@ from replay.manifests.go_format import float_text, quote
 _ABSENT: Any = object()
 """No value on one side of a merge; null is a value."""
 
+_NOTHING: frozenset[str] = frozenset()
+_FITTING: dict[type, frozenset[str]] = {
+    str: frozenset({"string", "untyped"}),
+    int: frozenset({"numeric", "untyped"}),
+    float: frozenset({"numeric", "untyped"}),
+    bool: frozenset({"boolean", "untyped"}),
+}
+"""The scalar types that a value certainly conforms to, by its Python type."""
+
 
 class MergeError(Exception):
     """The apply configuration cannot be merged; `str()` is the server's text."""
@@ -74,20 +83,29 @@ def _validate(atom: Atom, value: JSON, *, allow_duplicates: bool) -> Iterator[_V
 
 def _conforms(atom: Atom, value: JSON) -> bool:
     """Whether `_validate` would find nothing, duplicates allowed; most objects conform, and this is quicker."""
-    if value is None:
+    if value is None or atom.scalar in _FITTING.get(type(value), _NOTHING):
         return True
     if isinstance(value, dict) and atom.map is not None:
-        fields, element = atom.map.fields, atom.map.element
-        for name, inner in value.items():
-            declared = fields.get(name, element)
-            if declared is None or not _conforms(declared, inner):
-                return False
-        return True
+        return _map_conforms(atom.map, value)
     if isinstance(value, list) and atom.list is not None and atom.map is None:
-        return all(_is_keyed(atom.list, item) and _conforms(atom.list.element, item) for item in value)
-    if isinstance(value, str) and atom.scalar in {"string", "untyped"}:
-        return True
+        return _list_conforms(atom.list, value)
     return next(_validate(atom, value, allow_duplicates=True), None) is None
+
+
+def _map_conforms(atom: MapAtom, value: dict[str, JSON]) -> bool:
+    fields, element = atom.fields, atom.element
+    for name, inner in value.items():
+        declared = fields.get(name, element)
+        if declared is None:
+            return False
+        # Leaves are looked at here: a call for each would take most of the time.
+        if declared.scalar not in _FITTING.get(type(inner), _NOTHING) and not _conforms(declared, inner):
+            return False
+    return True
+
+
+def _list_conforms(atom: ListAtom, value: list[JSON]) -> bool:
+    return all(_is_keyed(atom, item) and _conforms(atom.element, item) for item in value)
 
 
 def _is_keyed(atom: ListAtom, item: JSON) -> bool:

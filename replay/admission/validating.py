@@ -7,15 +7,17 @@ common is compiled once and, for one request, matched and evaluated once, whatev
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from replay.admission.conversion import ObjectConverter
+from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.decision import Decision, Verdict
 from replay.admission.hooks import BoundBinding, HookIndex, PolicyHook, policy_hooks
 from replay.admission.inputs import Inputs
 from replay.admission.namespace import namespace_object
 from replay.admission.outcome import OutcomeCollector
 from replay.admission.params import NO_PARAMS, ConfigurationError, Params, collect_params, param_kind
+from replay.admission.place import Place, changed_places, read_places
 from replay.admission.policy_decision import NO_DECISION, ValidateResult
 from replay.admission.request import admission_request
 from replay.admission.validator import Validator
@@ -87,6 +89,21 @@ class ValidatingAdmission:
         request = _Request(self, attributes, lister)
         return [request.dispatch(hooks) if hooks else ADMITTED for hooks in candidates]
 
+    def decide_each(self, objects: Sequence[Object], attributes: Attributes, lister: Lister) -> list[Decision]:
+        """The same where the mutating phase of each set left an object of its own; `objects` are in the order of the sets."""
+        candidates = self._index.candidates(attributes)
+        if candidates is None:
+            return [ADMITTED] * self._count
+        first = _Request(self, replace(attributes, object=objects[0]), lister)
+        requests = {id(objects[0]): first}
+        for value in objects[1:]:
+            if id(value) not in requests:
+                requests[id(value)] = _Request(self, replace(attributes, object=value), lister, first)
+        return [
+            requests[id(value)].dispatch(hooks) if hooks else ADMITTED
+            for hooks, value in zip(candidates, objects, strict=True)
+        ]
+
     def request_matcher(self, attributes: Attributes, lister: Lister) -> RequestMatcher:
         """The matcher of one request."""
         return self._matcher.request(attributes, lister)
@@ -120,13 +137,22 @@ class ValidatingAdmission:
 class _Request:
     """One request: what several hooks, of one set or of several, have in common is computed once."""
 
-    def __init__(self, admission: ValidatingAdmission, attributes: Attributes, lister: Lister) -> None:
+    def __init__(
+        self,
+        admission: ValidatingAdmission,
+        attributes: Attributes,
+        lister: Lister,
+        beside: _Request | None = None,
+    ) -> None:
+        """`beside` is the same request with another object: what does not depend on the difference is taken from it."""
         self._admission = admission
-        self._attributes = attributes
+        self._changed = None if beside is None else _difference(beside.attributes.object, attributes.object)
+        self._beside: dict[Any, ValidateResult] = {} if beside is None else beside.results
+        self.attributes = attributes
         self._lister = lister
         self._matcher = admission.request_matcher(attributes, lister)
         self._inputs: dict[Any, Inputs] = {}
-        self._results: dict[Any, ValidateResult] = {}
+        self.results: dict[Any, ValidateResult] = {}
         self._params: list[JSON | PartialObject | None] = []
 
     def dispatch(self, hooks: Sequence[Hook]) -> Decision:
@@ -198,7 +224,7 @@ class _Request:
     ) -> None:
         """One evaluation for each parameter."""
         policy, binding = hook.policy, bound.binding
-        found = collect_params(params, binding.param_ref, self._attributes.namespace, self._lister)
+        found = collect_params(params, binding.param_ref, self.attributes.namespace, self._lister)
         if isinstance(found, ConfigurationError):
             outcome.configuration_error(policy, binding, found.message)
         elif isinstance(found, Missing):
@@ -218,15 +244,31 @@ class _Request:
         results = []
         for param in params:
             key = (id(validator), match.resource, match.kind, id(param))
-            result = self._results.get(key)
+            result = self.results.get(key)
             if result is None:
-                result = self._results[key] = validator.validate(self._input(match, param))
+                result = self._same_beside(key, validator, match) or validator.validate(self._input(match, param))
+                self.results[key] = result
             results.append(result)
         return results
+
+    def _same_beside(self, key: Any, validator: Validator, match: Match) -> ValidateResult | None:
+        """The result for the other object, where the policy reads nothing of the difference.
+
+        An object in another version than the one that was sent may have the difference elsewhere.
+        """
+        known = self._beside.get(key)
+        if known is None or self._changed is None or match.kind != self.attributes.kind:
+            return None
+        return None if read_places(validator.footprint, self._changed) else known
 
     def _input(self, match: Match, param: JSON | PartialObject | None) -> Inputs:
         """What expressions read for a parameter, made once for each version of the objects."""
         key = (match.resource, match.kind, id(param))
         if key not in self._inputs:
-            self._inputs[key] = self._admission.inputs(match, self._attributes, self._lister, param)
+            self._inputs[key] = self._admission.inputs(match, self.attributes, self._lister, param)
         return self._inputs[key]
+
+
+def _difference(one: Object, other: Object) -> frozenset[Place] | None:
+    """Where two objects differ; None unless both are known as a whole."""
+    return changed_places("object", one, other) if isinstance(one, dict) and isinstance(other, dict) else None

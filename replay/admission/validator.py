@@ -88,6 +88,13 @@ class Validator:
         annotations = self._policy.audit_annotations
         return tuple((each.key, self._compiler.compile(kind, each.value_expression)) for each in annotations)
 
+    @cached_property
+    def footprint(self) -> frozenset[str]:
+        """All that the expressions may read: inputs that agree on it give the same result."""
+        annotations = tuple(compiled for _, compiled in self._audit_annotations)
+        expressions = (*self._match_conditions, *self._validations, *self._messages, *annotations)
+        return frozenset().union(*(each.footprint for each in expressions if each is not None))
+
     def validate(self, inputs: Inputs) -> ValidateResult:
         """Decide; `NO_DECISION` is returned for every result that changes nothing."""
         matched = self._match(inputs)

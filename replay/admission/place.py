@@ -1,0 +1,59 @@
+"""Where in the input of an expression something is: what a footprint reads, and what a change touches."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+
+from replay.admission.json_patch import diff
+from replay.kube.attributes import JSON
+
+Part = tuple[str | int, ...]
+"""The keys from a value to a part of it."""
+
+Place = tuple[str | None, ...]
+"""The names from a binding to a part of it."""
+
+ANY = None
+"""Any element of a list, any entry of a map."""
+
+_SEGMENT = re.compile(r"""\.?([^.\[\]"]+)|\[(?:("(?:[^"\\]|\\.)*")|)\]""")
+
+
+def changed_places(name: str, before: JSON, after: JSON) -> frozenset[Place]:
+    """Where two states of a binding differ; a key that is a number may be an index, and stands for any."""
+    return frozenset(_place_of_pointer(name, operation["path"]) for operation in diff(before, after))
+
+
+@lru_cache(maxsize=4096)
+def _place_of_pointer(name: str, path: str) -> Place:
+    keys = (key.replace("~1", "/").replace("~0", "~") for key in path.split("/")[1:])
+    return (name, *(ANY if key.isdigit() else key for key in keys))
+
+
+def place_of(name: str, part: Part) -> Place:
+    """A part as a footprint can name it."""
+    return (name, *(ANY if isinstance(key, int) else key for key in part))
+
+
+@lru_cache(maxsize=4096)
+def read_places(footprint: frozenset[str], places: frozenset[Place]) -> frozenset[Place]:
+    """The places to which, into which or above which a path of a footprint leads; a test for presence only looks there."""
+    paths = [(_segments(path.removesuffix("?")), path.endswith("?")) for path in footprint]
+    return frozenset(
+        place
+        for place in places
+        if any(_overlaps(path, place) and not (is_test and len(place) > len(path)) for path, is_test in paths)
+    )
+
+
+def _overlaps(one: Place, other: Place) -> bool:
+    """Whether one path leads on from the other."""
+    return all(left == right or left is ANY or right is ANY for left, right in zip(one, other, strict=False))
+
+
+def _segments(path: str) -> Place:
+    """The names along a path of a footprint: `object.a[]["b.c"]` is `object`, `a`, any, `b.c`."""
+    found = _SEGMENT.findall(path)
+    return tuple(name or (json.loads(quoted) if quoted else ANY) for name, quoted in found)
