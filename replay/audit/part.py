@@ -97,7 +97,7 @@ class StorePart:
         """The numbers of the rows to read, in order, and whether each is selected."""
         sql, parameters = (predicate.sql, predicate.parameters) if predicate else ("true", ())
         query = queries.text("object_history").replace("$predicate", sql)
-        with _engine(self.temporary).cursor() as connection:
+        with engine(self.temporary).cursor() as connection:
             connection.execute(self.tables.variables())
             return frame_from_relation(connection.sql(query, params=list(parameters)))
 
@@ -141,7 +141,7 @@ def connect(temporary: str, threads: int, memory: str = PART_MEMORY) -> duckdb.D
 
 
 @lru_cache(maxsize=1)
-def _engine(temporary: str) -> duckdb.DuckDBPyConnection:
+def engine(temporary: str) -> duckdb.DuckDBPyConnection:
     """The DuckDB of a process, which holds no data: starting one takes as long as choosing the rows of a part."""
     return connect(temporary, threads=1)
 

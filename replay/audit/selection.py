@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from replay.audit import queries
 from replay.audit.event import RequestRecord
-from replay.audit.part import Predicate, StorePart, connect, numbered_records
+from replay.audit.part import Predicate, StorePart, connect, engine, numbered_records
 from replay.audit.store import Store
 
 
@@ -14,7 +14,7 @@ def unselected(part: StorePart, predicate: Predicate, *, only_failed: bool) -> I
     """The requests of a part that admission saw and the predicate does not select; their bodies are None."""
     if not part.tables.rows:
         return
-    with connect(part.temporary, threads=1) as connection:
+    with engine(part.temporary).cursor() as connection:
         connection.execute(part.tables.views())
         query = queries.text("unselected").replace("$predicate", predicate.sql)
         query = query.replace("$only_failed", "true" if only_failed else "false")
