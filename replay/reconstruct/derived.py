@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from replay.kube.attributes import JSON, Basis, Missing
+from replay.reconstruct.body import Shape
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.known import Hole, Known, get
 
@@ -66,6 +67,29 @@ def _scheduled_at(following: JSON) -> str | None:
             since = condition.get("lastTransitionTime")
             return since if isinstance(since, str) else None
     return None
+
+
+_BY_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion", "managedFields")
+
+
+def after_eviction(before: Known) -> Known:
+    """A pod after `pods/eviction`, if it is still there: a condition, and what a graceful deletion writes.
+
+    `pkg/registry/core/pod/storage.EvictionREST`; the response is a Status.
+    """
+    reason = "the pod was evicted, by a request whose response is not the pod"
+    holes = [Hole(("metadata", name), reason) for name in _BY_DELETION]
+    return before.as_basis(Basis.RECONSTRUCTED).with_holes([*holes, Hole(("status", "conditions"), reason)])
+
+
+def as_removed(exchange: Exchange | None) -> Known | None:
+    """The object as a removal last wrote it before it went away; None where a removal writes nothing first."""
+    if exchange is None or exchange.record.resource != "pods" or exchange.record.verb != "delete":
+        return None
+    if exchange.shape is not Shape.OBJECT:
+        return None
+    hole = Hole(("metadata", "resourceVersion"), "a deletion answers with a resourceVersion of its own")
+    return Known(exchange.response.json, Basis.RECONSTRUCTED, (hole,))
 
 
 def after_scale(before: Known, exchange: Exchange) -> Known | Missing:

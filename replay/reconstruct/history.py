@@ -15,11 +15,20 @@ from enum import Enum
 from replay.kube.attributes import JSON, Basis, Missing
 from replay.reconstruct.body import Shape, revision
 from replay.reconstruct.clock import BEFORE, NEVER, RevisionClock
-from replay.reconstruct.derived import after_binding, after_partial_metadata, after_scale, instant, second
+from replay.reconstruct.derived import (
+    after_binding,
+    after_eviction,
+    after_partial_metadata,
+    after_scale,
+    as_removed,
+    instant,
+    second,
+)
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.known import Known, merged
 
 SERVER_FAILED = 500
+CREATED = 201
 WRITES = frozenset({"create", "update", "patch", "delete"})
 NO_WRITE = frozenset({"token", "log", "exec", "attach", "portforward", "proxy"})
 
@@ -30,6 +39,7 @@ class EffectKind(Enum):
     STATE = "state"
     GONE = "gone"
     BINDING = "binding"
+    EVICTION = "eviction"
     SCALE = "scale"
     PARTIAL = "partial"
     UNKNOWN = "unknown"
@@ -74,7 +84,9 @@ def effect_of(exchange: Exchange) -> Effect | None:
     elif record.subresource == "scale":
         effect.kind = EffectKind.SCALE if exchange.shape is Shape.OBJECT else EffectKind.UNKNOWN
         effect.revision = revision(metadata)
-    elif record.subresource != "eviction":
+    elif record.subresource == "eviction":
+        effect.kind = EffectKind.EVICTION
+    else:
         _stored(exchange, effect)
     return effect
 
@@ -192,6 +204,8 @@ class History:
         before = self.after(index - 1)
         if isinstance(before, Missing) or before.value is None:
             return Missing("", "the state before a write that is logged without the whole object is not known")
+        if effect.kind is EffectKind.EVICTION:
+            return after_eviction(before)
         if effect.kind is EffectKind.BINDING:
             following = next((later.state for later in self.effects[index + 1 :] if later.state is not None), None)
             return after_binding(before, effect.exchange, following)
@@ -216,6 +230,29 @@ class History:
             if effect.start <= end:
                 last = index
         return range(first, max(first, last) + 1)
+
+    def existing_at(self, start: int, end: int) -> Known | Missing | None:
+        """What is known of the state from `start` to `end` if the object existed: that of what did not go away meanwhile.
+
+        A removal may have been preceded by a write of its own (`Store.Delete` of a pod), which its answer shows. Null where
+        the object was absent all the time, None where the log does not show it.
+        """
+        places = self.window(start, end)
+        if places[0] < 0 and (len(places) == 1 or not self._is_creation(0)):
+            return self.at(start, end)
+        found: list[Known | Missing] = []
+        for place in places:
+            if place < 0:
+                continue
+            if self.effects[place].kind is not EffectKind.GONE:
+                found.append(self.after(place))
+            elif place != places[0] and (removed := as_removed(self.effects[place].exchange)) is not None:
+                found.append(removed)
+        return merged(found, "it was being changed at the same time") if found else Known(None, Basis.RECORDED)
+
+    def _is_creation(self, place: int) -> bool:
+        exchange = self.effects[place].exchange
+        return exchange is not None and exchange.record.code == CREATED
 
     def at(self, start: int, end: int) -> Known | Missing | None:
         """What is known of the state from `start` to `end`: None before the first effect, null where it was deleted."""

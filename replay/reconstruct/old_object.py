@@ -59,7 +59,7 @@ class OldObjects:
         repeated = self.history.index_at_revision(at) if at is not None else None
         if repeated is not None:
             return self.history.after(repeated)
-        found = self.history.at(exchange.record.received, exchange.record.stage_time)
+        found = self.history.existing_at(exchange.record.received, exchange.record.stage_time)
         return _nothing_before() if found is None else found
 
     def _updated(self, exchange: Exchange) -> Known | Missing:

@@ -99,7 +99,7 @@ def _taken_over(known: Known, old: Known, path: Path) -> Known:
 def _generation(known: Known, old: Known) -> Known:
     """The generation goes up with a change of the specification; which fields count differs by kind."""
     if get(known.value, ("spec",)) == get(old.value, ("spec",)):
-        return known.with_value(_GENERATION, get(old.value, _GENERATION))
+        return _taken_over(known, old, _GENERATION)
     return known.with_holes([Hole(_GENERATION, "whether the change counts as a new generation differs by kind")])
 
 

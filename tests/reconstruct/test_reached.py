@@ -1,0 +1,143 @@
+"""How far a request came, from its record and the history of its object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from replay.audit.event import RequestRecord
+from replay.kube.discovery import builtin_discovery
+from replay.reconstruct.exchange import Exchange
+from replay.reconstruct.history import History
+from replay.reconstruct.old_object import OldObjects
+from replay.reconstruct.progress import progress_of
+from replay.reconstruct.request import Reached
+
+DENIED = "pods \"web\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"
+CALL = "mutation.webhook.admission.k8s.io/round_0_index_0"
+MUTATING = {CALL: '{"configuration":"c","webhook":"m.example.com","mutated":false}'}
+EXEC = {"ref": {"subresource": "exec"}}
+BINDING = {"ref": {"subresource": "binding"}}
+POD: dict[str, Any] = {
+    "kind": "Pod",
+    "apiVersion": "v1",
+    "metadata": {"name": "web", "uid": "u", "resourceVersion": "5"},
+}
+NEWER: dict[str, Any] = {**POD, "metadata": {**POD["metadata"], "resourceVersion": "7"}}
+
+CASES: list[tuple[str, str, dict[str, Any], Reached]] = [
+    ("it succeeded", "create", {"code": 201}, Reached.VALIDATION),
+    ("a validating policy denied it", "create", {"code": 422, "message": DENIED}, Reached.VALIDATION),
+    ("the object was invalid", "create", {"code": 422, "message": "spec: Required value"}, Reached.FAILED_BEFORE),
+    (
+        "the authorizer refused it",
+        "create",
+        {"code": 403, "annotations": {"authorization.k8s.io/decision": "forbid"}},
+        Reached.FAILED_BEFORE,
+    ),
+    (
+        "a plugin before the policies refused it",
+        "create",
+        {"code": 403, "message": 'pods "web" is forbidden: violates PodSecurity "restricted"'},
+        Reached.FAILED_BEFORE,
+    ),
+    (
+        "a quota refused it after the policies",
+        "create",
+        {"code": 403, "message": "exceeded quota: q"},
+        Reached.VALIDATION,
+    ),
+    ("forbidden by nobody knows what", "create", {"code": 403, "message": "no"}, Reached.UNKNOWN),
+    (
+        "some webhook refused it",
+        "create",
+        {"code": 403, "message": 'admission webhook "w" denied the request: no'},
+        Reached.UNKNOWN,
+    ),
+    (
+        "a validating webhook annotated it",
+        "create",
+        {"code": 409, "annotations": {"v.example.com/key": "x", **MUTATING}},
+        Reached.VALIDATION,
+    ),
+    (
+        "only a mutating webhook annotated it",
+        "create",
+        {"code": 422, "annotations": {"m.example.com/key": "x", **MUTATING}},
+        Reached.FAILED_BEFORE,
+    ),
+    (
+        "only Kubernetes annotated it",
+        "create",
+        {"code": 422, "annotations": {"k8s.io/deprecated": "true"}},
+        Reached.FAILED_BEFORE,
+    ),
+    (
+        "a static policy annotated it",
+        "create",
+        {"code": 422, "annotations": {"p.static.k8s.io/key": "x"}},
+        Reached.VALIDATION,
+    ),
+    ("it exists already", "create", {"code": 409, "reason": "AlreadyExists"}, Reached.VALIDATION),
+    (
+        "the namespace does not exist",
+        "create",
+        {"code": 404, "message": 'namespaces "shop" not found'},
+        Reached.FAILED_BEFORE,
+    ),
+    ("a connection that failed", "create", {"code": 500, **EXEC}, Reached.VALIDATION),
+    ("a connection that is open", "create", {"code": 0, **EXEC}, Reached.VALIDATION),
+    ("a pod that cannot be bound", "create", {"code": 409, **BINDING}, Reached.VALIDATION),
+    (
+        "a disruption budget",
+        "create",
+        {"code": 429, "message": "violate the pod's disruption budget", "ref": {"subresource": "eviction"}},
+        Reached.VALIDATION,
+    ),
+    ("too many requests", "create", {"code": 429}, Reached.FAILED_BEFORE),
+    ("a timeout", "create", {"code": 504}, Reached.UNKNOWN),
+    ("its response is not recorded", "update", {"code": 0}, Reached.UNKNOWN),
+    ("it named an old version", "update", {"code": 409, "request": POD}, Reached.FAILED_BEFORE),
+    ("it named the version that was there", "update", {"code": 409, "request": NEWER}, Reached.UNKNOWN),
+    ("it named no version", "patch", {"code": 409, "request": {"spec": {}}}, Reached.VALIDATION),
+    ("an object that exists is not found", "delete", {"code": 404, "start": 1.05}, Reached.UNKNOWN),
+    (
+        "its precondition failed",
+        "delete",
+        {"code": 409, "message": "the UID in the precondition (a) does not match"},
+        Reached.FAILED_BEFORE,
+    ),
+    (
+        "an older deletion was under way",
+        "delete",
+        {
+            "response": {
+                **NEWER,
+                "metadata": {
+                    **NEWER["metadata"],
+                    "deletionTimestamp": "2026-01-01T00:00:31Z",
+                    "deletionGracePeriodSeconds": 30,
+                },
+            }
+        },
+        Reached.FAILED_BEFORE,
+    ),
+]
+
+
+@pytest.mark.parametrize(("verb", "fields", "reached"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_progress(
+    verb: str, fields: dict[str, Any], reached: Reached, pod_record: Callable[..., RequestRecord]
+) -> None:
+    fields = {"start": 5, **fields}
+    records = [
+        pod_record("create", 0, code=201, response=POD),
+        pod_record("update", 1, request=POD, response=NEWER),
+        pod_record(verb, fields.pop("start"), **fields),
+    ]
+    if fields.get("code") == 404 and verb == "delete":
+        records.insert(2, pod_record("delete", 1.1, response={"kind": "Status", "details": {"uid": "u"}}))
+    exchanges = [Exchange(record, builtin_discovery()) for record in records]
+    assert progress_of(exchanges[-1], OldObjects(History(exchanges))).reached is reached
