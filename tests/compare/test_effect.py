@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+
+from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict
+from replay.audit.observed import VALIDATION_FAILURE
+from replay.compare.effect import Action, Effect, EffectCell, EffectKey, Effects, Side, effects_of
+
+
+def test_each_effect_counts_once_for_each_policy() -> None:
+    failures = [
+        {"policy": "audits", "message": "first"},
+        {"policy": "audits", "message": "second"},
+        {"policy": "both", "message": "b"},
+    ]
+    decision = Decision(
+        Verdict.DENIED,
+        denials=(Denial("p", "b", 0, "one", "Invalid", 422), Denial("p", "c", 1, "two", "Invalid", 422)),
+        warnings=(
+            "Validation failed for ValidatingAdmissionPolicy 'both' with binding 'other': of\ntwo lines",
+            "unknown field `spec.x`",
+            "Validation failed for ValidatingAdmissionPolicy 'both' with binding 'x': b",
+        ),
+        audit_annotations={VALIDATION_FAILURE: json.dumps(failures), "audits/key": "value"},
+        undetermined=(Undetermined("u", "b", "why"),),
+        mutated=(Mutated("m", "b", ()),),
+    )
+    assert list(effects_of(decision)) == [
+        Effect(Action.DENY, "p", "one"),
+        Effect(Action.WARN, "both", "of\ntwo lines"),
+        Effect(Action.AUDIT, "audits", "first"),
+        Effect(Action.AUDIT, "both", "b"),
+        Effect(Action.MUTATE, "m", ""),
+        Effect(Action.UNDETERMINED, "u", "why"),
+    ]
+    assert list(effects_of(Decision(Verdict.ADMITTED))) == []
+
+
+def test_merging_does_not_depend_on_the_order() -> None:
+    key = EffectKey(0, Side.CURRENT, Action.DENY, "p", "u", "n", "pods", "Pod/x", denied=True, owner="")
+    parts = []
+    for audit_id, at in (("b", 7), ("a", 7), ("c", 9)):
+        part = Effects()
+        part.count(key, EffectCell(1, at, at, audit_id, f"message {audit_id}"), at)
+        parts.append(part)
+    forwards, backwards = Effects(), Effects()
+    for part in parts:
+        forwards.add(
+            Effects(
+                {k: EffectCell(c.count, c.first, c.last, c.audit_id, c.message) for k, c in part.cells.items()},
+                part.timeline,
+            )
+        )
+    for part in reversed(parts):
+        backwards.add(part)
+    assert forwards == backwards
+    assert forwards.cells[key] == EffectCell(3, 7, 9, "a", "message a")
