@@ -1,15 +1,13 @@
-"""Calls of a real HTTPS server on this machine; the certificate beside this file is made for it and for nothing else."""
+"""Calls of a real HTTPS server on this machine."""
 
 from __future__ import annotations
 
 import base64
 import pickle
-import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +37,7 @@ DATA = Path(__file__).with_name("data")
 CERTIFICATE = (DATA / "server.crt").read_bytes()
 NAME = "hook.example.com"
 Answer = Callable[[dict[str, Any]], tuple[int, bytes]]
+Served = Callable[[Answer], AbstractContextManager[tuple[str, list[dict[str, Any]]]]]
 
 
 class NoObjects:
@@ -47,42 +46,6 @@ class NoObjects:
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> list[JSON]:  # noqa: ARG002
         return []
-
-
-@contextmanager
-def served(answer: Answer) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A server that answers with `answer(request)`; its URL, and the reviews that it got."""
-    got: list[dict[str, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            review = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            got.append({**review, "path": self.path})
-            code, body = answer(review["request"])
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Say nothing."""
-
-    class Server(ThreadingHTTPServer):
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            """A client that goes away is part of the tests."""
-
-    server = Server(("127.0.0.1", 0), Handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(DATA / "server.crt", DATA / "server.key")
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"https://127.0.0.1:{server.server_address[1]}/check", got
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def review(request: dict[str, Any], **response: Any) -> tuple[int, bytes]:
@@ -139,7 +102,7 @@ def failed(text: str) -> tuple[Denial, ...]:
     return denial(f'Internal error occurred: failed calling webhook "{NAME}": {text}')
 
 
-def test_what_is_sent() -> None:
+def test_what_is_sent(served: Served) -> None:
     with served(review) as (url, got):
         decision = decide(url)
     assert (decision.verdict, decision.denials, [call.answer for call in decision.webhooks]) == (
@@ -213,7 +176,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize(("name", "answer", "expected"), REFUSALS, ids=[row[0] for row in REFUSALS])
-def test_refusals(name: str, answer: Answer, expected: tuple[Denial, ...]) -> None:
+def test_refusals(served: Served, name: str, answer: Answer, expected: tuple[Denial, ...]) -> None:
     with served(answer) as (url, _):
         decision = decide(url)
     assert decision.verdict is Verdict.DENIED
@@ -224,7 +187,7 @@ def test_refusals(name: str, answer: Answer, expected: tuple[Denial, ...]) -> No
         assert decision.denials == expected
 
 
-def test_failure_policy_ignore() -> None:
+def test_failure_policy_ignore(served: Served) -> None:
     with served(lambda _: (200, b"garbage")) as (url, _):
         decision = decide(url, failure_policy=FailurePolicy.IGNORE)
     assert (decision.verdict, decision.audit_annotations) == (
@@ -233,7 +196,7 @@ def test_failure_policy_ignore() -> None:
     )
 
 
-def test_late_answer() -> None:
+def test_late_answer(served: Served) -> None:
     release = threading.Event()
 
     def answer(request: dict[str, Any]) -> tuple[int, bytes]:
@@ -249,7 +212,7 @@ def test_late_answer() -> None:
     assert took < 10
 
 
-def test_nobody_listens() -> None:
+def test_nobody_listens(served: Served) -> None:
     with served(review) as (url, _):
         pass
     assert "connection refused" in decide(url).denials[0].message
@@ -265,7 +228,7 @@ def test_nobody_listens() -> None:
     ],
     ids=["another authority", "the service's name", "another name", "no certificate"],
 )
-def test_trust(config: WebhookClientConfig, expected: str) -> None:
+def test_trust(served: Served, config: WebhookClientConfig, expected: str) -> None:
     with served(review) as (url, got):
         decision = decide(url, client_config=config)
     if expected:
@@ -275,7 +238,7 @@ def test_trust(config: WebhookClientConfig, expected: str) -> None:
         assert decision.verdict is Verdict.ADMITTED
 
 
-def test_patch() -> None:
+def test_patch(served: Served) -> None:
     add = {"op": "add", "path": "/data/b", "value": "2"}
     answer: Answer = lambda request: review(  # noqa: E731
         request, **patch(add), warnings=["careful"], auditAnnotations={"seen": "yes"}
@@ -313,7 +276,7 @@ BAD_PATCHES: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("name", "response", "expected"), BAD_PATCHES, ids=[row[0] for row in BAD_PATCHES])
-def test_bad_patch(name: str, response: dict[str, Any], expected: str) -> None:  # noqa: ARG001
+def test_bad_patch(served: Served, name: str, response: dict[str, Any], expected: str) -> None:  # noqa: ARG001
     with served(lambda request: review(request, **response)) as (url, _):
         decision = decide(url, phase="mutating")
     assert expected in decision.denials[0].message
@@ -327,7 +290,7 @@ def test_bad_patch(name: str, response: dict[str, Any], expected: str) -> None: 
         ({"admission_review_versions": ("v1beta1",)}, f"`{NAME}` does not take AdmissionReview v1"),
     ],
 )
-def test_not_called(changes: dict[str, Any], expected: str) -> None:
+def test_not_called(served: Served, changes: dict[str, Any], expected: str) -> None:
     with served(review) as (url, got):
         decision = decide(url, **changes)
     assert got == []
