@@ -1,0 +1,71 @@
+"""The command line as a whole: help, the README, errors in one line, exit codes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from replay.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SAMPLE = ROOT / "sample_audit" / "shop"
+COMMANDS = {
+    (f"{name} {sub}" if sub else name): deep
+    for name, command in get_command(app).commands.items()  # type: ignore[attr-defined]
+    for sub, deep in (getattr(command, "commands", None) or {"": command}).items()
+}
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_help_with_an_example_and_stands_in_the_readme(name: str) -> None:
+    result = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0
+    assert re.search(r"Examples?: +replay ", result.output)
+    assert f"replay {name}" in README
+
+
+def test_every_documented_command_and_option_exists() -> None:
+    first_words = {name.split()[0] for name in COMMANDS}
+    documented = set(re.findall(r"`(?:\.venv/bin/)?replay ([a-z]+)", README))
+    assert documented <= first_words
+    options = {option for command in COMMANDS.values() for param in command.params for option in param.opts}
+    options |= {option for command in COMMANDS.values() for param in command.params for option in param.secondary_opts}
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - {"--no-deps", "--help"} <= options
+
+
+ERRORS = [
+    ("no such log", ["run", "nofile.jsonl", "--candidate", str(SAMPLE / "candidate")], "nofile.jsonl: no such file"),
+    ("no candidate", ["run", "log.jsonl"], "log.jsonl: no candidate set"),
+    ("no such set", ["run", str(SAMPLE), "--candidate", "/nowhere"], "/nowhere: no such file or directory"),
+    ("no audit log", ["run", str(ROOT / "pyproject.toml"), "--candidate", str(SAMPLE / "candidate")], "no audit event"),
+    ("no such version", ["run", str(SAMPLE), "--kubernetes-version", "1.99"], "unknown Kubernetes version `1.99`"),
+    ("no snapshot", ["run", str(SAMPLE), "--cluster", str(ROOT / "pyproject.toml")], "pyproject.toml:1: "),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), [row[1:] for row in ERRORS], ids=[row[0] for row in ERRORS])
+def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], message: str) -> None:
+    command = [sys.executable, "-c", "from replay.cli.app import main; main()", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.startswith("replay: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_run_exits_with_1_where_something_is_new_and_writes_what_it_is_told_to(tmp_path: Path) -> None:
+    outcomes, report = tmp_path / "outcomes.jsonl", tmp_path / "report"
+    arguments = ["run", str(SAMPLE), "--outcomes", str(outcomes), "--report", str(report), "--workers", "1"]
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
+    assert result.exit_code == 1
+    assert "newly denied" in result.output
+    assert max(map(len, result.output.splitlines())) <= 80
+    assert outcomes.read_bytes().count(b"\n") > 3000
+    assert {path.name for path in report.iterdir()} == {"report.html", "report.md"}
