@@ -20,7 +20,14 @@ VALIDATION_FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 _MUTATION = "mutation.webhook.admission.k8s.io/"
 _PATCH = "patch.webhook.admission.k8s.io/"
 _FAILED_OPEN = ("failed-open.mutation.webhook.admission.k8s.io/", "failed-open.validating.webhook.admission.k8s.io/")
-_FOREIGN = ("authorization.k8s.io/", "authentication.k8s.io/", "audit.k8s.io/", "apiserver.latency.k8s.io/", "k8s.io/")
+_FOREIGN = (
+    "authorization.k8s.io/",
+    "authentication.k8s.io/",
+    "authentication.kubernetes.io/",
+    "audit.k8s.io/",
+    "apiserver.latency.k8s.io/",
+    "k8s.io/",
+)
 
 _DENIAL = re.compile(
     r"(?:(?:ValidatingAdmissionPolicy|policy) ['\"](?P<policy>[^'\"]*)['\"]"

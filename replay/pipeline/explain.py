@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from replay.admission.explain import Explainer
 from replay.audit.observed import observe
 from replay.errors import ReplayError
@@ -9,10 +11,12 @@ from replay.kube.attributes import Missing
 from replay.pipeline.job import Job
 from replay.pipeline.log import LogSource, Progress, opened, repeats, require_known
 from replay.pipeline.past import Manifests, decided, manifests_of, past_job, past_requests, with_audit_ids
+from replay.reconstruct.exchange import CONNECT_SUBRESOURCES
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.report.conceal import Concealer
 from replay.report.explain_report import Explained, SetExplanation
 
+_VERBS = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 CURRENT, CANDIDATE = "current", "candidate"
 
 
@@ -28,7 +32,7 @@ def explain(source: LogSource, audit_id: str, progress: Progress, *, item: int =
         raise ReplayError(f"nothing can be told of the request with the auditID `{audit_id}`")
     if not 0 <= item < len(requests):
         raise ReplayError(f"the request is about {len(requests)} objects: --item is 0 to {len(requests) - 1}")
-    request = requests[item]
+    request = _asked(requests[item])
     return Explained(
         log=source.name,
         request=request,
@@ -39,6 +43,14 @@ def explain(source: LogSource, audit_id: str, progress: Progress, *, item: int =
         sets=_sets(job, manifests, request),
         concealer=Concealer(request.attributes, redact=redact),
     )
+
+
+def _asked(request: ReplayRequest) -> ReplayRequest:
+    """The request, which came to nobody if admission is not asked about its verb."""
+    verb = request.record.verb
+    if verb in _VERBS or request.record.subresource in CONNECT_SUBRESOURCES:
+        return request
+    return replace(request, reached=Reached.FAILED_BEFORE, reached_reason=f"admission is not asked about `{verb}`")
 
 
 def _sets(job: Job, manifests: Manifests, request: ReplayRequest) -> tuple[SetExplanation, ...]:

@@ -148,12 +148,15 @@ def _knowledge(explained: Explained) -> Section:
 
 
 def _known(name: str, basis: str, value: Any) -> Iterator[str]:
-    """How a part is known, and what of it is not."""
+    """How a part is known, and what of it is not: the paths together that share a reason."""
     yield f"{name}: {basis}"
     gaps = value.missing if isinstance(value, PartialObject) else (value,) if isinstance(value, Missing) else ()
+    paths: dict[str, list[str]] = {}
     for gap in gaps:
         fix = f" ({gap.fix})" if gap.fix else ""
-        yield f"    not known: {gap.path}: {gap.reason}{fix}"
+        paths.setdefault(f"{gap.reason}{fix}", []).append(gap.path)
+    for reason, found in paths.items():
+        yield f"    not known: {', '.join(found)}: {reason}"
 
 
 def _basis(basis: Any) -> str:

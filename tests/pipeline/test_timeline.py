@@ -1,0 +1,117 @@
+"""The history of one object, with what each request changed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replay.errors import ReplayError
+from replay.pipeline.log import LogSource
+from replay.pipeline.timeline import object_timeline
+from replay.report.timeline_report import Change, timeline_document
+
+
+def silent(_what: str, _done: int, _total: int) -> None:
+    pass
+
+
+def event(number: int, verb: str, code: int = 200, **changes: Any) -> dict[str, Any]:
+    return {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "RequestResponse",
+        "auditID": f"id-{number}",
+        "stage": "ResponseComplete",
+        "verb": verb,
+        "requestURI": "/",
+        "user": {"username": "alice"},
+        "objectRef": {
+            "resource": "deployments",
+            "apiGroup": "apps",
+            "name": "web",
+            "namespace": "prod",
+            "apiVersion": "v1",
+        },
+        "responseStatus": {"code": code},
+        "requestReceivedTimestamp": f"2026-01-01T00:00:{number:02}Z",
+        "stageTimestamp": f"2026-01-01T00:00:{number:02}Z",
+    } | changes
+
+
+def deployment(replicas: int, **metadata: Any) -> dict[str, Any]:
+    return {
+        "kind": "Deployment",
+        "apiVersion": "apps/v1",
+        "metadata": {"name": "web", "namespace": "prod", "resourceVersion": str(replicas), **metadata},
+        "spec": {"replicas": replicas},
+    }
+
+
+DENIAL = (
+    "deployments.apps \"web\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: too many"
+)
+LOG = [
+    event(1, "create", 201, responseObject=deployment(1)),
+    event(2, "get"),
+    event(3, "update", responseObject=deployment(3, labels={"a": "b"})),
+    event(4, "patch", 422, responseStatus={"code": 422, "reason": "Invalid", "message": DENIAL}),
+    event(5, "delete", responseObject={"kind": "Status", "apiVersion": "v1"}),
+]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> LogSource:
+    log = tmp_path / "audit.jsonl"
+    log.write_text("\n".join(map(json.dumps, LOG)))
+    return LogSource((str(log),))
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "deployment", "deployments", "deployments.apps"])
+def test_events_of_an_object(kind: str, source: LogSource) -> None:
+    found = object_timeline(source, kind, "prod/web", silent)
+    told = [(event.verb, event.code, event.changes, event.decisions, event.note) for event in found.events]
+    assert told == [
+        ("create", 201, None, (), "created: metadata, spec"),
+        (
+            "update",
+            200,
+            (Change("metadata.labels", None, {"a": "b"}, is_added=True), Change("spec.replicas", 1, 3)),
+            (),
+            "",
+        ),
+        ("patch", 422, None, ("denied by p: too many",), ""),
+        ("delete", 200, None, (), "deleted"),
+    ]
+    assert (found.kind, found.reads) == ("Deployment", 1)
+    (section,) = timeline_document(found).sections
+    assert "~ spec.replicas: 1 → 3" in str(section.blocks)
+
+
+ERRORS = [
+    ("kind", "Deploymnt", "prod/web", "the log has no kind `Deploymnt`; did you mean `Deployment`"),
+    ("object", "Deployment", "prod/wep", "the log has no object `wep`; did you mean `web`?"),
+    ("namespace", "Deployment", "dev/web", "the log has no Deployment `dev/web`, only another object of that name"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "wanted"), [case[1:] for case in ERRORS], ids=[case[0] for case in ERRORS])
+def test_what_is_not_known(kind: str, name: str, wanted: str, source: LogSource) -> None:
+    with pytest.raises(ReplayError, match=re.escape(wanted)):
+        object_timeline(source, kind, name, silent)
+
+
+def test_secrets_are_hidden(tmp_path: Path) -> None:
+    ref = {"resource": "secrets", "name": "web", "namespace": "prod", "apiVersion": "v1"}
+    bodies = [
+        {"kind": "Secret", "metadata": {"name": "web"}, "data": {"a": text}} for text in ("aHVudGVyMg==", "b3RoZXI=")
+    ]
+    log = tmp_path / "audit.jsonl"
+    found = [event(n, "update", objectRef=ref, responseObject=body) for n, body in enumerate(bodies)]
+    log.write_text("\n".join(map(json.dumps, found)))
+    shown = str(timeline_document(object_timeline(LogSource((str(log),)), "Secret", "prod/web", silent)))
+    assert "aHVudGVyMg" not in shown
+    assert "b3RoZXI" not in shown
