@@ -12,9 +12,9 @@ from replay.report.document import Align, Chart, Column, Document, Fact, Section
 from replay.report.html import html
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="Selenium is not installed")
-from selenium.webdriver.common.by import By  # noqa: E402 - only where it is installed
+from selenium.webdriver.chromium.webdriver import ChromiumDriver as WebDriver  # noqa: E402 - only where it is installed
+from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.remote.webdriver import WebDriver  # noqa: E402
 from selenium.webdriver.remote.webelement import WebElement  # noqa: E402
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -145,4 +145,5 @@ def test_nothing_is_wider_than_the_window(browser: WebDriver, table: WebElement,
 def test_the_page_asks_for_nothing_and_raises_nothing(browser: WebDriver, table: WebElement) -> None:
     assert table.is_displayed()
     assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
-    assert [entry["message"] for entry in browser.get_log("browser")] == []
+    messages = browser.get_log("browser")  # type: ignore[no-untyped-call]  # Selenium has no type for it
+    assert [entry["message"] for entry in messages] == []
