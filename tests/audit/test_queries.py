@@ -70,7 +70,7 @@ def described() -> dict[str, list[tuple[str, str]]]:
     return tables
 
 
-@pytest.mark.parametrize("view", ["request", "reject", "file", "decision"])
+@pytest.mark.parametrize("view", ["request", "reject", "file", "decision", "decided_request"])
 def test_the_page_describes_the_store(view: str, connection: duckdb.DuckDBPyConnection) -> None:
     types = {row[0]: row[1] for row in connection.execute(f"describe select * from {view}").fetchall()}
     expected = [(name, kind) for name, kind in described()[view] if kind]

@@ -142,7 +142,9 @@ def by_python(observed: Any) -> Iterator[tuple[str, ...]]:
         yield "failed-open", webhook, "", "", key
 
 
-def event(number: int, *, code: int = 201, message: str = "", name: str = "web", **annotations: str) -> dict[str, Any]:
+def event(
+    number: int, *, code: int = 201, message: str = "", name: str = "web", annotations: dict[str, str] | None = None
+) -> dict[str, Any]:
     return {
         "kind": "Event",
         "apiVersion": "audit.k8s.io/v1",
@@ -154,7 +156,7 @@ def event(number: int, *, code: int = 201, message: str = "", name: str = "web",
         "user": {"username": "alice"},
         "objectRef": {"resource": "pods", "name": name, "namespace": "prod", "apiVersion": "v1"},
         "responseStatus": {"code": code, "message": message},
-        "annotations": annotations,
+        "annotations": annotations or {},
         "requestReceivedTimestamp": f"2026-01-01T00:00:{number:02}Z",
         "stageTimestamp": f"2026-01-01T00:00:{number:02}Z",
     }
@@ -220,16 +222,20 @@ CASES = [
     ("the text alone denies nothing", event(1, message="ValidatingAdmissionPolicy 'p' denied request: m"), []),
     (
         "one audited failure",
-        event(1, **{VALIDATION_FAILURE: json.dumps([ENTRY])}),
+        event(1, annotations={VALIDATION_FAILURE: json.dumps([ENTRY])}),
         [("audit", "policy", "p", "b", "m")],
     ),
-    ("an older server's", event(1, **{VALIDATION_FAILURE: json.dumps(ENTRY)}), [("audit", "policy", "p", "b", "m")]),
-    ("no JSON", event(1, **{VALIDATION_FAILURE: "[{"}), []),
+    (
+        "an older server's",
+        event(1, annotations={VALIDATION_FAILURE: json.dumps(ENTRY)}),
+        [("audit", "policy", "p", "b", "m")],
+    ),
+    ("no JSON", event(1, annotations={VALIDATION_FAILURE: "[{"}), []),
     (
         "a webhook's mutation",
         event(
             1,
-            **{
+            annotations={
                 "mutation.webhook.admission.k8s.io/round_0_index_0": WEBHOOK,
                 "patch.webhook.admission.k8s.io/round_0_index_0": PATCH,
             },
@@ -238,15 +244,15 @@ CASES = [
     ),
     (
         "a webhook that failed",
-        event(1, **{"failed-open.mutation.webhook.admission.k8s.io/round_0_index_1": "w"}),
+        event(1, annotations={"failed-open.mutation.webhook.admission.k8s.io/round_0_index_1": "w"}),
         [("failed-open", "webhook", "w", "", "")],
     ),
     (
         "pod security audits",
-        event(1, **{"pod-security.kubernetes.io/audit-violations": "would violate"}),
+        event(1, annotations={"pod-security.kubernetes.io/audit-violations": "would violate"}),
         [("audit", "pod-security", "PodSecurity", "", "would violate")],
     ),
-    ("the authorizer's own", event(1, **{"authorization.k8s.io/decision": "allow"}), []),
+    ("the authorizer's own", event(1, annotations={"authorization.k8s.io/decision": "allow"}), []),
 ]
 
 
@@ -287,7 +293,7 @@ ERRORS = [
 
 @pytest.mark.parametrize(("question", "wanted"), [case[1:] for case in ERRORS], ids=[case[0] for case in ERRORS])
 def test_what_the_log_does_not_know(question: Question, wanted: str, tmp_path: Path) -> None:
-    known = event(1, **{VALIDATION_FAILURE: json.dumps([ENTRY | {"policy": "no-privileged"}])})
+    known = event(1, annotations={VALIDATION_FAILURE: json.dumps([ENTRY | {"policy": "no-privileged"}])})
     with pytest.raises(ReplayError, match=f"^{re.escape(wanted)}$"):
         asked(tmp_path, [known], question)
 
