@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from replay.admission.decision import Decision, Denial
 from replay.compare.outcome import Outcome, OutcomeKind
+from replay.kube.attributes import JSON
 
 CAUSED = "caused"
 HEALED = "healed"
@@ -62,7 +63,7 @@ def mutation_causes(current: Decision, candidate: Decision) -> tuple[tuple[str, 
     return tuple((policy, tuple(shape)) for policy, shape in found.items())
 
 
-def patch_shape(patch: Iterable[dict[str, object]]) -> tuple[str, ...]:
+def patch_shape(patch: Iterable[JSON]) -> tuple[str, ...]:
     """A patch without its values, list indices as `*`, each operation once and in order of appearance."""
     lines = []
     for operation in patch:
