@@ -14,8 +14,11 @@ EPILOG = (
 )
 
 Logs = Annotated[
-    list[str],
-    typer.Argument(help="Audit logs: files, directories, globs, - for standard input; or one scenario directory."),
+    list[str] | None,
+    typer.Argument(
+        help="Audit logs: files, directories, globs, - for standard input; or one scenario directory. "
+        "None where --store has one already."
+    ),
 ]
 Current = Annotated[
     Path | None, typer.Option(help="The manifests in force: a directory or an AdmissionConfiguration file.")
@@ -27,7 +30,7 @@ Workers = Annotated[int, typer.Option(min=0, help="Processes; 0 means one for ea
 
 
 def run(
-    logs: Logs,
+    logs: Logs = None,
     current: Current = None,
     candidate: Candidate = None,
     cluster: Cluster = None,
@@ -62,7 +65,7 @@ def run(
     from replay.pipeline.run import run as run_scenario  # noqa: PLC0415
     from replay.pipeline.scenario import scenario  # noqa: PLC0415
 
-    found = scenario(logs, current, candidate, cluster)
+    found = scenario(logs or [], current, candidate, cluster, store)
     options = Options(
         store,
         outcomes,

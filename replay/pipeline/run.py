@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.context import BaseContext
@@ -32,6 +32,7 @@ from replay.manifests.diff import diff_sets
 from replay.manifests.set_loader import load_manifest_set
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
+from replay.pipeline.health import health_notes
 from replay.pipeline.job import Job, shared_webhooks, without_shared_webhooks
 from replay.pipeline.kept import Plan, commit, plan
 from replay.pipeline.merge import merge
@@ -39,6 +40,7 @@ from replay.pipeline.scenario import Scenario
 from replay.pipeline.webhook import NOBODY, WebhookAnswers, webhook_answers
 from replay.reconstruct.clock import BEFORE
 from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.skew import MOST_TRUSTED, clock_error
 from replay.reconstruct.snapshot import read_snapshot
 from replay.reconstruct.trust import Continuity, Trust
 from replay.report.set_diff import diff_text
@@ -76,7 +78,7 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
     sets = load_sets(scenario, version, snapshot)
     webhooks = webhook_answers(options.webhooks, sets)
     with Store.open(options.store) as store, tempfile.TemporaryDirectory(prefix="replay-") as spool:
-        ingest = store.ingest(scenario.logs, progress)
+        ingest = store.ingest(scenario.logs, progress) if scenario.logs else IngestReport()
         if options.rejects is not None:
             write_rejects(store.rejects(), options.rejects)
         inputs = Inputs(sets, version, tuple(snapshot), webhooks)
@@ -90,6 +92,7 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
             if succeeded:
                 summary.count_unchanged(count)
         facts = log_facts([Path(log) for log in scenario.logs], store, ingest, summary.requests)
+        notes = health_notes(store, job)
     return RunResult(
         facts,
         set_facts(scenario.current, sets[0]),
@@ -97,6 +100,7 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
         summary,
         fidelity,
         changes=tuple(diff_text(diff_sets(*sets))),
+        notes=notes,
         shared_webhooks=shared_webhooks(sets, webhooks.names),
     )
 
@@ -162,29 +166,32 @@ def job_of(store: Store, inputs: Inputs, options: Options, spool: Path) -> Job:
     discovery = Cluster(snapshot).discovery
     params = _param_resources(sets, discovery)
     revisions = store.query("revisions").rows()
+    error = clock_error(max((row[3] for row in store.query("log_clocks").iter_rows()), default=0))
     return Job(
         sets=sets,
         version=version,
         snapshot=snapshot,
         lookups=tuple(store.writes(sorted({*LOOKUPS, *RBAC, *params}))),
         revisions=tuple((r, BEFORE if start is None else start, end) for r, start, end in revisions),
-        trust=_trust(store),
+        trust=_trust(store, error),
         owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.query("owners").iter_rows()},
         predicate=coarse_predicate(without_shared_webhooks(sets, webhooks.names), EquivalentResourceMapper(discovery)),
         spool=spool,
         with_lines=options.outcomes is not None,
         redact=options.redact,
         webhooks=webhooks,
+        clock_error=error,
     )
 
 
-def _trust(store: Store) -> Trust:
-    """Which histories the log itself proves to have gaps."""
+def _trust(store: Store, error: int) -> Trust:
+    """Which histories the log itself proves to have gaps; none is whole where clocks are too far apart."""
     found = Continuity()
     for group, resource, links, breaks in store.query("continuity").iter_rows():
         found.links[GroupResource(group, resource)] += links
         found.breaks[GroupResource(group, resource)] += breaks
-    return found.trust()
+    trust = found.trust()
+    return Trust(trust.distrusted, whole=False) if error > MOST_TRUSTED else trust
 
 
 class PartJob(Protocol[R_co]):
@@ -222,7 +229,14 @@ def replay_parts(job: PartJob[R], parts: Sequence[StorePart], options: Options, 
     if options.executor is not None:
         return _collect([options.executor.submit(job.run, part) for part in parts], progress)
     with ProcessPoolExecutor(workers, _context(), _adopt, (job,)) as pool:
-        return _collect([pool.submit(_run_part, part) for part in parts], progress)
+        try:
+            return _collect([pool.submit(_run_part, part) for part in parts], progress)
+        except BaseException as error:
+            for worker in multiprocessing.active_children():
+                worker.terminate()  # parts that have begun take seconds, and nobody waits for their results any more
+            if isinstance(error, BrokenPipeError | EOFError):
+                raise BrokenExecutor from error  # a worker that was killed before it had its job
+            raise
 
 
 def prepare_workers(options: Options) -> None:
@@ -308,5 +322,7 @@ def _output(path: Path | None) -> Iterator[BinaryIO | None]:
         with partial.open("wb") as file:
             yield file
         partial.replace(path)
+    except OSError as error:
+        raise ReplayError(f"the outcomes cannot be written: {error.strerror}", path=str(path)) from error
     finally:
         partial.unlink(missing_ok=True)

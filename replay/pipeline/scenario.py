@@ -23,22 +23,29 @@ class Scenario:
     @property
     def name(self) -> str:
         """How a report names the log."""
-        return ", ".join(Path(log).name if log != STDIN else "standard input" for log in self.logs)
+        return ", ".join(Path(log).name if log != STDIN else "standard input" for log in self.logs) or "the store"
 
 
 def scenario(
-    logs: Sequence[str], current: Path | None = None, candidate: Path | None = None, cluster: Path | None = None
+    logs: Sequence[str],
+    current: Path | None = None,
+    candidate: Path | None = None,
+    cluster: Path | None = None,
+    store: Path | None = None,
 ) -> Scenario:
     """The scenario of some options; one directory with `audit.*` and `candidate/` needs none, and options come before it.
 
-    Raises ReplayError where there is no candidate set.
+    Raises ReplayError where there is no candidate set, or neither a log nor a store that holds one.
     """
+    if not logs and (store is None or not (store / "store.json").is_file()):
+        raise ReplayError("no log: give log files, or --store with a directory that `replay ingest` has filled")
     found = scenario_in(Path(logs[0])) if len(logs) == 1 and logs[0] != STDIN else None
     if found is not None:
         return Scenario(found.logs, current or found.current, candidate or found.candidate, cluster or found.cluster)
     if candidate is None:
         raise ReplayError(
-            "no candidate set: give --candidate, or a directory with audit.* and candidate/", path=logs[0]
+            "no candidate set: give --candidate, or a directory with audit.* and candidate/",
+            path=logs[0] if logs else str(store),
         )
     return Scenario(tuple(logs), current, candidate, cluster)
 
