@@ -36,7 +36,7 @@ from replay.pipeline.health import health_notes
 from replay.pipeline.job import Job, shared_webhooks, without_shared_webhooks
 from replay.pipeline.kept import Plan, commit, plan
 from replay.pipeline.merge import merge
-from replay.pipeline.scenario import Scenario
+from replay.pipeline.scenario import STDIN, Scenario
 from replay.pipeline.webhook import NOBODY, WebhookAnswers, webhook_answers
 from replay.reconstruct.clock import BEFORE
 from replay.reconstruct.cluster import Cluster
@@ -280,7 +280,7 @@ def log_facts(logs: Sequence[Path], store: Store, ingest: IngestReport, admissio
         "select epoch_us(min(received)), epoch_us(max(stage_time)), count(*), count(distinct file) from request"
     ).row(0)
     return LogFacts(
-        names=tuple(log.name for log in logs),
+        names=tuple("standard input" if str(log) == STDIN else log.name for log in logs) or (store.directory.name,),
         files=files,
         octets=sum(file.size for entry in store.segments for file in entry.files),
         events=sum(entry.events for entry in store.segments),
