@@ -48,6 +48,8 @@ _STRENGTH: Final = {function: _RELATION - 1 + strength for function, strength in
 _LOGICAL: Final = {operator.LOGICAL_AND: ("&&", _AND), operator.LOGICAL_OR: ("||", _OR)}
 _PREFIX: Final = {operator.LOGICAL_NOT: "!", operator.NEGATE: "-"}
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SIGNED: Final = re.compile(r"-|\d+(?!\d*u)")
+"""What the start of a number looks like that may have a sign: an int or a double, not a uint."""
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -90,7 +92,7 @@ class _Writer:
         if function in _LOGICAL:
             return self.logical(node)
         if function in _PREFIX:
-            return _UNARY, _PREFIX[function] + self.prefixed(args[0])
+            return _UNARY, self.prefixed(_PREFIX[function], args[0])
         if function == operator.CONDITIONAL:
             condition, if_true = self.text(args[0], _OR), self.text(args[1], _OR)
             return _TERNARY, f"{condition} ? {if_true} : {self.text(args[2], _TERNARY)}"
@@ -109,11 +111,11 @@ class _Writer:
         receiver = "" if node.target is None else f"{self.text(node.target, _MEMBER)}."
         return f"{receiver}{function}({listed})"
 
-    def prefixed(self, node: Expr) -> str:
-        """The operand of `!` or `-`, kept apart from what it would merge with: a second prefix, or a number."""
+    def prefixed(self, prefix: str, node: Expr) -> str:
+        """A prefix and its operand, kept apart where a minus would become the sign of the number that the operand begins with."""
         text = self.text(node, _MEMBER)
-        number = isinstance(node, Const) and type(node.value) in (int, float)
-        return f"({text})" if number else text
+        merges = prefix == "-" and _SIGNED.match(text)
+        return f"{prefix}({text})" if merges else prefix + text
 
     def logical(self, node: Call) -> tuple[int, str]:
         """A chain is written flat if parsing balances it to the same tree."""
