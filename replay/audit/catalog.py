@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -22,6 +23,7 @@ PATIENCE_SECONDS = 120.0
 """How long a process waits for another one that writes to the same store."""
 _KIND = "replay store"
 _WAIT_SECONDS = 0.2
+_READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 @dataclass(frozen=True)
@@ -143,17 +145,34 @@ def sync_tree(directory: Path) -> None:
 
 @contextmanager
 def locked(path: Path, what: str, *, shared: bool = False, patience: float | None = None) -> Iterator[None]:
-    """Hold a lock file; raises `StoreError` saying `what` if another process holds it for longer than `patience` seconds."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise store_error(error, path) from error
+    """Hold a lock file; raises `StoreError` saying `what` if another process holds it for longer than `patience` seconds.
+
+    On a file system that is mounted read-only nobody can write, so that readers share a lock file that is there, or none.
+    """
+    descriptor = _lock_file(path, shared=shared)
     try:
         mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        _acquire(descriptor, path, what, mode, PATIENCE_SECONDS if patience is None else patience)
+        if descriptor is not None:
+            _acquire(descriptor, path, what, mode, PATIENCE_SECONDS if patience is None else patience)
         yield
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _lock_file(path: Path, *, shared: bool) -> int | None:
+    """A descriptor of a lock file, None where there is none and none can be made, which only readers may put up with."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        if error.errno not in _READ_ONLY:
+            raise store_error(error, path) from error
+        if not shared:
+            raise StoreError("the store is read-only", path=str(path.parent)) from error
+    try:
+        return os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
 
 
 def _acquire(descriptor: int, path: Path, what: str, mode: int, patience: float) -> None:

@@ -137,19 +137,35 @@ class Store:
         `StoreError` if the store cannot be written. The store is then as it was.
         """
         with ExitStack() as stack:
-            if self._kept:
-                stack.enter_context(locked(self.directory / "lock", _BUSY))
-                self._catalog = read_catalog(self.directory)
-                for abandoned in self._working_directory().glob("new-*"):
-                    shutil.rmtree(abandoned, ignore_errors=True)  # nobody else writes now: its process was killed
-            target = Path(tempfile.mkdtemp(prefix="new-", dir=self._working_directory()))
-            stack.callback(shutil.rmtree, target, ignore_errors=True)
             try:
-                return self._ingest(target, log_files(arguments, target), progress)
+                found = log_files(arguments, self._input_directory(stack))
+                digests = {file.name: file_digest(file.path) for file in found} if self._kept else {}
+                if digests and self._catalog.digests.issuperset(digests.values()):
+                    return IngestReport(known_files=len(found))  # nothing is written: a read-only store will do
+                return self._locked_ingest(stack, found, digests, progress)
             except OSError as error:
                 raise store_error(error, self.directory) from error
             except duckdb.Error as error:
                 raise StoreError(f"the log cannot be ingested: {' '.join(str(error).split())}") from error
+
+    def _input_directory(self, stack: ExitStack) -> Path:
+        """Where what cannot be read twice is copied to."""
+        self._spill.mkdir(exist_ok=True)
+        path = Path(tempfile.mkdtemp(prefix="input-", dir=self._spill))
+        stack.callback(shutil.rmtree, path, ignore_errors=True)
+        return path
+
+    def _locked_ingest(
+        self, stack: ExitStack, found: list[LogFile], digests: dict[str, str], progress: Progress
+    ) -> IngestReport:
+        if self._kept:
+            stack.enter_context(locked(self.directory / "lock", _BUSY))
+            self._catalog = read_catalog(self.directory)
+            for abandoned in self._working_directory().glob("new-*"):
+                shutil.rmtree(abandoned, ignore_errors=True)  # nobody else writes now: its process was killed
+        target = Path(tempfile.mkdtemp(prefix="new-", dir=self._working_directory()))
+        stack.callback(shutil.rmtree, target, ignore_errors=True)
+        return self._ingest(target, found, digests, progress)
 
     def _working_directory(self) -> Path:
         """Where segments are: a new one is written there, because only there it can be renamed."""
@@ -162,8 +178,7 @@ class Store:
             raise StoreError("the store is read-only", path=str(path))
         return path
 
-    def _ingest(self, target: Path, found: list[LogFile], progress: Progress) -> IngestReport:
-        digests = {file.name: file_digest(file.path) for file in found} if self._kept else {}
+    def _ingest(self, target: Path, found: list[LogFile], digests: dict[str, str], progress: Progress) -> IngestReport:
         known = self._catalog.digests
         files = [file for file in found if digests.get(file.name) not in known]
         if not files:
@@ -194,7 +209,7 @@ class Store:
         """Make the new segment count: its files first, then the catalog."""
         rows = [(f.number, f.file.name, f.first_row, f.lines, f.file.size) for f in segment.files]
         pl.DataFrame(rows, _FILE_SCHEMA, orient="row").write_parquet(target / FILES)
-        for spare in (*target.glob("input-*"), *target.glob("salvaged-*")):
+        for spare in target.glob("salvaged-*"):
             spare.unlink()
         name = f"{segment.numbers.batch:06}-{segment.numbers.file:06}"
         final = target.with_name(name)

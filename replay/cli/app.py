@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from concurrent.futures import BrokenExecutor
+from types import FrameType
 
 import typer
 
@@ -62,21 +64,36 @@ def root() -> None:
 
 def main() -> None:
     """Run the command line; the exit code is 0, 1 where something is new, above 1 for an error."""
+    interrupts: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interrupts.append(number)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, interrupt)
     try:
         app()
-    except ReplayError as error:
-        sys.stderr.write(f"replay: {error}\n")
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.stderr.write("replay: interrupted; nothing was written but what is complete\n")
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # The reader went away (`replay ... | head`): nobody is left to tell. Python would complain at its own exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except OSError as error:
-        sys.stderr.write(f"replay: {error.filename or 'input or output'}: {error.strerror or error}\n")
-        sys.exit(ReplayError.exit_code)
-    except BrokenExecutor:
-        sys.stderr.write("replay: a worker process was killed (out of memory?); nothing is shown of a partial result\n")
-        sys.exit(ReplayError.exit_code)
+    except BaseException as error:  # noqa: BLE001 - what is interrupted may end in any error, or in Typer's silent exit
+        sys.exit(_told(KeyboardInterrupt() if interrupts else error))
+
+
+def _told(error: BaseException) -> int:
+    """Tell an error in one line, and return the exit code; raises what is no error of the operator or the system."""
+    match error:
+        case ReplayError():
+            text, code = str(error), error.exit_code
+        case KeyboardInterrupt():
+            text, code = "interrupted; nothing was written but what is complete", INTERRUPTED
+        case BrokenPipeError():
+            # The reader went away (`replay ... | head`): nobody is left to tell. Python would complain at its own exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        case OSError():
+            text, code = f"{error.filename or 'input or output'}: {error.strerror or error}", ReplayError.exit_code
+        case BrokenExecutor():
+            text = "a worker process was killed (out of memory?); nothing is shown of a partial result"
+            code = ReplayError.exit_code
+        case _:
+            raise error
+    sys.stderr.write(f"replay: {text}\n")
+    return code

@@ -34,6 +34,9 @@ from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.trust import Trust
 
+_LINES = 1000
+"""How many lines of `--outcomes` are read together when parts are merged."""
+
 
 class PartResult(NamedTuple):
     """What a worker hands back: numbers to add up, and a file with what must be put into order."""
@@ -135,7 +138,8 @@ class Job:
         spool = self.spool / f"part-{part.number:05}"
         with spool.open("wb") as file:
             pickle.dump(outcomes.findings, file, pickle.HIGHEST_PROTOCOL)
-            pickle.dump(outcomes.lines, file, pickle.HIGHEST_PROTOCOL)
+            for start in range(0, len(outcomes.lines), _LINES):
+                pickle.dump(outcomes.lines[start : start + _LINES], file, pickle.HIGHEST_PROTOCOL)
         return PartResult(outcomes.summary, outcomes.fidelity, relevant(outcomes.creations), spool)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from contextlib import ExitStack
+from io import BufferedReader
 from typing import BinaryIO
 
 import orjson
@@ -22,31 +23,41 @@ Line = tuple[Place, bytes]
 
 
 def merge(results: Sequence[PartResult], outcomes: BinaryIO | None) -> tuple[Summary, Fidelity]:
-    """Add up numbers, tell root findings from what follows them, and write the lines of `--outcomes` in order."""
+    """Add up numbers, tell root findings from what follows them, and write the lines of `--outcomes` in order.
+
+    Lines are read a few at a time: those of a large log have no room in memory together.
+    """
     summary = Summary()
     cascade = Cascade.of(creation for result in results for creation in result.creations)
-    streams: list[Iterable[Line]] = []
-    for result in results:
-        summary.add(result.summary)
-        findings, lines = _load(result.spool)
-        follows = {}
-        for place, about, found in findings:
-            label = cascade.follows(place, Operation(found.example.operation), about)
-            if label:
-                follows[place] = label
-            summary.add_finding(found, follows=bool(label))
+    with ExitStack() as stack:
+        streams: list[Iterable[Line]] = []
+        for result in results:
+            summary.add(result.summary)
+            file = stack.enter_context(result.spool.open("rb"))
+            follows = {}
+            for place, about, found in _findings(file):
+                label = cascade.follows(place, Operation(found.example.operation), about)
+                if label:
+                    follows[place] = label
+                summary.add_finding(found, follows=bool(label))
+            streams.append(_with_follows(_lines(file), follows))
         if outcomes is not None:
-            streams.append(_with_follows(lines, follows))
-    if outcomes is not None:
-        for _, line in heapq.merge(*streams, key=lambda line: line[0]):
-            outcomes.write(line + b"\n")
+            for _, line in heapq.merge(*streams, key=lambda line: line[0]):
+                outcomes.write(line + b"\n")
     return summary, merged_fidelity(result.fidelity for result in results)
 
 
-def _load(spool: Path) -> tuple[list[Pending], list[Line]]:
-    with spool.open("rb") as file:
-        # Written a moment ago by our own worker, in a directory that only this user may read.
-        return pickle.load(file), pickle.load(file)  # noqa: S301
+# The files were written a moment ago by our own workers, in a directory that only this user may read.
+
+
+def _findings(file: BufferedReader) -> list[Pending]:
+    found: list[Pending] = pickle.load(file)  # noqa: S301
+    return found
+
+
+def _lines(file: BufferedReader) -> Iterator[Line]:
+    while file.peek(1):
+        yield from pickle.load(file)  # noqa: S301
 
 
 def _with_follows(lines: Iterable[Line], follows: dict[Place, str]) -> Iterator[Line]:

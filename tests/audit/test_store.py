@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import multiprocessing
@@ -159,6 +160,28 @@ def test_a_read_only_store_is_read_and_not_written(
         assert len(ids(store)) == 5
         with pytest.raises(StoreError, match="the store is read-only"):
             store.ingest([log(tmp_path / "third", 21)])
+
+
+def test_a_store_on_a_read_only_file_system_answers(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really_open = os.open
+
+    def read_only(path: str, flags: int, *mode: int) -> int:
+        if flags & os.O_RDWR:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return really_open(path, flags, *mode)
+
+    monkeypatch.setattr("replay.audit.catalog.os.open", read_only)
+    for _ in range(2):
+        with Store.open(directory) as store:
+            assert len(ids(store)) == 5
+            assert store.ingest([tmp_path / "first", tmp_path / "second"]).known_files == 2
+            with pytest.raises(StoreError, match="the store is read-only"):
+                store.ingest([log(tmp_path / "third", 21)])
+        with pytest.raises(StoreError, match="the store is read-only"):
+            prune_store(directory, 0)
+        (directory / "readers").unlink(missing_ok=True)  # copied without its locks, it still answers
 
 
 def test_writers_wait_for_each_other(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,154 @@
+"""A whole run: the same bytes however it is done, and no part of a result where it fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from replay.audit.source import log_files, open_log
+from replay.errors import ReplayError
+from replay.pipeline.output import summary_json
+from replay.pipeline.run import Options, run
+from replay.pipeline.scenario import Scenario
+
+SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
+LINES = 600
+COMMAND = [sys.executable, "-c", "from replay.cli.app import main; main()", "run"]
+PATIENCE_SECONDS = 60.0
+
+
+def silent(_what: str, _done: int, _total: int) -> None:
+    """No progress shown."""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scenario:
+    """The first lines of the sample, in several parts."""
+    monkeypatch.setattr("replay.audit.store.PART_BYTES", 1 << 17)
+    (file,) = log_files(sorted(SAMPLE.glob("audit.*")), tmp_path)
+    log = tmp_path / "audit.jsonl"
+    with open_log(file) as stream:
+        log.write_bytes(b"".join(line for _, line in zip(range(LINES), stream, strict=False)) + b"nonsense\n")
+    (cluster,) = SAMPLE.glob("cluster.*")
+    return Scenario((str(log),), SAMPLE / "current", SAMPLE / "candidate", cluster)
+
+
+def test_the_same_bytes_for_any_number_of_workers(scenario: Scenario, tmp_path: Path) -> None:
+    def written(name: str, workers: int, store: str = "") -> tuple[bytes, bytes, str]:
+        outcomes, rejects = tmp_path / f"{name}.jsonl", tmp_path / f"{name}.tsv"
+        options = Options(tmp_path / store if store else None, outcomes, rejects, workers=workers)
+        result = run(scenario, options, silent)
+        return outcomes.read_bytes(), rejects.read_bytes(), summary_json(result)
+
+    one = written("one", 1)
+    assert len(one[0].splitlines()) > 100
+    assert written("two", 2) == one
+    assert written("four", 4) == one
+    assert written("stored", 2, "store") == one
+
+
+def test_outcomes_that_cannot_be_written_leave_nothing(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "outcomes.jsonl"
+    path.write_text("those of last time\n")
+    monkeypatch.setattr("replay.pipeline.run.merge", fail)
+    with pytest.raises(ReplayError, match=f"^{path}: the outcomes cannot be written: No space left on device$"):
+        run(scenario, Options(outcomes=path, workers=1), silent)
+    assert (path.read_text(), list(tmp_path.glob(".*"))) == ("those of last time\n", [])
+
+
+def _kill_worker(_leader: int, worker: int) -> None:
+    os.kill(worker, signal.SIGKILL)
+
+
+def _interrupt(leader: int, _worker: int) -> None:
+    os.killpg(leader, signal.SIGINT)
+
+
+ENDS: list[tuple[str, Callable[[int, int], None], int, str]] = [
+    (
+        "a killed worker",
+        _kill_worker,
+        2,
+        "replay: a worker process was killed (out of memory?); nothing is shown of a partial result\n",
+    ),
+    ("Ctrl-C", _interrupt, 130, "replay: interrupted; nothing was written but what is complete\n"),
+]
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="workers are found in /proc")
+@pytest.mark.parametrize(("end", "code", "message"), [row[1:] for row in ENDS], ids=[row[0] for row in ENDS])
+def test_a_run_that_ends_early_shows_nothing(
+    end: Callable[[int, int], None], code: int, message: str, tmp_path: Path
+) -> None:
+    outcomes, temporary = tmp_path / "outcomes.jsonl", tmp_path / "temporary"
+    temporary.mkdir()
+    # A store that is kept has enough parts for two workers.
+    options = ["--outcomes", str(outcomes), "--store", str(tmp_path / "store"), "--workers", "2"]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(
+        [*COMMAND, str(SAMPLE), *options],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        end(process.pid, _worker_of(process))
+        out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert (process.returncode, out, err) == (code, "", message)
+    assert (outcomes.exists(), list(tmp_path.glob(".*"))) == (False, [])
+    assert not [path for path in temporary.iterdir() if path.name.startswith("replay-")]
+
+
+def _worker_of(process: subprocess.Popen[str]) -> int:
+    """The first worker of a run, as soon as there is one: it is a child of the process that forks workers."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        parents = _session(process.pid)
+        for pid, parent in parents.items():
+            if parent in parents and parents[parent] == process.pid:
+                return pid
+        time.sleep(0.02)
+    raise AssertionError(f"no worker was seen, exit code {process.poll()}")
+
+
+def _session(leader: int) -> dict[int, int]:
+    """The processes of a session with their parents."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        try:
+            stat = (
+                (entry / "stat").read_text(encoding="utf-8").rpartition(")")[2].split() if entry.name.isdigit() else []
+            )
+        except OSError:
+            continue
+        if stat and stat[3] == str(leader):
+            found[int(entry.name)] = int(stat[1])
+    return found
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_behind_standard_output_is_told() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND[:-1], "diff", SAMPLE / "current", SAMPLE / "candidate"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr
