@@ -10,7 +10,7 @@ from replay.errors import ReplayError
 from replay.kube.attributes import Missing
 from replay.pipeline.job import Job
 from replay.pipeline.log import LogSource, Progress, opened, repeats, require_known
-from replay.pipeline.past import Manifests, decided, manifests_of, past_job, past_requests, with_audit_ids
+from replay.pipeline.past import Manifests, decided, manifests_of, past_job, requests_of
 from replay.reconstruct.exchange import CONNECT_SUBRESOURCES
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.report.conceal import Concealer
@@ -26,7 +26,7 @@ def explain(source: LogSource, audit_id: str, progress: Progress, *, item: int =
     with opened(source, progress) as store:
         require_known(store, "audit_id", audit_id)
         job = past_job(store, manifests)
-        requests = list(past_requests(store, job, with_audit_ids([audit_id])))
+        requests = list(requests_of(store, job, [audit_id]))
         others = repeats(store, audit_id)
     if not requests:
         raise ReplayError(f"nothing can be told of the request with the auditID `{audit_id}`")

@@ -17,7 +17,7 @@ from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.redact import redacted_patch, redacted_text
 from replay.pipeline.log import LogSource, Progress, opened, require_known, set_variables
-from replay.pipeline.past import Chosen, Manifests, decided, manifests_of, past_job, past_requests, with_audit_ids
+from replay.pipeline.past import Chosen, Manifests, decided, manifests_of, past_job, past_requests, requests_of
 from replay.pipeline.period import instant, sql_time
 from replay.reconstruct.request import ReplayRequest
 from replay.report.document import MICROSECONDS
@@ -200,9 +200,7 @@ class _Asked:
         if current is None:
             return [], 0, ("a client sees the first denial only; with --current the others are replayed",)
         job = past_job(self.store, self.manifests, (current, current))
-        requests = (
-            (request, decided(job, request)[0]) for request in past_requests(self.store, job, with_audit_ids(audit_ids))
-        )
+        requests = ((request, decided(job, request)[0]) for request in requests_of(self.store, job, audit_ids))
         rows, unknown = self._from(requests, self._masked)
         return rows, unknown, ()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,11 +63,21 @@ def past_job(store: Store, manifests: Manifests, sets: tuple[ManifestSet, Manife
     return job_of(store, inputs, Options(), store.directory)
 
 
-def past_requests(store: Store, job: Job, chosen: Chosen) -> Iterator[ReplayRequest]:
-    """The requests that an expression selects, rebuilt; by object, not by time."""
-    for number in range(store.parts):
+def past_requests(
+    store: Store, job: Job, chosen: Chosen, parts: Iterable[int] | None = None
+) -> Iterator[ReplayRequest]:
+    """The requests that an expression selects, rebuilt; by object, not by time. `parts` are all, unless given."""
+    for number in range(store.parts) if parts is None else parts:
         for records in store.part(number).objects(chosen):
             yield from job.reconstructor.requests(records)
+
+
+def requests_of(store: Store, job: Job, audit_ids: Sequence[str]) -> Iterator[ReplayRequest]:
+    """The requests of some auditIDs, rebuilt; only the parts that hold them are read."""
+    query = "select distinct part from request where audit_id in (select unnest($ids)) order by all"
+    parts = [part for (part,) in store.sql(query, ids=list(audit_ids)).iter_rows()]
+    chosen = Chosen("audit_id in (select unnest(string_split(?, chr(10))))", ("\n".join(audit_ids),))
+    return past_requests(store, job, chosen, parts)
 
 
 def decided(job: Job, request: ReplayRequest) -> list[Decision]:
@@ -77,8 +87,3 @@ def decided(job: Job, request: ReplayRequest) -> list[Decision]:
     lister = job.cluster.at(request.record)
     decisions = job.chain.decide(request.before_mutation, request.attributes, lister)
     return as_far_as_reached(request, decisions)
-
-
-def with_audit_ids(audit_ids: Iterable[str]) -> Chosen:
-    """The requests of some auditIDs."""
-    return Chosen("audit_id in (select unnest(string_split(?, chr(10))))", ("\n".join(audit_ids),))

@@ -13,7 +13,7 @@ from replay.audit.store import Store
 from replay.errors import ReplayError
 from replay.pipeline.explain import _sets, explain
 from replay.pipeline.log import LogSource
-from replay.pipeline.past import manifests_of, past_job, past_requests, with_audit_ids
+from replay.pipeline.past import manifests_of, past_job, requests_of
 from replay.reconstruct.request import Reached
 from replay.report.explain_report import explain_document, explain_json
 from replay.report.terminal import print_document
@@ -73,7 +73,7 @@ def test_explanations_agree_with_decisions(source: LogSource) -> None:
     with Store.open(source.store) as store:
         ids = [row[0] for row in store.sql(f"select audit_id from request where {text} order by seq").rows()][::3]
         job = past_job(store, manifests)
-        requests = list(past_requests(store, job, with_audit_ids(ids)))
+        requests = list(requests_of(store, job, ids))
     count = 0
     for request in requests:
         for each in _sets(job, manifests, request):
@@ -120,7 +120,7 @@ def test_secrets_do_not_appear(source: LogSource) -> None:
             "select audit_id from request where resource = 'secrets' and verb in ('create', 'update')"
         ).rows()
         ids = sorted(row[0] for row in rows)[:5]
-        requests = list(past_requests(store, past_job(store, manifests), with_audit_ids(ids)))
+        requests = list(requests_of(store, past_job(store, manifests), ids))
     assert requests
     for audit_id in ids:
         document = explain_document(explain(source, audit_id, silent))
