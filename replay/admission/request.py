@@ -35,9 +35,11 @@ def admission_request(
         request["name"] = attributes.name
     if attributes.namespace:
         request["namespace"] = attributes.namespace
-    if isinstance(attributes.options, Missing):
-        return PartialObject(request, (attributes.options,))
-    return request
+    unknown = [attributes.options] if isinstance(attributes.options, Missing) else []
+    for missing in attributes.missing:
+        request[missing.path.removeprefix("request.")] = missing
+        unknown.append(missing)
+    return PartialObject(request, tuple(unknown)) if unknown else request
 
 
 def user_info(user: UserInfo) -> dict[str, Any]:

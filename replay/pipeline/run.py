@@ -52,7 +52,13 @@ _HAS_FORKSERVER = "forkserver" in multiprocessing.get_all_start_methods()
 RBAC = tuple(
     f"{name}.rbac.authorization.k8s.io" for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
 )
-LOOKUPS = ("namespaces", "serviceaccounts", "customresourcedefinitions.apiextensions.k8s.io")
+LOOKUPS = (
+    "namespaces",
+    "nodes",
+    "serviceaccounts",
+    "priorityclasses.scheduling.k8s.io",
+    "customresourcedefinitions.apiextensions.k8s.io",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ REGISTRATIONS = tuple(
         "validatingwebhookconfigurations",
     )
 )
+POD_PLUGINS = (GroupResource("", "serviceaccounts"), GroupResource("scheduling.k8s.io", "priorityclasses"))
+"""What the plugins ServiceAccount and Priority read: a pod that was refused is rebuilt with what they would have added."""
 NEVER = frozenset({SECRETS, GroupResource("", "events"), GroupResource("events.k8s.io", "events")})
 """Secrets are nobody's business here; events live for an hour, and are as many as all else together."""
 
@@ -77,6 +79,8 @@ def _lookups(reads: Sequence[PolicyReads]) -> Iterator[Wanted]:
         yield Wanted(NAMESPACES, "namespaceSelector and namespaceObject")
     if any(AUTHORIZER in each.inputs for each in reads):
         yield from (Wanted(resource, "authorizer") for resource in RBAC)
+    if any(each.operations("", "pods", "", mapper) for each in reads):
+        yield from (Wanted(resource, "what built-in plugins add to pods") for resource in POD_PLUGINS)
     unknown = "\0", "\0", ""
     built_in = {known.resource.group for known in builtin_discovery()}
     named = {

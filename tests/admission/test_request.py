@@ -58,3 +58,11 @@ def test_options_that_are_not_known() -> None:
     assert isinstance(request, PartialObject)
     assert request.missing == (missing,)
     assert request.value["options"] is missing
+
+
+def test_a_generated_name_that_is_not_recorded_is_unknown() -> None:
+    missing = Missing("request.name", "the name was generated, and the response is not recorded")
+    request = admission_request(replace(REQUEST, missing=(missing,)), EVENTS, EVENT)
+    assert isinstance(request, PartialObject)
+    assert request.value["name"] is missing
+    assert request.missing == (missing,)
