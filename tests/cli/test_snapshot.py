@@ -53,7 +53,12 @@ def test_only_what_the_set_needs_is_read(kubectl: Path, tmp_path: Path) -> None:
     calls = [line.split() for line in kubectl.read_text().splitlines()]
     assert {tuple(call[:2]) for call in calls} == {("--context=prod", "get")}
     kinds = [call[2] for call in calls if "admissionregistration" not in call[2]]
-    assert kinds == ["namespaces", "customresourcedefinitions.apiextensions.k8s.io"]
+    assert kinds == [
+        "namespaces",
+        "serviceaccounts",
+        "customresourcedefinitions.apiextensions.k8s.io",
+        "priorityclasses.scheduling.k8s.io",
+    ]
     assert read_snapshot(out) == [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}]
 
 
