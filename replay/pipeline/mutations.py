@@ -34,7 +34,7 @@ from replay.pipeline.run import Options, Progress, prepare_workers, replay_parts
 from replay.reconstruct.body import Shape
 from replay.reconstruct.exchange import NOT_THE_OBJECT, Exchange
 from replay.reconstruct.known import Known, attribute, differences, get
-from replay.reconstruct.reconstructor import Reconstructor
+from replay.reconstruct.reconstructor import Reconstructor, Write
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.strategy import after_create, after_update
 
@@ -48,6 +48,8 @@ _SYSTEM_FIELDS = frozenset(
     for name in (
         "uid",
         "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
         "generation",
         "resourceVersion",
         "managedFields",
@@ -87,11 +89,12 @@ class MutationsJob:
         """The changes in one part."""
         found = Attributions()
         for records in part.objects(_WRITES):
-            for exchange, request, sent in self._reconstructor.writes(records):
-                self._count(exchange, request, sent, found)
+            for write in self._reconstructor.writes(records):
+                self._count(write, found)
         return found
 
-    def _count(self, exchange: Exchange, request: ReplayRequest, sent: Known | Missing, found: Attributions) -> None:
+    def _count(self, write: Write, found: Attributions) -> None:
+        exchange, request, _, sent = write
         if isinstance(sent, Missing):
             found.not_compared[sent.reason] += 1
             return
@@ -104,7 +107,7 @@ class MutationsJob:
         operations = [each for each in diff(sent.value, stored) if not _is_below(tokens(each["path"]), holes)]
         decision = self._decision(exchange, request, sent)
         claims = [*_webhook_claims(request.record), *_policy_claims(decision, stored, found)]
-        claims += self._server_claims(exchange, request, sent, operations)
+        claims += self._server_claims(write, sent, operations)
         changes = attributed(operations, claims)
         found.changed += any(actor is not Actor.SERVER for actor, _ in changes)
         for (actor, name), patch in changes.items():
@@ -118,21 +121,17 @@ class MutationsJob:
         lister = self.job.cluster.at(request.record)
         return self.job.chain.decide(before, request.attributes, lister)[0]
 
-    def _server_claims(
-        self, exchange: Exchange, request: ReplayRequest, sent: Known, operations: Sequence[JSON]
-    ) -> Iterator[Claim]:
+    def _server_claims(self, write: Write, sent: Known, operations: Sequence[JSON]) -> Iterator[Claim]:
         """What built-in plugins, defaults, strategies and storage change, and what an update keeps of the stored object."""
-        before = request.before_mutation
+        exchange, before = write.exchange, write.request.before_mutation
         if exchange.record.verb != "patch" and not isinstance(before, Missing):
             plugged = before.object.value if isinstance(before.object, PartialObject) else before.object
             yield Claim(Actor.PLUGIN, "", frozenset(tokens(each["path"]) for each in diff(sent.value, plugged)))
-        old = request.attributes.old_object
-        old = old.value if isinstance(old, PartialObject) else old
-        if old is None:
+        old = write.found
+        if isinstance(old, Known) and old.value is None:
             after = after_create(sent, exchange, self.job.cluster.discovery.resource(exchange.resource))
         else:
-            known: Known | Missing = old if isinstance(old, Missing) else Known(old, sent.basis)
-            after = after_update(sent, known, exchange)
+            after = after_update(sent, old, exchange)
         paths = {tuple(map(str, path)) for path in differences(sent.value, after.value)}
         paths |= {tuple(map(str, hole.path)) for hole in after.holes}
         kept = {path for path in (tokens(each["path"]) for each in operations) if _is_kept(path, old, exchange)}
@@ -211,12 +210,12 @@ def _is_shown(operation: JSON, stored: JSON) -> bool:
     return value is None if operation["op"] == "remove" else value == operation.get("value")
 
 
-def _is_kept(path: Tokens, old: JSON | Missing | None, exchange: Exchange) -> bool:
+def _is_kept(path: Tokens, old: Known | Missing, exchange: Exchange) -> bool:
     """Whether an update left at a path what was stored there before."""
-    if old is None or isinstance(old, Missing):
+    if isinstance(old, Missing):
         return False
     at = tuple(int(part) if part.isdigit() else part for part in path)
-    value = get(old, at)
+    value = get(old.value, at)
     return value is not None and value == get(exchange.response.json, at)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import JSON, Attributes, Basis, Missing, Operation, PartialObject
@@ -28,6 +29,18 @@ from replay.reconstruct.trust import ALL_TRUSTED, Trust
 
 CREATED = 201
 """The status code of an apply that creates its object."""
+
+
+class Write(NamedTuple):
+    """A write: the object that it found (null for a creation), and the one that the client asked for.
+
+    The latter is the body, or what a patch makes of the object found; no mutator has seen it yet.
+    """
+
+    exchange: Exchange
+    request: ReplayRequest
+    found: Known | Missing
+    sent: Known | Missing
 
 
 @dataclass(frozen=True)
@@ -56,14 +69,12 @@ class Reconstructor:
             else:
                 yield self._request(exchange, olds)
 
-    def writes(self, records: Sequence[RequestRecord]) -> Iterator[tuple[Exchange, ReplayRequest, Known | Missing]]:
-        """The creations, updates and patches among the requests, each with the object that its client asked for.
-
-        That is the body, or what a patch makes of the object that it found; no mutator has seen it yet.
-        """
+    def writes(self, records: Sequence[RequestRecord]) -> Iterator[Write]:
+        """The creations, updates and patches among the requests, each with the object that its client asked for."""
         for exchange, olds in self._selected(records):
             if olds is not None and exchange.record.verb in ("create", "update", "patch"):
-                yield exchange, self._request(exchange, olds), _asked_for(exchange, olds)
+                found = _found(exchange, olds)
+                yield Write(exchange, self._request(exchange, olds), found, _asked_for(exchange, found))
 
     def _selected(self, records: Sequence[RequestRecord]) -> Iterator[tuple[Exchange, OldObjects | None]]:
         """Each selected record with the history of its object; None for a `deletecollection`."""
@@ -167,13 +178,25 @@ _NAMED_IN_URL_ALONE = frozenset({"token", *CONNECT_SUBRESOURCES})
 _NO_KIND = ("the kind of the resource is not known: give a snapshot with its CustomResourceDefinition",)
 
 
-def _asked_for(exchange: Exchange, olds: OldObjects) -> Known | Missing:
+def _found(exchange: Exchange, olds: OldObjects) -> Known | Missing:
+    """The object that a write found, none for one that created it.
+
+    Where the history has no gaps it is the last state of it. The response is then no evidence: mutators may have changed in it
+    what the client did not touch.
+    """
+    if exchange.record.verb == "create" or exchange.record.code == CREATED:
+        return NULL
+    last = olds.last(exchange)
+    return last if olds.trusted and isinstance(last, Known) and last.value is not None else olds.of(exchange)
+
+
+def _asked_for(exchange: Exchange, found: Known | Missing) -> Known | Missing:
     """The object of a write before any mutator."""
     if exchange.record.verb != "patch":
         return sent_object(exchange, creating=exchange.record.verb == "create")
     if exchange.record.code == CREATED and exchange.request.json is not None:
         return Known(exchange.request.json, Basis.RECORDED)
-    return patched(exchange, olds.of(exchange))
+    return patched(exchange, found)
 
 
 def _namespace_object(record: RequestRecord, lister: ClusterLister) -> Known | Missing:
