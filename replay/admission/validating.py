@@ -148,7 +148,7 @@ class _Request:
         self._admission = admission
         self._changed = None if beside is None else _difference(beside.attributes.object, attributes.object)
         self._beside: dict[Any, ValidateResult] = {} if beside is None else beside.results
-        self.attributes = attributes
+        self.attributes: Attributes = attributes
         self._lister = lister
         self._matcher = admission.request_matcher(attributes, lister)
         self._inputs: dict[Any, Inputs] = {}

@@ -5,6 +5,8 @@ Ids are given in the order in which cel-go gives them, because later passes repo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from typing import Final
 
 from replay.cel.ast import (
@@ -141,12 +143,12 @@ class ExprFactory:
             self.copy(node.result),
         )
 
-    def balanced(self, function: str, terms: list[Expr], ops: list[int]) -> Expr:
+    def balanced(self, function: str, terms: Sequence[Expr], ops: Sequence[int]) -> Expr:
         """`a && b && c && d` as a tree of equal depth on both sides, as the server evaluates it."""
         return _balanced(function, terms, ops, 0, len(ops) - 1)
 
 
-def _balanced(function: str, terms: list[Expr], ops: list[int], low: int, high: int) -> Call:
+def _balanced(function: str, terms: Sequence[Expr], ops: Sequence[int], low: int, high: int) -> Call:
     middle = (low + high + 1) // 2
     left = terms[middle] if middle == low else _balanced(function, terms, ops, low, middle - 1)
     right = terms[middle + 1] if middle == high else _balanced(function, terms, ops, middle + 1, high)

@@ -107,7 +107,7 @@ class SecondOpinion:
     def ask(self, audit_id: str, attributes: Attributes, lister: Lister) -> Opinions:
         """The opinions on one request; those of which parts are not known are passed over."""
         found = Opinions()
-        bindings = {
+        bindings: dict[str, Any] = {
             "object": attributes.object,
             "oldObject": attributes.old_object,
             "request": admission_request(attributes, attributes.resource, attributes.kind),
