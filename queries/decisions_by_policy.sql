@@ -8,7 +8,8 @@ select
   count(distinct audit_id) as requests,
   count(distinct username) as users,
   count(distinct "namespace") as namespaces,
-  count(distinct (api_group, resource, "namespace", object_name)) as objects,
+  -- What was to get a generated name and got none is an object of its own.
+  count(distinct (api_group, resource, "namespace", coalesce(nullif(object_name, ''), audit_id))) as objects,
   min(stage_time) as first,
   max(stage_time) as last,
   min(nullif(message, '')) as example_message

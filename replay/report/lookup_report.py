@@ -147,7 +147,7 @@ def _by_policy(lookup: Lookup, zone: tzinfo) -> Section:
             action,
             number(len({each.audit_id for each in found})),
             number(len({each.username for each in found})),
-            number(len({(each.resource, each.object) for each in found})),
+            number(len({(each.resource, each.object if each.object_name else each.audit_id) for each in found})),
             moment(min(each.at for each in found), zone),
             moment(max(each.at for each in found), zone),
             basis,
