@@ -1,22 +1,30 @@
--- What:       creations that contradict the clock: one has a lower revision than another that was answered before it began.
---             Revisions are counted by etcd for the whole cluster, so the clocks of the API servers differ by `apart` at least.
+-- What:       writes that contradict the clock: they began after a write of a higher revision was answered.
+--             Revisions are counted by etcd for the whole cluster, so the clocks of the API servers differ by `apart`
+--             (microseconds) at least. Only writes that certainly stored something count.
 -- Parameters: none
 -- Example:    execute log_clocks
-with created as (
+with stored as (
   select file, received, stage_time, try_cast(response_resource_version as bigint) as revision
   from request
-  where verb = 'create' and code = 201 and response_resource_version <> '' and not contains(request_uri, 'dryRun')
-), answered as (
-  select stage_time, revision, file, max(revision) over (order by stage_time) as highest,
-    arg_max(file, revision) over (order by stage_time) as highest_file
-  from created
-), contradicted as (
-  select created.file, answered.highest_file as other, created.received - answered.stage_time as apart
-  from created asof join answered on answered.stage_time < created.received
-  where answered.highest > created.revision
+  where
+    (
+      (verb = 'create' and code = 201)
+      or (verb = 'update' and code = 200 and object_resource_version not in ('', '0', response_resource_version))
+    )
+    and response_resource_version <> ''
+    and subresource not in ('binding', 'eviction', 'token', 'scale')
+    and not contains(request_uri, 'dryRun')
+), ordered as (
+  select
+    file, stage_time,
+    max(received) over lower_ones as latest,
+    arg_max(file, received) over lower_ones as latest_file
+  from stored
+  window lower_ones as (order by revision rows between unbounded preceding and 1 preceding)
 )
-select file, other, count(*) as requests, (epoch(max(apart)) * 1000000)::bigint as apart
-from contradicted
-group by file, other
+select latest_file as file, file as other, count(*) as requests, (epoch(max(latest - stage_time)) * 1000000)::bigint as apart
+from ordered
+where latest > stage_time
+group by all
 order by requests desc, file, other
 limit 10

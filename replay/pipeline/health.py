@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 
 from replay.audit.store import Store
+from replay.kube.discovery import builtin_discovery
+from replay.kube.gvk import GroupResource
 from replay.pipeline.job import Job
+from replay.reconstruct.cluster import Key, key_of
 
 SILENCE = 60
 """Seconds without any event that a living cluster does not have: nodes and leaders renew leases all the time."""
@@ -38,7 +43,7 @@ def _silences(store: Store) -> Iterator[str]:
 def _files(store: Store) -> Iterator[str]:
     """Files of several API servers overlap in time; those of one follow each other."""
     files = store.query("log_files").rows()
-    overlapping = sum(later[1] < earlier[2] for earlier, later in pairwise(files))
+    overlapping = sum(later[1] < earlier[2] - MICROSECONDS for earlier, later in pairwise(files))
     if overlapping:
         yield f"{overlapping + 1} files overlap in time, as those of several API servers do; requests are ordered by time"
     elif [row[0] for row in files] != sorted(row[0] for row in files):
@@ -48,19 +53,29 @@ def _files(store: Store) -> Iterator[str]:
 def _clocks(store: Store) -> Iterator[str]:
     for file, other, requests, apart in store.query("log_clocks").rows():
         if apart > SKEW:
-            where = f"of {file} and {other}" if file != other else f"within {file}"
+            where = f"of {Path(file).name} and {Path(other).name}" if file != other else f"within {Path(file).name}"
             yield (
-                f"the clocks {where} differ by {apart / MICROSECONDS:.1f} s or more ({requests} requests): "
-                "the order of requests is then that of resourceVersion alone"
+                f"the clocks {where} differ by {apart / MICROSECONDS:.1f} s or more, as {requests} requests show: "
+                "what depends on the order of their times is not decided"
             )
 
 
 def _snapshot(job: Job) -> Iterator[str]:
-    strangers = job.cluster.strangers()
-    if strangers:
+    """Most objects that both show have the same uid in both, unless the snapshot is of another cluster."""
+    shown = {key_of(obj): str((obj.get("metadata") or {}).get("uid") or "") for obj in job.snapshot}
+    kinds = {known.resource.group_resource: known.kind.kind for known in builtin_discovery()}
+    logged: dict[Key, set[str]] = defaultdict(set)
+    for record in job.lookups:
+        kind = kinds.get(GroupResource(record.api_group, record.resource), "")
+        namespace = "" if record.resource == "namespaces" else record.namespace
+        if record.response_uid and record.response_kind == kind:
+            logged[record.api_group, kind, namespace, record.name].add(record.response_uid)
+    compared = [key for key in logged if shown.get(key)]
+    strangers = sum(shown[key] not in logged[key] for key in compared)
+    if strangers > len(compared) // 2:
         yield (
-            f"{strangers} objects of the snapshot have another uid than in the log: "
-            "the snapshot is of another cluster, or of another time of it"
+            f"{strangers} of {len(compared)} objects that both have are others in the snapshot than in the log: "
+            "it is of another cluster, or of another time"
         )
 
 

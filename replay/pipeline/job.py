@@ -32,6 +32,7 @@ from replay.reconstruct.clock import RevisionClock
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.request import ReplayRequest
+from replay.reconstruct.skew import TolerantReconstructor, widened, widened_samples
 from replay.reconstruct.trust import Trust
 
 _LINES = 1000
@@ -52,6 +53,7 @@ class Job:
     """The same for every part: the sets, what is known of the cluster, and where results go.
 
     `lookups` are the writes to the kinds that decisions look up, `revisions` the samples of the revision clock.
+    By `clock_error` microseconds times of different API servers may be wrong.
     """
 
     sets: tuple[ManifestSet, ManifestSet]
@@ -65,13 +67,15 @@ class Job:
     spool: Path
     with_lines: bool = False
     redact: bool = True
+    clock_error: int = 0
     webhooks: WebhookAnswers = NOBODY
     kept: Plan | None = None
 
     @cached_property
     def cluster(self) -> Cluster:
         """The cluster over the time of the log."""
-        return Cluster(self.snapshot, self.lookups, RevisionClock(self.revisions))
+        lookups = [widened(record, self.clock_error) for record in self.lookups]
+        return Cluster(self.snapshot, lookups, RevisionClock(widened_samples(self.revisions, self.clock_error)))
 
     @cached_property
     def chain(self) -> Chain:
@@ -87,6 +91,8 @@ class Job:
         """What rebuilds requests, as far as these sets need them."""
         mutates = any(each.mutating_policies or each.mutating_webhooks for each in self._asked)
         mutators = Mutators.POLICIES if self.sets[0].mutating_policies else Mutators.WEBHOOKS
+        if self.clock_error:
+            return TolerantReconstructor(self.cluster, self.trust, mutators, mutates, self.clock_error)
         return Reconstructor(self.cluster, self.trust, mutators, mutation=mutates)
 
     @cached_property
