@@ -6,7 +6,6 @@ Ids are given in the order in which cel-go gives them, because later passes repo
 from __future__ import annotations
 
 from collections.abc import Sequence
-
 from typing import Final
 
 from replay.cel.ast import (
