@@ -125,6 +125,10 @@ class Store:
         self._disconnect()
         self._stack.close()
 
+    def rest(self) -> None:
+        """Give back the memory of the last queries, while other processes work; the next query starts anew."""
+        self._disconnect()
+
     def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()

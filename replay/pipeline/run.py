@@ -89,6 +89,7 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
             write_rejects(store.rejects(), options.rejects)
         inputs = Inputs(sets, version, tuple(snapshot), webhooks)
         job = replace(job_of(store, inputs, options, Path(spool)), kept=_kept(store, inputs, options))
+        store.rest()
         results = replay_parts(job, [store.part(number) for number in range(store.parts)], options, progress)
         if job.kept is not None:
             commit(job.kept)
