@@ -88,12 +88,13 @@ class EffectCell:
 
 
 class Bucket(NamedTuple):
-    """The key of a time series; `start` is in microseconds."""
+    """The key of a time series; `start` is in microseconds, `denied` as in `EffectKey`."""
 
     period: int
     side: Side
     action: Action
     policy: str
+    denied: bool
     start: int
 
 
@@ -107,7 +108,7 @@ class Effects:
     def count(self, key: EffectKey, cell: EffectCell, start: int) -> None:
         """Count one request."""
         self._merge(key, cell)
-        self.timeline[Bucket(key.period, key.side, key.action, key.policy, start)] += cell.count
+        self.timeline[Bucket(key.period, key.side, key.action, key.policy, key.denied, start)] += cell.count
 
     def add(self, other: Effects) -> None:
         """Merge another part of the log."""

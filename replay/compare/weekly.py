@@ -77,7 +77,8 @@ class Promotion:
 
     `today` says in words what it does now. `asked` counts the requests that its match constraints may select, `requests` those
     that it would deny, `denied_anyway` those among them that the current set denies too, `undecided` those of which the log
-    does not hold enough. `halves` are the requests of the first and the second half of the period.
+    does not hold enough. All that follows is about the requests that are admitted today: `halves` are those of the first and of
+    the second half of the period, `message` and `audit_id` those of the first.
     """
 
     policy: str
@@ -113,7 +114,7 @@ class Promotion:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One period. `steps` are the requests that admission saw by start of step; names are sorted."""
+    """One period. `steps` are the requests that admission saw by start of step."""
 
     period: Period
     step: int
@@ -161,7 +162,8 @@ class WeeklyResult:
     """Everything that a weekly report shows.
 
     `previous` is None where nothing is known of an earlier period, `compared_with` says where it comes from. `foreign` are
-    static policies that the log shows at work and the current set does not have, by requests.
+    static policies that the log shows at work and the current set does not have, by requests; `notes` are what a reader must know
+    of the log.
     """
 
     log: str

@@ -48,7 +48,7 @@ def promotions(
     middle = period.start + period.length // 2
     halves: dict[_Series, list[int]] = {}
     for bucket, count in effects.timeline.items():
-        if bucket.period == position:
+        if bucket.period == position and not bucket.denied:
             series = halves.setdefault((bucket.side, bucket.action, bucket.policy), [0, 0])
             series[bucket.start >= middle] += count
     found = [_promotion(each, cells, halves, count) for each, count in zip(planned, asked, strict=True)]
@@ -162,20 +162,20 @@ def _promotion(planned: _Planned, cells: Cells, halves: Mapping[_Series, list[in
     )
     if not denied:
         return made
+    newly = [(key, cell) for key, cell in denied if not key.denied]
     talks: dict[tuple[str, str, str], _Talk] = {}
-    for key, cell in denied:
-        if not key.denied:
-            talks.setdefault((key.owner, key.namespace, key.workload), _Talk()).add(key.user, cell)
+    for key, cell in newly:
+        talks.setdefault((key.owner, key.namespace, key.workload), _Talk()).add(key.user, cell)
     first_half, second_half = halves.get((planned.side, action, planned.policy.name), (0, 0))
-    first = min((cell for _, cell in denied), key=lambda cell: (cell.first, cell.audit_id))
+    first = min((cell for _, cell in newly or denied), key=lambda cell: (cell.first, cell.audit_id))
     return replace(
         made,
         requests=sum(cell.count for _, cell in denied),
         denied_anyway=sum(cell.count for key, cell in denied if key.denied),
-        users=len({key.user for key, _ in denied}),
-        namespaces=len({key.namespace for key, _ in denied}),
-        workloads=len({(key.namespace, key.workload) for key, _ in denied}),
-        last=max(cell.last for _, cell in denied),
+        users=len({key.user for key, _ in newly}),
+        namespaces=len({key.namespace for key, _ in newly}),
+        workloads=len({(key.namespace, key.workload) for key, _ in newly}),
+        last=max((cell.last for _, cell in newly), default=0),
         halves=(first_half, second_half),
         message=first.message,
         audit_id=first.audit_id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
@@ -62,12 +63,13 @@ def weekly(
                 part.add(result)
         figures = [figures_of(store, manifests, part, Slot(i, each, step)) for i, each in enumerate(periods)]
         foreign, rejects = _foreign(store, period, manifests), _rejects(store)
+        notes = tuple(_notes(store, span, period, zone))
     found = WeeklyResult(source.name, figures[-1], before.figures, before.told)
     if len(figures) > 1:
         found.previous = figures[0]
     _add_sets(found, source, manifests)
     _add_replay(found, part, len(periods) - 1)
-    found.foreign, found.rejects = foreign, rejects
+    found.foreign, found.rejects, found.notes = foreign, rejects, notes
     return found
 
 
@@ -147,6 +149,16 @@ def _foreign(store: Store, period: Period, manifests: Manifests) -> Counter[str]
 def _rejects(store: Store) -> Counter[str]:
     rows = store.sql("select reason, count(*) from reject group by all order by all").iter_rows()
     return Counter({EXPLANATIONS[RejectReason(reason)]: count for reason, count in rows})
+
+
+def _notes(store: Store, span: Period, period: Period, zone: tzinfo) -> Iterator[str]:
+    """What the log cannot tell of the period."""
+    if span.start > period.start + period.length // 20:
+        yield f"the log begins only at {moment(span.start, zone)}"
+    if span.end < period.end - period.length // 20:
+        yield f"the log ends at {moment(span.end, zone)}"
+    if not store.sql("select count(*) from request where annotations is not null").row(0)[0]:
+        yield "the log has no annotations: audited failures and what webhooks changed cannot be told from it"
 
 
 def _add_sets(result: WeeklyResult, source: LogSource, manifests: Manifests) -> None:

@@ -130,7 +130,14 @@ def _facts(result: WeeklyResult) -> tuple[Fact, ...]:
     if result.current is not None or result.candidate is not None:
         known = max(figures.requests - figures.undecided, 0)
         tone = Tone.GOOD if not figures.undecided else Tone.WARN
-        facts.append(Fact("Decided", share(known, figures.requests), f"all but {number(figures.undecided)}", tone))
+        facts.append(
+            Fact(
+                "Decided",
+                share(known, figures.requests),
+                f"all but {number(figures.undecided)}" if figures.undecided else "",
+                tone,
+            )
+        )
     if result.current is not None:
         facts.append(fidelity_fact(result.fidelity))
     return tuple(facts)
@@ -148,6 +155,7 @@ def _promotions(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None
         Column("trend", Align.SHORT),
         Column("workloads", Align.NUMBER),
         Column("users", Align.NUMBER, optional=True),
+        Column("namespaces", Align.NUMBER, optional=True),
         Column("asked", Align.NUMBER),
         Column("not decided", Align.NUMBER, optional=True),
         Column("today", optional=True),
@@ -171,6 +179,7 @@ def _promotion_row(each: Promotion, before: Promotion | None, zone: tzinfo) -> t
         _promotion_trend(each, before),
         number(each.workloads),
         number(each.users),
+        number(each.namespaces),
         number(each.asked),
         number(each.undecided),
         inert(each.today),
@@ -224,6 +233,8 @@ def _actions(result: WeeklyResult, rows: int, zone: tzinfo, *, with_charts: bool
     drawn: tuple[Block, ...] = charts(result, zone) if with_charts else ()
     blocks = (_by_policy(result, rows, zone), *drawn, _by_step(figures, rows, zone))
     lead = "As the log tells it."
+    if result.notes:
+        lead += f" Mind: {inert('; '.join(result.notes))}."
     if any(each.source is Source.REPLAY for each in figures.actions):
         lead += " Warnings and what mutating policies change leave no trace there; they are replayed, and marked so."
     elif result.current is None:

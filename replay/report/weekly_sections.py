@@ -185,7 +185,6 @@ def left_out(result: WeeklyResult) -> Section | None:
     """Lines that were not used, and requests that failed before validation."""
     lines = [(inert(reason), number(count)) for reason, count in sorted(result.rejects.items())]
     lines += [(f"not reached: {inert(reason)}", number(count)) for reason, count in sorted(result.not_reached.items())]
-    lines += [(inert(note), "") for note in result.notes]
     if not lines:
         return None
     total = sum(result.not_reached.values())

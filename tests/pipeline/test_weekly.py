@@ -101,6 +101,22 @@ def test_without_any_set_the_log_alone_speaks() -> None:
     assert found.figures.total(Action.DENY) == counted_by_hand(*found.figures.period)[0].total()
 
 
+def test_what_the_log_cannot_tell_is_said(tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    log.write_bytes(
+        b"".join(
+            orjson.dumps({key: value for key, value in event.items() if key != "annotations"}) + b"\n"
+            for event in events()[:400]
+        )
+    )
+    found = report(LogSource((str(log),)), WeeklyQuestion(since="2026-11-20"))
+    assert [note.partition(" at ")[0] for note in found.notes] == [
+        "the log begins only",
+        "the log has no annotations: audited failures and what webhooks changed cannot be told from it",
+    ]
+    assert found.previous is None
+
+
 def test_another_set_in_force_is_noticed() -> None:
     source = LogSource(
         (str(SAMPLE / "audit.jsonl.zst"),), current=SAMPLE / "candidate", cluster=SAMPLE / "cluster.jsonl.zst"

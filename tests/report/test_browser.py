@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from datetime import UTC
 from pathlib import Path
 
 import pytest
 
+from replay.pipeline.log import LogSource
+from replay.pipeline.run import Options
+from replay.pipeline.weekly import WeeklyQuestion, weekly
+from replay.pipeline.weekly_output import write_weekly
 from replay.report.document import Align, Chart, Column, Document, Fact, Section, Table, Tone
 from replay.report.html import html
 
@@ -140,6 +145,40 @@ def test_nothing_is_wider_than_the_window(browser: WebDriver, table: WebElement,
         assert bool(shown(table, 3)) == (width == 1280)
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def weekly_page(tmp_path: Path) -> Path:
+    """The weekly report of the recording `bench` with both sets of `shop`."""
+    recordings = Path(__file__).parents[2].parent / "shared" / "recordings"
+    if not recordings.is_dir():
+        pytest.skip("the recordings are not beside the checkout")
+    source = LogSource(
+        (str(recordings / "bench" / "audit.jsonl.zst"),),
+        current=recordings / "shop" / "current",
+        candidate=recordings / "shop" / "candidate",
+        cluster=recordings / "shop" / "cluster.jsonl.zst",
+    )
+    result = weekly(source, WeeklyQuestion(since="9m"), Options(), lambda _what, _done, _total: None)
+    write_weekly(result, tmp_path, UTC, brief=False)
+    return tmp_path / "report.html"
+
+
+@pytest.mark.parametrize("recording", ["sample", pytest.param("bench", marks=pytest.mark.shared)])
+def test_the_weekly_report_is_sorted_and_filtered(browser: WebDriver, tmp_path: Path, recording: str) -> None:
+    example = Path(__file__).parents[2] / "reports" / "weekly" / "report.html"
+    page = example if recording == "sample" else weekly_page(tmp_path)
+    browser.set_window_size(1280, 900)
+    browser.get(page.as_uri())
+    promotions = browser.find_element(By.ID, "promotions")
+    before = shown(promotions)
+    head(promotions, "asked").click()
+    asked = [int(text.replace(",", "")) for text in shown(promotions, 8)]
+    assert asked == sorted(asked, reverse=True)
+    assert shown(promotions) != before
+    owners = browser.find_element(By.ID, "owners")
+    browser.find_element(By.CSS_SELECTOR, "input[data-filter=owners]").send_keys("team-label")
+    names = {name.replace("\n", "") for name in shown(owners)}
+    assert names == {"team-label.static.k8s.io"}
 
 
 def test_the_page_asks_for_nothing_and_raises_nothing(browser: WebDriver, table: WebElement) -> None:
