@@ -1,0 +1,226 @@
+"""The benchmark table: `python -m tests.bench.run [--policies 20 200 2000] [--large DIRECTORY] [--only NAME...]`.
+
+A row that names a command is a whole process with its workers, watched from outside. Stages are CPU seconds inside one process
+without workers. The recording is `bench` if it is there, else the sample; numbers are printed, nothing is asserted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from tests.bench.watch import Measured, watched
+
+T = TypeVar("T")
+ROOT = Path(__file__).parents[2]
+RECORDINGS = ROOT.parent / "shared" / "recordings"
+SAMPLE = ROOT / "sample_audit" / "shop"
+CASES = ROOT / "tests" / "admission" / "data" / "cases.jsonl"
+REPLAY = [sys.executable, "-c", "from replay.cli.app import main; main()"]
+GO_SECONDS = 28.0
+"""CPU of the API server's own code for the requests of `bench`, from log to decisions; 5 s of it are evaluation."""
+CHANGED = "no-privileged"
+"""The policy that is changed between two runs on one store."""
+
+
+def log_and_sets() -> tuple[Path, Path]:
+    """The log, and the directory with the sets and the snapshot."""
+    if RECORDINGS.is_dir():
+        return RECORDINGS / "bench" / "audit.jsonl.zst", RECORDINGS / "shop"
+    return next(SAMPLE.glob("audit.*")), SAMPLE
+
+
+def run_command(logs: Sequence[Path], sets: Path, *options: str | Path, candidate: Path | None = None) -> list[str]:
+    """`replay run` with the sets of a directory."""
+    given = ["--current", sets / "current", "--candidate", candidate or sets / "candidate"]
+    return [*REPLAY, "run", *map(str, [*logs, *given, "--cluster", next(sets.glob("cluster.*")), *options])]
+
+
+def timed(found: dict[str, float], name: str, action: Callable[[], T]) -> T:
+    """Run an action and note its CPU seconds."""
+    start = time.process_time()
+    result = action()
+    found[name] = time.process_time() - start
+    return result
+
+
+def stages(log: Path, sets: Path) -> dict[str, float]:
+    """CPU seconds of each stage; the passes contain each other, and what is noted are their differences."""
+    from replay.audit.store import Store  # noqa: PLC0415 - other measurements do not pay for it
+    from replay.cellib.version import KubernetesVersion  # noqa: PLC0415
+    from replay.pipeline import run as pipeline  # noqa: PLC0415
+    from replay.pipeline.merge import merge  # noqa: PLC0415
+    from replay.pipeline.scenario import Scenario  # noqa: PLC0415
+    from replay.reconstruct.request import Reached  # noqa: PLC0415
+    from replay.reconstruct.snapshot import read_snapshot  # noqa: PLC0415
+
+    found: dict[str, float] = {}
+    snapshot = read_snapshot(next(sets.glob("cluster.*")))
+    scenario = Scenario((str(log),), sets / "current", sets / "candidate", None)
+    version = KubernetesVersion.parse("1.37")
+    loaded = timed(found, "load the sets", lambda: pipeline.load_sets(scenario, version, snapshot))
+    with Store.open() as store, tempfile.TemporaryDirectory() as spool:
+        timed(found, "ingest", lambda: store.ingest([log]))
+        inputs = pipeline.Inputs(loaded, version, tuple(snapshot))
+        job = timed(found, "prepare", lambda: pipeline.job_of(store, inputs, pipeline.Options(workers=1), Path(spool)))
+        parts = [store.part(number) for number in range(store.parts)]
+        replayer = timed(found, "compile the sets", lambda: job.replayer)
+
+        def rebuilt() -> int:
+            return sum(
+                1
+                for part in parts
+                for records in part.objects(job.predicate)
+                for _ in job.reconstructor.requests(records)
+            )
+
+        def decided() -> None:
+            for part in parts:
+                for records in part.objects(job.predicate):
+                    for request in job.reconstructor.requests(records):
+                        if request.reached is not Reached.FAILED_BEFORE:
+                            replayer.decide(request, job.cluster.at(request.record))
+
+        timed(found, "read", lambda: sum(1 for part in parts for _ in part.objects(job.predicate)))
+        found["requests"] = timed(found, "reconstruct", rebuilt)
+        timed(found, "match and evaluate", decided)
+        results = timed(found, "compare", lambda: [job.run(part) for part in parts])
+        timed(found, "merge", lambda: merge(results, None))
+    names = ("read", "reconstruct", "match and evaluate", "compare")
+    for name, before in reversed(list(zip(names[1:], names, strict=False))):
+        found[name] -= found[before]
+    return found
+
+
+def multiplied(candidate: Path, target: Path, wanted: int) -> int:
+    """A candidate set with at least `wanted` validating policies: copies under other names; returns how many there are."""
+    shutil.copytree(candidate, target)
+    originals = sorted((candidate / "vap").glob("*.yaml"))
+    copies = -(-wanted // len(originals))
+    for copy in range(1, copies):
+        for path in originals:
+            text = path.read_text(encoding="utf-8").replace(".static.k8s.io", f"-{copy}.static.k8s.io")
+            (target / "vap" / f"{path.stem}-{copy}.yaml").write_text(text, encoding="utf-8")
+    return copies * len(originals)
+
+
+class Table:
+    """Rows, printed as soon as they are known."""
+
+    def __init__(self) -> None:
+        """Print the heading."""
+        self._print(
+            "| what | wall s | CPU s | largest process MiB | all processes MiB |\n| --- | --- | --- | --- | --- |"
+        )
+
+    def _print(self, text: str) -> None:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+    def command(self, what: str, command: list[str]) -> Measured:
+        """A row for a whole process; raises where it fails, for a run by its exit code above 1."""
+        found = watched(command)
+        if found.code > 1:
+            raise subprocess.CalledProcessError(found.code, command)
+        self._print(f"| {what} | {found.wall:.1f} | {found.cpu:.1f} | {found.largest:.0f} | {found.together:.0f} |")
+        return found
+
+    def number(self, what: str, value: float, unit: str) -> None:
+        """A row for one number."""
+        self._print(f"| {what} | {value:.2f} {unit} | | | |")
+
+
+def end_to_end(table: Table, log: Path, sets: Path, work: Path) -> None:
+    """Bare read, ingest, cold and warm runs, and how they compare."""
+    script = str(Path(__file__).with_name("ingest.py"))
+    bare = table.command(
+        "DuckDB alone, into the same columns", [sys.executable, script, "--measure", "bare_read", str(log)]
+    )
+    table.command("replay ingest", [*REPLAY, "ingest", str(log), "--store", str(work / "ingested")])
+    cold = table.command("replay run, cold", run_command([log], sets))
+    one = table.command("replay run, cold, one worker", run_command([log], sets, "--workers", "1"))
+    table.command("replay run, cold, HTML and charts", run_command([log], sets, "--report", work / "report"))
+    store = work / "store"
+    table.command("replay run --store, first", run_command([log], sets, "--store", store))
+    table.command("replay run --store, nothing changed", run_command([], sets, "--store", store))
+    changed = work / "changed"
+    shutil.copytree(sets / "candidate", changed)
+    path = changed / "vap" / f"{CHANGED}.yaml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("expression: ", "expression: true && ", 1), encoding="utf-8")
+    table.command("replay run --store, one policy changed", run_command([], sets, "--store", store, candidate=changed))
+    table.number("cold / DuckDB alone", cold.wall / bare.wall, "times (wall)")
+    table.number("Go code / cold", GO_SECONDS / cold.cpu, "times (CPU)")
+    table.number("one worker / all cores", one.wall / cold.wall, "times (wall)")
+
+
+def by_stage(table: Table, log: Path, sets: Path) -> None:
+    """The profile of a cold run."""
+    found = stages(log, sets)
+    requests = found.pop("requests")
+    table.number("requests that some policy may match", requests / 1000, "thousand")
+    for name, seconds in found.items():
+        table.number(f"stage: {name}", seconds, "s of CPU")
+
+
+def scaling(table: Table, log: Path, sets: Path, work: Path, counts: Sequence[int]) -> None:
+    """Runs with more and more policies."""
+    for wanted in counts:
+        target = work / f"policies-{wanted}"
+        count = multiplied(sets / "candidate", target, wanted)
+        table.command(f"replay run, {count:,} policies", run_command([log], sets, candidate=target))
+
+
+def large(table: Table, directory: Path, sets: Path) -> None:
+    """A log made by `large_log.py`: its first quarter, its first half, all of it."""
+    paths = sorted(directory.glob("*.jsonl*"))
+    for count in sorted({max(1, len(paths) // 4), max(1, len(paths) // 2), len(paths)}):
+        octets = sum(path.stat().st_size for path in paths[:count])
+        table.command(f"replay run, {octets / 1e9:.1f} GB", run_command(paths[:count], sets))
+
+
+def engines(table: Table) -> None:
+    """Expressions of policies, evaluated here and by cel-python on the same objects."""
+    from replay.admission.cases import decode_json  # noqa: PLC0415
+    from tests.bench.cel import measure  # noqa: PLC0415
+
+    cases = [decode_json(line) for line in CASES.read_text(encoding="utf-8").splitlines()]
+    rows = [times for case in cases if case["area"].startswith("policy-") and (times := measure(case)) is not None]
+    pairs = [(ours, other) for row in rows if (ours := row.get("evaluation")) and (other := row.get("cel-python"))]
+    table.number(f"one evaluation ({len(pairs)} expressions, median)", statistics.median(a for a, _ in pairs), "µs")
+    table.number("cel-python / one evaluation (median)", statistics.median(b / a for a, b in pairs), "times")
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--policies", type=int, nargs="*", default=[20, 200, 2000], help="sizes of generated sets")
+    parser.add_argument("--large", type=Path, help="a directory made by large_log.py")
+    parser.add_argument("--only", nargs="*", default=["end", "stages", "engines", "scaling", "large"])
+    arguments = parser.parse_args()
+    log, sets = log_and_sets()
+    table = Table()
+    with tempfile.TemporaryDirectory(prefix="replay-bench-") as directory:
+        work = Path(directory)
+        if "end" in arguments.only:
+            end_to_end(table, log, sets, work)
+        if "stages" in arguments.only:
+            by_stage(table, log, sets)
+        if "engines" in arguments.only:
+            engines(table)
+        if "scaling" in arguments.only:
+            scaling(table, log, sets, work, arguments.policies)
+        if "large" in arguments.only and arguments.large is not None:
+            large(table, arguments.large, sets)
+
+
+if __name__ == "__main__":
+    main()
