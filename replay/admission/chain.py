@@ -157,7 +157,13 @@ class _Request:
             warnings=(*decision.warnings, *late.warnings),
         )
         patch = changes(self._before.object, mutation.object)
-        return replace(combined, patch=patch, webhooks=(*early.calls, *late.calls))
+        return replace(
+            combined,
+            patch=patch,
+            webhooks=(*early.calls, *late.calls),
+            caused_by_mutation=decision.caused_by_mutation,
+            healed_by_mutation=decision.healed_by_mutation,
+        )
 
 
 def _seen(before: Attributes, mutations: Sequence[_Mutation], attributes: Attributes) -> list[Object]:

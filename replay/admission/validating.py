@@ -14,6 +14,7 @@ from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.decision import Decision, Verdict
 from replay.admission.hooks import BoundBinding, HookIndex, PolicyHook, policy_hooks
 from replay.admission.inputs import Inputs
+from replay.admission.mutation_effect import with_mutation_effects
 from replay.admission.namespace import namespace_object
 from replay.admission.outcome import OutcomeCollector
 from replay.admission.params import NO_PARAMS, ConfigurationError, Params, collect_params, param_kind
@@ -90,7 +91,10 @@ class ValidatingAdmission:
         return [request.dispatch(hooks) if hooks else ADMITTED for hooks in candidates]
 
     def decide_each(self, objects: Sequence[Object], attributes: Attributes, lister: Lister) -> list[Decision]:
-        """The same where the mutating phase of each set left an object of its own; `objects` are in the order of the sets."""
+        """The same where the mutating phase of each set left an object of its own; `objects` are in the order of the sets.
+
+        Decisions about another object than the first one say which denials that makes or saves.
+        """
         candidates = self._index.candidates(attributes)
         if candidates is None:
             return [ADMITTED] * self._count
@@ -100,7 +104,7 @@ class ValidatingAdmission:
             if id(value) not in requests:
                 requests[id(value)] = _Request(self, replace(attributes, object=value), lister, first)
         return [
-            requests[id(value)].dispatch(hooks) if hooks else ADMITTED
+            _decided(hooks, requests[id(value)], first) if hooks else ADMITTED
             for hooks, value in zip(candidates, objects, strict=True)
         ]
 
@@ -132,6 +136,14 @@ class ValidatingAdmission:
             },
             request if is_as_sent else admission_request(attributes, attributes.resource, match.kind),
         )
+
+
+def _decided(hooks: Sequence[Hook], request: _Request, first: _Request) -> Decision:
+    """The decision about the object that one set left; asked second, it takes over what the difference does not touch."""
+    if request is first:
+        return first.dispatch(hooks)
+    plain = first.dispatch(hooks)
+    return with_mutation_effects(request.dispatch(hooks), plain)
 
 
 class _Request:

@@ -1,12 +1,11 @@
-"""What a mutation does to validation: a denial that it causes, or one that it heals."""
+"""Who mutates otherwise in one set than in the other, and what follows from it in validation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
-from replay.admission.decision import Decision, Denial
+from replay.admission.decision import Decision
 from replay.compare.outcome import Outcome, OutcomeKind
 from replay.kube.attributes import JSON
 
@@ -25,20 +24,6 @@ class Chain(NamedTuple):
     outcome: OutcomeKind
     mutators: tuple[str, ...]
     policy: str
-
-
-def with_mutation_effects(mutated: Decision, plain: Decision) -> Decision:
-    """The decision of a set that mutates, compared with what its validating policies say of the object as recorded.
-
-    Where either is undetermined about a policy, nothing is said of it, nor of webhooks: what those would say of another
-    object is not known.
-    """
-    webhooks = {(each.configuration, each.webhook) for each in mutated.webhooks}
-    caused = tuple(each for each in _without(mutated.denials, plain) if (each.policy, each.binding) not in webhooks)
-    healed = _without(plain.denials, mutated)
-    if not caused and not healed:
-        return mutated
-    return replace(mutated, caused_by_mutation=caused, healed_by_mutation=healed)
 
 
 def chains(outcome: Outcome) -> Iterator[tuple[Chain, str]]:
@@ -72,10 +57,3 @@ def patch_shape(patch: Iterable[JSON]) -> tuple[str, ...]:
         )
         lines.append(f"{operation.get('op')} {path}")
     return tuple(dict.fromkeys(lines))
-
-
-def _without(denials: Iterable[Denial], other: Decision) -> tuple[Denial, ...]:
-    """The denials whose policy certainly does not deny in the other decision."""
-    there = {(each.policy, each.binding) for each in other.denials}
-    there |= {(each.policy, each.binding) for each in other.undetermined}
-    return tuple(each for each in denials if (each.policy, each.binding) not in there)

@@ -16,7 +16,6 @@ from replay.audit.selection import unselected
 from replay.cellib.version import KubernetesVersion
 from replay.compare.cascade import Creation, relevant
 from replay.compare.fidelity import Fidelity
-from replay.compare.mutation_effect import with_mutation_effects
 from replay.compare.summary import Summary
 from replay.compare.workload import Owners
 from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
@@ -98,16 +97,11 @@ class Job:
     @cached_property
     def replayer(self) -> Replayer:
         """The stages joined; made once in each process."""
-        chain, mutators = self.chain, self._mutators
+        chain = self.chain
 
         def decide(request: ReplayRequest, lister: Lister) -> list[Decision]:
             backends = self.webhooks.backends(request)
-            decisions = chain.decide(request.before_mutation, request.attributes, lister, backends)
-            current, candidate = decisions
-            if current.patch == candidate.patch or mutators.intersection(each.policy for each in candidate.denials):
-                return decisions
-            plain = chain.validating.decide(request.attributes, lister)[1]
-            return [current, with_mutation_effects(candidate, plain)]
+            return chain.decide(request.before_mutation, request.attributes, lister, backends)
 
         return Replayer(
             self.cluster,
@@ -115,7 +109,7 @@ class Job:
             decide,
             self.owners,
             frozenset(policy.name for policy in self.sets[0].validating_policies),
-            mutators,
+            self._mutators,
             with_lines=self.with_lines,
             redact=self.redact,
         )

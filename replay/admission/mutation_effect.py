@@ -1,0 +1,24 @@
+"""What a mutation does to validation: a denial that it causes, or one that it heals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from replay.admission.decision import Decision, Denial
+
+
+def with_mutation_effects(mutated: Decision, plain: Decision) -> Decision:
+    """What policies decide about a mutated object, compared with what the same ones say of the object of the time.
+
+    Where either is undetermined about a policy, nothing is said of it.
+    """
+    caused, healed = _without(mutated.denials, plain), _without(plain.denials, mutated)
+    return replace(mutated, caused_by_mutation=caused, healed_by_mutation=healed) if caused or healed else mutated
+
+
+def _without(denials: Iterable[Denial], other: Decision) -> tuple[Denial, ...]:
+    """The denials whose policy certainly does not deny in the other decision."""
+    there = {(each.policy, each.binding) for each in other.denials}
+    there |= {(each.policy, each.binding) for each in other.undetermined}
+    return tuple(each for each in denials if (each.policy, each.binding) not in there)
