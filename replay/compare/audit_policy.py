@@ -38,6 +38,11 @@ _OTHER = "\0"
 Need = frozenset[tuple[str, str]]
 """`(subresource, verb)` pairs that must be recorded with bodies; the subresource is empty for the object itself, `*` for any."""
 
+_MANAGED_FIELDS = (
+    "none of these policies reads managedFields: `omitManagedFields: true` makes the log smaller, "
+    "and leaves only apply requests undetermined that fail"
+)
+
 _HISTORY: Need = frozenset((subresource, verb) for subresource in ("", ANY) for verb in WRITES)
 
 
@@ -116,6 +121,8 @@ def audit_policy(
     if others:
         verbs = tuple(verb for verb in WRITES if ("", verb) in others)
         rules.append(AuditRule(REQUEST_RESPONSE, verbs, comment="policies that match every resource"))
+    if reads and not any(each.managed_fields for each in reads):
+        notes.append(_MANAGED_FIELDS)
     return AuditPolicy((*rules, *_rest()), notes=tuple(notes))
 
 

@@ -151,3 +151,12 @@ LEVELS = [
 def test_levels(request_of: tuple[str, str, str, str], level: str) -> None:
     """The level of a request under the policy for everything."""
     assert proposed(CASES[-1]).level(*request_of) == level
+
+
+def test_managed_fields_can_be_omitted_where_nobody_reads_them() -> None:
+    """It is a note, not a rule: failing apply requests cannot be rebuilt without them."""
+    one, other = (
+        PolicyReads("p", CASES[1].reads.criteria, frozenset({OBJECT}), managed_fields=read) for read in (False, True)
+    )
+    notes = [audit_policy([each], builtin_discovery(), []).notes for each in (one, other)]
+    assert ["omitManagedFields" in " ".join(each) for each in notes] == [True, False]
