@@ -16,6 +16,9 @@ from replay.kube.attributes import JSON, Missing, PartialObject
 _KEY = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]")
 
 
+_NOTHING: frozenset[str] = frozenset()
+
+
 class Inputs:
     """The bindings of one policy, binding and parameter.
 
@@ -28,9 +31,12 @@ class Inputs:
         """`bindings` are those of the validations."""
         self._bindings = bindings
         self._match_request = match_request
-        objects = {name: untyped(value) for name, value in bindings.items()}
-        self._partial = {name: value for name, value in objects.items() if isinstance(value, PartialObject)}
-        self._missing = {name: _parts(value) for name, value in self._partial.items()}
+        self._partial: dict[str, PartialObject] = {}
+        for name, value in bindings.items():
+            plain = untyped(value)
+            if type(plain) is PartialObject:
+                self._partial[name] = plain
+        self._missing = {name: _parts(value) for name, value in self._partial.items()} if self._partial else {}
         self._places = frozenset(place_of(name, part) for name, parts in self._missing.items() for part, _ in parts)
         self._activations: dict[tuple[bool, frozenset[Place]], Activation] = {}
 
@@ -70,13 +76,22 @@ class Inputs:
         return TypedMap(cast("dict[str, Any]", rewrapped)) if is_struct else rewrapped
 
 
-class Evaluations:
-    """The expressions of one kind for one input, on one budget: an `Evaluation`, or two where objects are partly known.
+def evaluations(
+    compiler: ExpressionCompiler, inputs: Inputs, budget: int, *, matching: bool = False
+) -> Evaluation | Evaluations:
+    """The evaluation of the expressions of one kind for one input, on one budget; `matching`: for match conditions."""
+    if inputs.is_partial:
+        return Evaluations(compiler, inputs, budget, matching=matching)
+    return Evaluation(compiler, inputs.activation(_NOTHING, matching=matching), budget)
 
-    With two, what one of them spends is not charged to the other until the budget of both is asked for.
+
+class Evaluations:
+    """The expressions of one kind for one input, on one budget: an `Evaluation` for each part of what is partly known.
+
+    What one of them spends is not charged to the others until the budget of all is asked for.
     """
 
-    __slots__ = ("_budget", "_compiler", "_evaluations", "_inputs", "_matching", "_only")
+    __slots__ = ("_budget", "_compiler", "_evaluations", "_inputs", "_matching")
 
     def __init__(self, compiler: ExpressionCompiler, inputs: Inputs, budget: int, *, matching: bool = False) -> None:
         """`matching`: for match conditions."""
@@ -85,17 +100,18 @@ class Evaluations:
         self._budget = budget
         self._matching = matching
         self._evaluations: dict[int, Evaluation] = {}
-        self._only = None if inputs.is_partial else self._evaluation(frozenset())
 
     def evaluate(self, compiled: CompiledExpression) -> Evaluated:
         """Evaluate the next expression."""
-        return (self._only or self._evaluation(compiled.footprint)).evaluate(compiled)
+        return self._evaluation(compiled.footprint).evaluate(compiled)
+
+    def covers(self, limit: int) -> bool:
+        """Whether so much is certainly left of the budget."""
+        return self.remaining >= limit
 
     @property
     def remaining(self) -> int:
         """What is left of the budget."""
-        if self._only is not None:
-            return self._only.remaining
         return self._budget - sum(self._budget - each.remaining for each in self._evaluations.values())
 
     def _evaluation(self, footprint: frozenset[str]) -> Evaluation:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from replay.admission.inputs import Evaluations, Inputs
+from replay.admission.inputs import Inputs, evaluations
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
 from replay.admission.mutation_value import InputValues, MutationError, apply_configuration_from, json_patch_from
@@ -116,7 +116,7 @@ class Mutator:
         if not self.has_match_conditions:
             return MATCHES
         seen = inputs.with_object(view(value))
-        evaluation = Evaluations(self._compiler, seen, MATCH_CONDITIONS_BUDGET, matching=True)
+        evaluation = evaluations(self._compiler, seen, MATCH_CONDITIONS_BUDGET, matching=True)
         return match_conditions(self._match_conditions, evaluation, self._policy.failure_policy)
 
     def _mutate(
@@ -147,7 +147,7 @@ class Mutator:
         """What one mutation does to an object; it may raise `MutationError` and `StatusError`, as this may."""
         if compiled.error:
             raise MutationError(compiled.error)
-        evaluated = Evaluations(self._compiler, inputs, RUNTIME_BUDGET).evaluate(compiled)
+        evaluated = evaluations(self._compiler, inputs, RUNTIME_BUDGET).evaluate(compiled)
         if evaluated.unknown:
             return Unknown(evaluated.unknown)
         if evaluated.error is not None:

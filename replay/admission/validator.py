@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from replay.admission.inputs import Evaluations, Inputs
+from replay.admission.inputs import Evaluations, Inputs, evaluations
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
 from replay.admission.policy_decision import (
@@ -20,7 +20,7 @@ from replay.admission.policy_decision import (
     ValidateResult,
     error_decision,
 )
-from replay.cellib.composition import CompiledExpression, Evaluated, ExpressionCompiler
+from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import FailurePolicy, ValidatingAdmissionPolicy, Validation
@@ -112,12 +112,12 @@ class Validator:
         """The match conditions."""
         if not self._policy.match_conditions:
             return MATCHES
-        evaluation = Evaluations(self._compiler, inputs, MATCH_CONDITIONS_BUDGET, matching=True)
+        evaluation = evaluations(self._compiler, inputs, MATCH_CONDITIONS_BUDGET, matching=True)
         return match_conditions(self._match_conditions, evaluation, self.failure_policy)
 
     def _validate(self, inputs: Inputs) -> ValidateResult:
         """The validations with their messages, then the audit annotations, which have a budget of their own."""
-        evaluation = Evaluations(self._compiler, inputs, RUNTIME_BUDGET)
+        evaluation = evaluations(self._compiler, inputs, RUNTIME_BUDGET)
         results: list[Evaluated | None] = []
         for compiled in self._validations:
             evaluated = None if compiled.error else evaluation.evaluate(compiled)
@@ -134,14 +134,14 @@ class Validator:
             return NO_DECISION
         return ValidateResult(decisions, annotations)
 
-    def _are_all_true(self, results: list[Evaluated | None], evaluation: Evaluations) -> bool:
+    def _are_all_true(self, results: list[Evaluated | None], evaluation: Evaluation | Evaluations) -> bool:
         """Whether nothing can come of the policy any more: the usual case, found out cheaply."""
-        if self._policy.audit_annotations or evaluation.remaining < self._messages_limit:
+        if self._policy.audit_annotations or not evaluation.covers(self._messages_limit):
             return False
         return all(evaluated is not None and evaluated.value is True for evaluated in results)
 
     def _decide(
-        self, results: list[Evaluated | None], inputs: Inputs, evaluation: Evaluations
+        self, results: list[Evaluated | None], inputs: Inputs, evaluation: Evaluation | Evaluations
     ) -> tuple[PolicyDecision, ...]:
         """A decision for each validation; None stands for an expression that does not compile."""
         messages = self._evaluate_messages(results, inputs, evaluation)
@@ -162,22 +162,24 @@ class Validator:
         return tuple(decisions)
 
     def _evaluate_messages(
-        self, results: list[Evaluated | None], inputs: Inputs, evaluation: Evaluations
+        self, results: list[Evaluated | None], inputs: Inputs, evaluation: Evaluation | Evaluations
     ) -> list[Evaluated | None] | str:
         """The message expressions on what the validations left of the budget, or the error of running out of it.
 
-        The server evaluates them all, whatever the validations say. Where none denies only an exhausted budget could
-        matter, and it cannot be exhausted where it covers the limit of every expression: then nothing is evaluated.
+        The server evaluates them all, whatever the validations say. Of one that does not deny only what it spends could
+        matter, and not where the budget covers the limit of every expression: then it is not evaluated.
         """
-        if evaluation.remaining >= self._messages_limit and not any(
-            evaluated is not None and evaluated.value is False for evaluated in results
-        ):
-            return [None] * len(results)
-        messages = Evaluations(self._compiler, inputs, evaluation.remaining)
+        covered = evaluation.covers(self._messages_limit)
+        messages = None
         evaluated_messages: list[Evaluated | None] = []
-        for compiled in self._messages:
-            evaluated = None if compiled is None or compiled.error else messages.evaluate(compiled)
-            if evaluated is not None and evaluated.out_of_budget:
+        for compiled, result in zip(self._messages, results, strict=True):
+            if compiled is None or compiled.error or (covered and not _denies(result)):
+                evaluated_messages.append(None)
+                continue
+            if messages is None:
+                messages = evaluations(self._compiler, inputs, evaluation.remaining)
+            evaluated = messages.evaluate(compiled)
+            if evaluated.out_of_budget:
                 return str(evaluated.error)
             evaluated_messages.append(evaluated)
         return evaluated_messages
@@ -186,7 +188,7 @@ class Validator:
         """The audit annotations that are not excluded, or the error of running out of budget."""
         if not self._policy.audit_annotations:
             return ()
-        evaluation = Evaluations(self._compiler, inputs, RUNTIME_BUDGET)
+        evaluation = evaluations(self._compiler, inputs, RUNTIME_BUDGET)
         annotations = []
         for key, compiled in self._audit_annotations:
             evaluated = None if compiled.error else evaluation.evaluate(compiled)
@@ -199,6 +201,11 @@ class Validator:
         """The policy as a whole failed; with `Ignore` that changes nothing."""
         decision = error_decision(self.failure_policy, message)
         return NO_DECISION if decision.action is Action.ADMIT else ValidateResult((decision,), as_a_whole=True)
+
+
+def _denies(evaluated: Evaluated | None) -> bool:
+    """Whether a validation was evaluated, and is not true."""
+    return evaluated is not None and evaluated.error is None and not evaluated.unknown and evaluated.value is not True
 
 
 def denial(validation: Validation, message: Evaluated | None) -> PolicyDecision:

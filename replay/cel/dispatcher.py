@@ -14,15 +14,17 @@ from replay.cel.equality import elements, find, is_list, is_map, map_keys
 from replay.cel.library import Function, Implementation, Library, Overload
 from replay.cel.stdlib import IMPLEMENTATIONS, SINGLETONS, UNGUARDED
 from replay.cel.text import type_name
-from replay.cel.types import Kind, Type
+from replay.cel.types import BOOL, DOUBLE, STRING, Kind, Type
 from replay.cel.values import EvalError, Unknown, Value
 
 _DYNAMIC = frozenset({Kind.DYN, Kind.ANY, Kind.TYPE_PARAM})
+_PLAIN = {str: STRING, bool: BOOL, float: DOUBLE}
+"""Types of which every value is of one declared type."""
 
 
 def is_assignable(declared: Type, value: Value) -> bool:
     """Whether a value may be an argument of a declared type; of a list or map the first entry is looked at."""
-    if declared.kind in _DYNAMIC:
+    if _PLAIN.get(type(value)) is declared or declared.kind in _DYNAMIC:
         return True
     if declared.kind is Kind.WRAPPER:
         return value is None or is_assignable(declared.parameters[0], value)

@@ -43,6 +43,9 @@ class Activation:
         """The names that compiled code of a kind reads, with plain JSON."""
         group = _GROUPS.get(kind, "")
         plain = self._plain.get(group)
+        if plain is None and group and "" in self._plain:
+            plain = self._plain[group] = self._plain[""].copy()
+            _restrict(plain, group)
         if plain is None:
             plain = self._plain[group] = {"object": None, "oldObject": None, "namespaceObject": None}
             for name, value in self._bindings.items():

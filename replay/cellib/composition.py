@@ -75,7 +75,7 @@ class CompiledExpression:
     footprint: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Evaluated:
     """The outcome of one expression: a value, an error text, or what would have to be known.
 
@@ -88,6 +88,15 @@ class Evaluated:
     out_of_budget: bool = False
     unknown: tuple[Missing, ...] = ()
     cost: int | None = None
+
+
+_TRUE = Evaluated(True)
+_FALSE = Evaluated(False)
+
+
+def _evaluated(value: Value) -> Evaluated:
+    """A value that was not counted; nearly all are bools."""
+    return _TRUE if value is True else _FALSE if value is False else Evaluated(value)
 
 
 class ExpressionCompiler:
@@ -177,6 +186,8 @@ class Evaluation:
         "_exhausted",
         "_fast",
         "_floor",
+        "_kind",
+        "_names",
         "_strict",
         "_uncounted",
     )
@@ -200,11 +211,17 @@ class Evaluation:
         self._exact = exact
         self._exhausted = False
         self._fast: FastVariables | None = None
+        self._kind: ExpressionKind | None = None
+        self._names: Mapping[str, Value] = _NO_VARIABLES
         self._strict: VariableValues | None = None
         self._uncounted: list[CompiledExpression] = []
         self._budget = budget
         self._floor = int(budget)
         self._bounded = 0
+
+    def covers(self, limit: int) -> bool:
+        """Whether so much is certainly left of the budget."""
+        return self._floor >= limit
 
     @property
     def remaining(self) -> int:
@@ -234,16 +251,16 @@ class Evaluation:
 
     def _run(self, code: Compiled, compiled: CompiledExpression) -> Evaluated:
         """The answer of compiled code; raises where it has none, or may have used up the budget."""
+        if compiled.kind is not self._kind:
+            self._kind, self._names = compiled.kind, self._activation.plain(compiled.kind)
         variables = self._fast
-        if variables is None and not self._compiler.variables:
-            return self._run_alone(code, compiled)
         if variables is None:
+            if not self._compiler.variables:
+                return self._run_alone(code, compiled)
             variables = self._fast = FastVariables(
-                self._compiler.variables,
-                self._activation.plain(compiled.kind),
-                partial(self._strict_value, compiled.kind),
+                self._compiler.variables, self._names, partial(self._strict_value, compiled.kind)
             )
-        value = code.function(self._activation.plain(compiled.kind), variables)
+        value = code.function(self._names, variables)
         spent = code.bound
         if code.has_loops:
             value, looped = value
@@ -257,11 +274,11 @@ class Evaluation:
         self._floor -= spent + counted
         self._bounded += spent
         self._uncounted.append(compiled)
-        return Evaluated(value)
+        return _evaluated(value)
 
     def _run_alone(self, code: Compiled, compiled: CompiledExpression) -> Evaluated:
         """The same for a policy without variables."""
-        value = code.function(self._activation.plain(compiled.kind), _NO_VARIABLES)
+        value = code.function(self._names, _NO_VARIABLES)
         spent = code.bound
         if code.has_loops:
             value, looped = value
@@ -271,7 +288,7 @@ class Evaluation:
         self._floor -= spent
         self._bounded += spent
         self._uncounted.append(compiled)
-        return Evaluated(value)
+        return _evaluated(value)
 
     def _strict_value(self, kind: ExpressionKind, name: str) -> Value:
         """A variable that compiled code does not answer."""

@@ -72,7 +72,7 @@ class _Decoder:
         self._lenient = lenient
 
     def value(self, schema: Schema, value: JSON, before: JSON, place: _Place) -> JSON:
-        if value is before and isinstance(value, dict | list):
+        if _is_part(value, before):
             return value
         if value is None:
             return _zero(schema)
@@ -98,8 +98,10 @@ class _Decoder:
                 if self._unknown is not None:
                     self._unknown.append(place.named(struct, name).path)
                 continue
-            decoded = None
-            if given is not None:
+            decoded = given
+            # Texts, and what was there before, are as they are: making a place for each would take most of the time.
+            is_settled = field.is_text if type(given) is str else given is None or _is_part(given, known.get(name))
+            if not is_settled:
                 decoded = self.value(field, given, known.get(name), place.named(struct, name))
             if not _left_out(field, decoded):
                 written[name] = decoded
@@ -120,7 +122,17 @@ class _Decoder:
         if not isinstance(value, dict):
             raise _mismatch(value, place, values, "map[string]")
         known = before if isinstance(before, dict) else {}
-        return {name: self.value(values, inner, known.get(name), place.entry(name)) for name, inner in value.items()}
+        return {
+            name: inner
+            if type(inner) is str and values.is_text
+            else self.value(values, inner, known.get(name), place.entry(name))
+            for name, inner in value.items()
+        }
+
+
+def _is_part(value: JSON, before: JSON) -> bool:
+    """Whether a container is, by identity, the one that was there before."""
+    return value is before and isinstance(value, dict | list)
 
 
 def counterparts(items: list[JSON], before: JSON) -> list[JSON]:

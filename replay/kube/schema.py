@@ -68,6 +68,11 @@ class Schema:
         return {name: Schema(node, self._types) for name, node in self._target.get("properties", _NO_NODE).items()}
 
     @cached_property
+    def is_text(self) -> bool:
+        """Whether any text is a value, and is written as it was read."""
+        return self.type == "string" and not (self.name or self.format or self.fields)
+
+    @cached_property
     def always_written(self) -> Mapping[str, Schema]:
         """The properties that are written even where nothing was given."""
         always = {Encoding.ALWAYS, Encoding.NULL}
