@@ -21,6 +21,8 @@ from replay.kube.attributes import UserInfo
 
 INGEST_MEMORY = "640MB"
 """What DuckDB may use while it reads a log, before it writes to disk."""
+QUERY_MEMORY = "320MB"
+"""What it may use for queries over a whole store, whose rows then need room in Python too."""
 PART_MEMORY = "256MB"
 """What it may use in each process that reads parts."""
 _SLICE = 2048

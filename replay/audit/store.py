@@ -36,7 +36,7 @@ from replay.audit.catalog import (
 )
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Numbers, Progress, Reader
-from replay.audit.part import INGEST_MEMORY, Predicate, StorePart, Tables, connect, numbered_records
+from replay.audit.part import INGEST_MEMORY, QUERY_MEMORY, Predicate, StorePart, Tables, connect, numbered_records
 from replay.audit.reject import EXPLANATIONS, Reject, RejectReason, Rejects
 from replay.audit.segment import DROPPED, REJECTS, Segment, write_segment
 from replay.audit.source import LogFile, log_files
@@ -189,7 +189,8 @@ class Store:
             return IngestReport(known_files=len(found))
         catalog = self._catalog
         numbers = Numbers(catalog.parts or self._parts_for(files), catalog.batch, catalog.file)
-        reader = Reader(self._connect(), target, numbers, progress)
+        self._disconnect()
+        reader = Reader(self._connect(INGEST_MEMORY), target, numbers, progress)
         segment = write_segment(reader, files, is_first=not catalog.segments)
         if not segment.events and not catalog.segments:
             raise AuditLogError(_nothing(segment.rejects), path=files[0].name if len(files) == 1 else "")
@@ -290,10 +291,10 @@ class Store:
         for row in self.sql("select file, line, reason, audit_id, text from reject").iter_rows():
             yield Reject(row[0], row[1], RejectReason(row[2]), row[3], row[4])
 
-    def _connect(self) -> duckdb.DuckDBPyConnection:
+    def _connect(self, memory: str = QUERY_MEMORY) -> duckdb.DuckDBPyConnection:
         """The connection of this process, with the views defined."""
         if self._connection is None:
-            self._connection = connect(str(self._spill), os.cpu_count() or 1, INGEST_MEMORY)
+            self._connection = connect(str(self._spill), os.cpu_count() or 1, memory)
             if self._catalog.segments:
                 self._connection.execute(self.tables.views())
         return self._connection
