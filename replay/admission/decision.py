@@ -56,7 +56,10 @@ class Mutated:
 
 @dataclass(frozen=True, slots=True)
 class WebhookCall:
-    """A webhook that would be called; `answer` is what it said if it was asked, empty where it was not."""
+    """A webhook that would be called; `answer` is what it said if it was asked, empty where it was not.
+
+    `unknown` stands for an answer that was asked for and is not to be had.
+    """
 
     configuration: str
     webhook: str

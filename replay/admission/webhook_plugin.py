@@ -23,11 +23,14 @@ from replay.admission.webhook_answer import (
     refusal,
     webhook_request,
 )
-from replay.admission.webhooks import WebhookAdmission, WebhookHook, WebhookInvocation
+from replay.admission.webhooks import Phase, WebhookAdmission, WebhookHook, WebhookInvocation
 from replay.kube.admissionregistration import FailurePolicy
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.lister import Lister
 from replay.manifests.go_format import marshal, quote
+
+UNKNOWN = "unknown"
+"""The answer of a webhook that was asked, where there is none to be had."""
 
 Backends = Mapping[str, WebhookBackend]
 """Who answers for the webhook of a name."""
@@ -46,8 +49,16 @@ class WebhookEffects:
 
     def unknown(self, hook: WebhookHook, what: str, missing: Missing) -> None:
         """Something depends on what is not known."""
-        reason = f"{what} depends on `{missing.path}`, which is not known: {missing.reason}"
+        unknown = f"is not known: {missing.reason}"
+        reason = (
+            f"{what} {unknown}" if missing.path == "webhook" else f"{what} depends on `{missing.path}`, which {unknown}"
+        )
         self.undetermined.append(Undetermined(hook.configuration, hook.webhook.name, reason, missing.path, missing.fix))
+
+    def unanswered(self, invocation: WebhookInvocation, phase: Phase, missing: Missing) -> None:
+        """It is called, and nobody knows what it answers."""
+        self.calls.append(invocation.call(phase, UNKNOWN))
+        self.unknown(invocation.hook, "what it answers", missing)
 
     def answered(self, invocation: WebhookInvocation, answer: WebhookAnswer) -> None:
         """Warnings and audit annotations of an answer."""
@@ -78,7 +89,7 @@ def validate(
             if backend is None or request is None:
                 effects.calls.append(answer.call("validating"))
             elif isinstance(request, Missing):
-                effects.unknown(hook, "what it answers", request)
+                effects.unanswered(answer, "validating", request)
             else:
                 asked.append((backend, WebhookReview(answer, "validating", request)))
     for index, (review, reply) in enumerate(_replies(asked)):
@@ -101,7 +112,7 @@ def _validated(
     invocation: WebhookInvocation, reply: WebhookAnswer | Missing, index: int, effects: WebhookEffects
 ) -> None:
     if isinstance(reply, Missing):
-        effects.unknown(invocation.hook, "what it answers", reply)
+        effects.unanswered(invocation, "validating", reply)
         return
     effects.calls.append(invocation.call("validating", reply.text))
     if reply.error:
@@ -195,7 +206,7 @@ class MutatingWebhookPlugin:
         else:
             reply = backend.review([WebhookReview(invocation, "mutating", request)])[0]
         if isinstance(reply, Missing):
-            effects.unknown(invocation.hook, "what it answers", reply)
+            effects.unanswered(invocation, "mutating", reply)
             return Missing("object", f"what a webhook makes of it is not known: {reply.reason}", reply.fix)
         effects.calls.append(invocation.call("mutating", reply.text))
         key = f"mutation.webhook.admission.k8s.io/round_{round_}_index_{invocation.hook.index}"

@@ -10,12 +10,12 @@ from replay.admission.decision import Decision, WebhookCall
 NEWLY_CALLED = "newly called"
 NO_LONGER_CALLED = "no longer called"
 CALLED_BY_BOTH = "called as before"
-NOT_ASKED = "unknown"
+NOT_ASKED = "not asked"
 FAILED = "failed"
 
 
 class CallChange(NamedTuple):
-    """Calls that are alike: of one webhook, with one kind of answer (`unknown` where it was not asked)."""
+    """Calls that are alike: of one webhook, with one kind of answer (`not asked`, or its first word)."""
 
     change: str
     phase: str

@@ -133,7 +133,7 @@ def test_nothing_is_sent_unless_asked_for(log: Path, tmp_path: Path, served: Ser
         ]
     ] * len(NAMES)
     (call, count), *others = result.summary.webhooks.items()
-    assert (others, count, call.change, call.answer) == ([], len(NAMES), "newly called", "unknown")
+    assert (others, count, call.change, call.answer) == ([], len(NAMES), "newly called", "not asked")
 
 
 def test_refusals_are_newly_denied(log: Path, tmp_path: Path, served: Served) -> None:
@@ -267,6 +267,10 @@ def test_recorded_answers(tmp_path: Path) -> None:
     result, lines = replayed(log, candidate, f"{NAME}=recorded", current=current)
     assert result.summary.outcomes == {OutcomeKind.NO_LONGER_MUTATED: 1, OutcomeKind.UNDETERMINED: 1}
     assert [line["patch"] for line in lines] == [[], []]
+    assert {(call.change, call.answer): count for call, count in result.summary.webhooks.items()} == {
+        ("no longer called", "patched"): 1,
+        ("no longer called", "unknown"): 1,
+    }
 
 
 WRONG = [
