@@ -119,7 +119,7 @@ class Job:
         """The names of what mutates, as decisions name it: policies, and the configurations of webhooks that are asked."""
         policies = (policy.name for each in self.sets for policy in each.mutating_policies)
         webhooks = (configuration.name for each in self._asked for configuration in each.mutating_webhooks)
-        return frozenset((*policies, *(webhooks if self.webhooks.names else ())))
+        return frozenset((*policies, *(webhooks if self.webhooks.names or self.webhooks.removed else ())))
 
     def run(self, part: StorePart) -> PartResult:
         """Replay one part; its outcomes go to a file of the spool, so that they need not fit in memory together."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from replay.admission.webhook_answer import WebhookAnswer, WebhookBackend, WebhookReview
 from replay.admission.webhook_plugin import Backends
+from replay.audit.event import RequestRecord
+from replay.audit.observed import observe
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
 from replay.kube.attributes import Missing
@@ -22,6 +24,9 @@ from replay.webhook.recorded import RecordedBackend
 RECORDED = "recorded"
 PATIENCE = 10
 """After how many calls in a row without an answer in time an endpoint is not asked again."""
+
+MUTATED = '\\"mutated\\":true'
+"""How the annotation of a webhook that changed something reads in the JSON of all annotations."""
 
 _LATE = "context deadline exceeded"
 Sets = tuple[ManifestSet, ManifestSet]
@@ -79,6 +84,8 @@ class WebhookAnswers:
 
     endpoints: Mapping[str, PatientBackend] = field(default_factory=dict)
     recorded: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
+    """Mutating webhooks that only the current set has: what they changed at the time is known, and would not be changed."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -88,10 +95,17 @@ class WebhookAnswers:
     def backends(self, request: ReplayRequest) -> Backends:
         """Who answers about one request."""
         found: dict[str, WebhookBackend] = {name: _AskedOnce(backend) for name, backend in self.endpoints.items()}
-        if self.recorded:
+        recorded = self.recorded | self._undone(request.record)
+        if recorded:
             record = RecordedBackend(request.record, request.before_mutation, request.attributes)
-            found.update(dict.fromkeys(self.recorded, record))
+            found.update(dict.fromkeys(recorded, record))
         return found
+
+    def _undone(self, record: RequestRecord) -> frozenset[str]:
+        """The removed webhooks that changed the object of a request."""
+        if not self.removed or not record.annotations or MUTATED not in record.annotations:
+            return frozenset()
+        return self.removed.intersection(each.webhook for each in observe(record).mutations if each.mutated)
 
     def close(self) -> None:
         """Let the threads end; they begin again with the next call."""
@@ -123,9 +137,10 @@ def webhook_answers(options: Iterable[str], sets: Sets) -> WebhookAnswers:
             recorded.add(name)
         else:
             endpoints[name] = PatientBackend(EndpointBackend(target))
+    removed = _mutating(sets[0]) - _mutating(sets[1]) - recorded - endpoints.keys()
     if (recorded or endpoints) and _asks_mutating(sets, recorded | endpoints.keys()):
         recorded |= _shared_mutating(sets) - endpoints.keys()
-    return WebhookAnswers(endpoints, frozenset(recorded))
+    return WebhookAnswers(endpoints, frozenset(recorded), frozenset(removed))
 
 
 def _all(manifests: ManifestSet) -> tuple[WebhookConfiguration, ...]:
@@ -134,8 +149,11 @@ def _all(manifests: ManifestSet) -> tuple[WebhookConfiguration, ...]:
 
 def _asks_mutating(sets: Sets, names: Iterable[str]) -> bool:
     """Whether a mutating webhook is asked: what it is sent depends on the mutating webhooks before it."""
-    mutating = {webhook.name for each in sets for config in each.mutating_webhooks for webhook in config.webhooks}
-    return not mutating.isdisjoint(names)
+    return any(not _mutating(each).isdisjoint(names) for each in sets)
+
+
+def _mutating(manifests: ManifestSet) -> set[str]:
+    return {webhook.name for configuration in manifests.mutating_webhooks for webhook in configuration.webhooks}
 
 
 def _shared_mutating(sets: Sets) -> set[str]:

@@ -273,6 +273,31 @@ def test_recorded_answers(tmp_path: Path) -> None:
     }
 
 
+def test_what_a_removed_webhook_changed_is_no_longer_changed(tmp_path: Path) -> None:
+    """Without any `--webhook`: what it did at the time is known, and the policies of the candidate see the object without."""
+    named = {"configuration": "config.static.k8s.io", "webhook": NAME}
+    at = "webhook.admission.k8s.io/round_0_index_0"
+    add = {"op": "add", "path": "/data/b", "value": "2"}
+    told = {
+        f"mutation.{at}": orjson.dumps({**named, "mutated": True}).decode(),
+        f"patch.{at}": orjson.dumps({**named, "patch": [add], "patchType": "JSONPatch"}).decode(),
+    }
+    silent = {f"mutation.{at}": orjson.dumps({**named, "mutated": True}).decode()}
+    events = [event("first", told, data={"a": "1", "b": "2"}), event("second"), event("third", silent)]
+    log = tmp_path / "audit.jsonl"
+    log.write_bytes(b"\n".join(events))
+    current, candidate = manifests(tmp_path / "current", "Mutating"), tmp_path / "candidate"
+    (candidate / "mwc").mkdir(parents=True)
+    result, _ = replayed(log, candidate, current=current)
+    assert result.summary.outcomes == {
+        OutcomeKind.NO_LONGER_MUTATED: 1,
+        OutcomeKind.UNCHANGED: 1,
+        OutcomeKind.UNDETERMINED: 1,
+    }
+    (example,) = result.summary.changes.groups.values()
+    assert (example.before["data"], example.after["data"]) == ({"a": "1", "b": "2"}, {"a": "1"})
+
+
 WRONG = [
     ("no target", NAME, "is neither NAME=URL nor NAME=recorded"),
     ("no name", "=https://localhost", "is neither NAME=URL nor NAME=recorded"),
