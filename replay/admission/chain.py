@@ -72,7 +72,7 @@ class Chain:
         webhooks by name; webhooks without one are named in the decision and change nothing.
         """
         if isinstance(before, Missing):
-            before = replace(attributes, object=before)
+            before = attributes.with_object(before)
         hooks = self.mutating.candidates(before)
         mutating = self.mutating_webhooks.candidates(before)
         validating = self.validating_webhooks.candidates(attributes)
@@ -90,19 +90,19 @@ class Chain:
     def validated(self, before: Attributes | Missing, attributes: Attributes, lister: Lister) -> list[Attributes]:
         """What the validating phase of each set is told, in the order of the sets; arguments as for `decide`."""
         if isinstance(before, Missing):
-            before = replace(attributes, object=before)
+            before = attributes.with_object(before)
         hooks = self.mutating.candidates(before)
         mutating = self.mutating_webhooks.candidates(before)
         if hooks is None and not any(mutating):
             return [attributes] * len(mutating)
         request = _Request(self, before, attributes, lister, _NO_BACKENDS)
         mutations = [request.mutate(hooks[index] if hooks else (), webhooks) for index, webhooks in enumerate(mutating)]
-        return [replace(attributes, object=value) for value in _seen(before, mutations, attributes)]
+        return [attributes.with_object(value) for value in _seen(before, mutations, attributes)]
 
     def _validate(self, objects: Sequence[Object], attributes: Attributes, lister: Lister) -> list[Decision]:
         """The decisions of the validating policies, all sets at once where they see the same object."""
         if all(value is objects[0] for value in objects):
-            return self.validating.decide(replace(attributes, object=objects[0]), lister)
+            return self.validating.decide(attributes.with_object(objects[0]), lister)
         return self.validating.decide_each(objects, attributes, lister)
 
 
@@ -130,7 +130,7 @@ class _Request:
         for reinvoke in (False, True):
             again = policies is not None and _admit_policies(policies, mutation, reinvoke=reinvoke)
             if plugin is not None and not mutation.denials:
-                attributes = replace(self._before, object=mutation.object)
+                attributes = self._before.with_object(mutation.object)
                 mutation.object, changed = plugin.admit(attributes, mutation.webhooks, reinvoke=reinvoke)
                 mutation.denials += mutation.webhooks.denials
                 again = again or changed
@@ -147,7 +147,7 @@ class _Request:
             return _decision(mutation, denials=tuple(mutation.denials), annotations=early.audit_annotations)
         late = WebhookEffects()
         if webhooks and not decision.denials:
-            attributes = replace(self._attributes, object=value)
+            attributes = self._attributes.with_object(value)
             late = validate(self._chain.validating_webhooks, webhooks, attributes, self._lister, self._backends)
         combined = _decision(
             mutation,

@@ -151,7 +151,7 @@ class MutatingAdmission:
         self, match: Match, attributes: Attributes, lister: Lister, param: JSON | PartialObject | None
     ) -> MutationInputs:
         """What the expressions read but for `object`."""
-        objects = self.converter.versioned(replace(attributes, object=None), match.kind, lister)
+        objects = self.converter.versioned(attributes.with_object(None), match.kind, lister)
         request = admission_request(attributes, match.resource, match.kind)
         bindings = {
             "oldObject": self.converter.cel_value(objects.old_object, match.kind),
@@ -209,7 +209,7 @@ class MutatingRequest:
     def _versioned(self, kind: GroupVersionKind, value: Object) -> Object:
         if kind == self.attributes.kind:
             return value
-        return self.admission.converter.versioned(replace(self.attributes, object=value), kind, self.lister).object
+        return self.admission.converter.versioned(self.attributes.with_object(value), kind, self.lister).object
 
     def _mutate(self, invocation: Invocation, value: Object) -> MutateResult:
         """The same in the version that the policy matched."""
@@ -249,7 +249,7 @@ class _Pass:
         self._again = again
         self._reinvoke = reinvoke
         self._object = value
-        self._attributes = replace(request.attributes, object=value)
+        self._attributes = request.attributes.with_object(value)
         self._matcher = self._admission.request_matcher(self._attributes, request.lister)
         self._denials: list[Denial] = []
         self._undetermined: list[Undetermined] = []

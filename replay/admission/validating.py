@@ -7,7 +7,6 @@ common is compiled once and, for one request, matched and evaluated once, whatev
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from replay.admission.conversion import Object, ObjectConverter
@@ -98,11 +97,11 @@ class ValidatingAdmission:
         candidates = self._index.candidates(attributes)
         if candidates is None:
             return [ADMITTED] * self._count
-        first = _Request(self, replace(attributes, object=objects[0]), lister)
+        first = _Request(self, attributes.with_object(objects[0]), lister)
         requests = {id(objects[0]): first}
         for value in objects[1:]:
             if id(value) not in requests:
-                requests[id(value)] = _Request(self, replace(attributes, object=value), lister, first)
+                requests[id(value)] = _Request(self, attributes.with_object(value), lister, first)
         return [
             _decided(hooks, requests[id(value)], first) if hooks else ADMITTED
             for hooks, value in zip(candidates, objects, strict=True)

@@ -97,3 +97,21 @@ class Attributes:
     old_object: JSON | PartialObject | Missing | None = None
     namespace_object: JSON | PartialObject | Missing | None = None
     missing: tuple[Missing, ...] = ()
+
+    def with_object(self, value: JSON | PartialObject | Missing | None) -> Attributes:
+        """The same request with another object; `dataclasses.replace` takes several times as long."""
+        return Attributes(
+            self.operation,
+            self.kind,
+            self.resource,
+            self.subresource,
+            self.namespace,
+            self.name,
+            self.user_info,
+            self.dry_run,
+            self.options,
+            value,
+            self.old_object,
+            self.namespace_object,
+            self.missing,
+        )

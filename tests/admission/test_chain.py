@@ -495,6 +495,29 @@ def test_another_set_validates_the_object_as_the_server_would_have_made_it() -> 
     assert planned.patch == (add("/metadata/labels/a", "1"),)
 
 
+READERS = [
+    ("a new item is counted", "object.spec.containers.size() == 1"),
+    ("a new item is looked at", "object.spec.containers.all(c, c.name == 'web')"),
+    ("an index is any index", "object.spec.containers[0].image == 'web:1' && object.spec.containers.size() < 2"),
+    ("a field that came is looked for", "!has(object.metadata.labels.a)"),
+    ("a key that came is looked for", "!('a' in object.metadata.labels)"),
+    ("the whole object is read", "object.metadata == {'name': 'web', 'namespace': 'shop', 'labels': {'app': 'web'}}"),
+    ("another field is read", "object.spec.dnsPolicy == 'Default'"),
+    ("a field above is looked for", "!has(object.metadata.labels)"),
+    ("a value is compared by itself", "object.metadata.labels.app == 'web'"),
+]
+
+
+@pytest.mark.parametrize(("name", "expression"), READERS, ids=[row[0] for row in READERS])
+def test_sets_share_what_does_not_read_the_difference(name: str, expression: str) -> None:  # noqa: ARG001
+    check = validating("v", expression)
+    mutating = [*policy("p", ADD_A, ADD_SIDECAR), *check]
+    (alone,) = decide(mutating)
+    plain, beside = decide(check, mutating)
+    assert [plain] == decide(check)
+    assert replace(beside, caused_by_mutation=(), healed_by_mutation=()) == alone
+
+
 def test_what_the_set_in_force_mutated_is_not_carried_over_twice() -> None:
     stored = {**POD, "metadata": {**POD["metadata"], "labels": {"app": "web", "a": "1"}}}
     checked = validating("v", "object.metadata.labels == {'app': 'web', 'a': '1'}")
