@@ -34,6 +34,7 @@ _BOTH_ADMITTED = [ADMITTED, ADMITTED]
 MOST_KEPT = 4
 """How many pairs of sets a store keeps decisions of; the oldest goes first."""
 _SETS = "sets.json"
+VERDICTS = "verdicts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def plan(directory: Path, base: Sequence[str | bytes], sets: Sequence[ManifestSe
     """
     digest = _digest(_code(), *base)
     units = [_units(manifests) for manifests in sets]
-    place = directory / "verdicts"
+    place = directory / VERDICTS
     target = place / f"{digest}-{_digest(*(unit.digest for each in units for unit in each.values()))}"
     found = [(_changes(_read_units(kept), units), kept) for kept in sorted(place.glob(f"{digest}-*")) if kept.is_dir()]
     changes, source = min(found, key=lambda pair: len(pair[0]), default=((), None))
@@ -77,6 +78,11 @@ def plan(directory: Path, base: Sequence[str | bytes], sets: Sequence[ManifestSe
     except OSError:
         return None
     return Plan(partial, source, tuple(changes))
+
+
+def forget(directory: Path) -> None:
+    """Remove all that a store keeps of decisions: they were about a log that is no longer the store's."""
+    shutil.rmtree(directory / VERDICTS, ignore_errors=True)
 
 
 def commit(made: Plan) -> None:

@@ -12,6 +12,7 @@ from replay.audit.ingest import Progress
 from replay.audit.reject import write_rejects
 from replay.audit.store import IngestReport, Store, prune_store
 from replay.errors import ReplayError
+from replay.pipeline.kept import forget
 from replay.pipeline.period import instant
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -51,5 +52,7 @@ def prune(directory: Path, before: str, keep: str) -> Pruned:
         last = max((segment.last for segment in store.segments), default=0)
     limit = instant(before or keep, _EPOCH + last * _MICROSECOND, UTC)
     removed = prune_store(directory, (limit - _EPOCH) // _MICROSECOND)
+    if removed:
+        forget(directory)
     with Store.open(directory) as store:
         return Pruned(removed, len(store.segments), store.requests)

@@ -11,6 +11,7 @@ import pytest
 from replay.pipeline.output import summary_json
 from replay.pipeline.run import Options, run
 from replay.pipeline.scenario import scenario
+from replay.pipeline.store import prune
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 
@@ -65,3 +66,10 @@ def test_a_kept_store_gives_what_a_run_without_one_gives(
     shutil.copytree(store, kept)
     assert replayed(candidate, tmp_path / "with", kept) == replayed(candidate, tmp_path / "without", None)
     assert len(list((kept / "verdicts").iterdir())) == (1 if change is CHANGES[0][1] else 2)
+
+
+def test_pruning_a_store_forgets_its_decisions(store: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "store"
+    shutil.copytree(store, kept)
+    assert prune(kept, "2100-01-01T00:00:00Z", "").removed == 1
+    assert not (kept / "verdicts").exists()
