@@ -213,7 +213,7 @@ class Evaluation:
         self._fast: FastVariables | None = None
         self._kind: ExpressionKind | None = None
         self._names: Mapping[str, Value] = _NO_VARIABLES
-        self._strict: VariableValues | None = None
+        self._strict: _StrictVariables | None = None
         self._uncounted: list[CompiledExpression] = []
         self._budget = budget
         self._floor = int(budget)
@@ -258,7 +258,7 @@ class Evaluation:
             if not self._compiler.variables:
                 return self._run_alone(code, compiled)
             variables = self._fast = FastVariables(
-                self._compiler.variables, self._names, partial(self._strict_value, compiled.kind)
+                self._compiler.variables, self._names, partial(self._strictly().value, compiled.kind)
             )
         value = code.function(self._names, variables)
         spent = code.bound
@@ -267,7 +267,7 @@ class Evaluation:
             spent += looped
         spent += variables.take_bound()
         # What variables cost that compiled code left to the strict engine is exact already.
-        counted = self._strict.take_cost() if self._strict is not None else 0
+        counted = self._strictly().take_cost()
         if spent + counted >= self._floor:
             self._floor -= counted
             raise LeaveError
@@ -290,20 +290,14 @@ class Evaluation:
         self._uncounted.append(compiled)
         return _evaluated(value)
 
-    def _strict_value(self, kind: ExpressionKind, name: str) -> Value:
-        """A variable that compiled code does not answer."""
-        self._activation.scope(mutation=self._compiler.mutation).use_kind(kind)
-        return self._strict_variables().find_key(name)[1]
-
-    def _strict_variables(self) -> VariableValues:
+    def _strictly(self) -> _StrictVariables:
         if self._strict is None:
-            variables = {name: Variable(each.program, each.error) for name, each in self._compiler.variables.items()}
-            self._strict = VariableValues(variables, self._activation.scope(mutation=self._compiler.mutation))
+            self._strict = _StrictVariables(self._compiler, self._activation)
         return self._strict
 
     def _evaluate_strictly(self, compiled: CompiledExpression) -> Evaluated:
         assert compiled.program is not None
-        variables = self._strict_variables()
+        variables = self._strictly().values()
         scope = self._activation.scope(mutation=self._compiler.mutation)
         scope.use_kind(compiled.kind)
         result = scope.eval(compiled.program, variables)
@@ -327,7 +321,7 @@ class Evaluation:
             self._budget = 0
         if not self._uncounted:
             return
-        variables = self._strict_variables()
+        variables = self._strictly().values()
         scope = self._activation.scope(mutation=self._compiler.mutation)
         cost = 0
         for compiled in self._uncounted:
@@ -337,6 +331,36 @@ class Evaluation:
         self._floor += self._bounded - cost - variables.take_cost()
         self._bounded = 0
         self._uncounted.clear()
+
+
+class _StrictVariables:
+    """The variables as the strict engine reads them, made when they are first wanted.
+
+    INVARIANT: nothing here refers to the `Evaluation`, of which compiled code's variables are a part. A circle would keep the
+    objects of every request until the garbage collector finds them, and make it run all the time.
+    """
+
+    __slots__ = ("_activation", "_compiler", "_made")
+
+    def __init__(self, compiler: ExpressionCompiler, activation: Activation) -> None:
+        self._compiler = compiler
+        self._activation = activation
+        self._made: VariableValues | None = None
+
+    def values(self) -> VariableValues:
+        if self._made is None:
+            variables = {name: Variable(each.program, each.error) for name, each in self._compiler.variables.items()}
+            self._made = VariableValues(variables, self._activation.scope(mutation=self._compiler.mutation))
+        return self._made
+
+    def value(self, kind: ExpressionKind, name: str) -> Value:
+        """A variable that compiled code does not answer."""
+        self._activation.scope(mutation=self._compiler.mutation).use_kind(kind)
+        return self.values().find_key(name)[1]
+
+    def take_cost(self) -> int:
+        """What variables cost since the last time this was asked."""
+        return self._made.take_cost() if self._made is not None else 0
 
 
 class Remaining(int):
