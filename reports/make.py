@@ -44,6 +44,9 @@ EXAMPLES = (
     Example(("verify", SAMPLE), "verify.txt"),
     Example(("lookup", SAMPLE, "--static", "--action", "deny"), "lookup.txt"),
     Example(("explain", DENIED, SAMPLE), "explain.txt"),
+    Example(("timeline", "Deployment", "team-a/app-871", SAMPLE), "timeline.txt"),
+    Example(("mutations", SAMPLE), "mutations.txt"),
+    Example(("diff", f"{SAMPLE}/current", f"{SAMPLE}/candidate"), "diff.txt"),
 )
 
 
