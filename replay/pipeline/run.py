@@ -48,7 +48,12 @@ from replay.report.set_diff import diff_text
 Progress = Callable[[str, int, int], None]
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-_HAS_FORKSERVER = "forkserver" in multiprocessing.get_all_start_methods()
+_LONGEST_TEMPORARY = 74
+"""A fork server listens on a socket below the temporary directory, and the path of a socket has 107 bytes at most."""
+_HAS_FORKSERVER = (
+    "forkserver" in multiprocessing.get_all_start_methods()
+    and len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_TEMPORARY
+)
 RBAC = tuple(
     f"{name}.rbac.authorization.k8s.io" for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
 )

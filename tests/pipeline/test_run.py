@@ -93,7 +93,7 @@ ENDS: list[tuple[str, Callable[[int, int], None], int, str]] = [
 def test_a_run_that_ends_early_shows_nothing(
     end: Callable[[int, int], None], code: int, message: str, tmp_path: Path
 ) -> None:
-    outcomes, temporary = tmp_path / "outcomes.jsonl", tmp_path / "temporary"
+    outcomes, temporary = tmp_path / "outcomes.jsonl", tmp_path / "t"  # short: a socket is made below it
     temporary.mkdir()
     # A store that is kept has enough parts for two workers.
     options = ["--outcomes", str(outcomes), "--store", str(tmp_path / "store"), "--workers", "2"]
