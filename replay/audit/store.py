@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,6 +37,7 @@ from replay.audit.catalog import (
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Numbers, Progress, Reader
 from replay.audit.part import INGEST_MEMORY, QUERY_MEMORY, Predicate, StorePart, Tables, connect, numbered_records
+from replay.audit.remembered import REMEMBERED, remembered
 from replay.audit.reject import EXPLANATIONS, Reject, RejectReason, Rejects
 from replay.audit.segment import DROPPED, REJECTS, Segment, write_segment
 from replay.audit.source import LogFile, log_files
@@ -286,6 +287,19 @@ class Store:
         except duckdb.Error as error:
             raise StoreError(" ".join(str(error).split())) from error
 
+    def remembered(self, name: str, make: Callable[[], bytes], of: bytes = b"") -> bytes:
+        """What `make` returned for this store before, else what it returns now, which is then kept beside the store.
+
+        The answer may depend on nothing but the ingested log, the code of this installation, and `of`: an answer is never
+        taken over from another log (by the names and contents of all files), another version of code or queries, or another
+        `of`. `name` is one word, a file name; of each name the last few answers are kept. Files are replaced in one step and
+        checked when they are read; one that is unreadable or damaged counts as absent. A store that is read-only, or for one
+        run alone, keeps nothing. Errors of `make` pass. Do not unpickle an answer: whoever can write the store can write it.
+        """
+        if not self._kept or not self._catalog.segments:
+            return make()
+        return remembered(self.directory, self._catalog, name, make, of)
+
     def rejects(self) -> Iterator[Reject]:
         """Every line of every ingest that is not used."""
         for row in self.sql("select file, line, reason, audit_id, text from reject").iter_rows():
@@ -310,6 +324,7 @@ def prune_store(directory: Path, before: int) -> int:
         catalog = read_catalog(directory)
         kept = tuple(segment for segment in catalog.segments if segment.last >= before)
         _write(directory, replace(catalog, segments=kept), kept=True)
+        shutil.rmtree(directory / REMEMBERED, ignore_errors=True)
         names = {segment.name for segment in kept}
         for path in (directory / "segments").iterdir():
             if path.name not in names:

@@ -1,0 +1,111 @@
+"""Answers kept beside a store: taken over for the same log, question and code, never for another, damaged or not."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from replay.audit import remembered
+from replay.audit.store import Store, prune_store
+
+
+def log(path: Path, *numbers: int) -> Path:
+    events = (
+        {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "level": "Metadata",
+            "auditID": f"id-{number}",
+            "stage": "ResponseComplete",
+            "verb": "get",
+            "stageTimestamp": f"2026-01-01T00:{number:02}:00.500000Z",
+        }
+        for number in numbers
+    )
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    return path
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A store of one log."""
+    with Store.open(tmp_path / "store") as store:
+        store.ingest([log(tmp_path / "first", 1, 2)])
+    return tmp_path / "store"
+
+
+def asked(directory: Path, answer: bytes, name: str = "facts", of: bytes = b"") -> bytes:
+    """What a new process is told, if it would answer otherwise."""
+    with Store.open(directory) as store:
+        return store.remembered(name, lambda: answer, of)
+
+
+def files(directory: Path) -> list[Path]:
+    return sorted((directory / "remembered").glob("*"))
+
+
+def test_an_answer_is_taken_over(directory: Path) -> None:
+    assert [asked(directory, answer) for answer in (b"one", b"two")] == [b"one", b"one"]
+    assert asked(directory, b"two", name="other") == b"two"
+    assert asked(directory, b"three", of=b"another question") == b"three"
+
+
+def test_another_log_is_asked_anew(directory: Path, tmp_path: Path) -> None:
+    asked(directory, b"one")
+    with Store.open(directory) as store:
+        store.ingest([log(tmp_path / "second", 3)])
+        assert store.remembered("facts", lambda: b"two") == b"two"
+    prune_store(directory, 1 << 60)
+    assert files(directory) == []
+
+
+def test_other_code_is_asked_anew(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked(directory, b"one")
+    monkeypatch.setattr(remembered, "code_digest", lambda: "another version")
+    assert asked(directory, b"two") == b"two"
+
+
+def _make_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "cut": lambda path: os.truncate(path, 34),
+    "empty": lambda path: os.truncate(path, 0),
+    "changed": lambda path: path.write_bytes(path.read_bytes()[:-1] + b"?"),
+    "no file": _make_directory,
+    "gone": lambda path: path.unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_answer_counts_as_absent(directory: Path, damage: Callable[[Path], object]) -> None:
+    asked(directory, b"one")
+    damage(files(directory)[0])
+    assert asked(directory, b"two") == b"two"
+
+
+def test_only_the_last_answers_are_kept(directory: Path) -> None:
+    for number in range(remembered.MOST_REMEMBERED + 2):
+        asked(directory, b"x", of=b"%d" % number)
+        os.utime(max(files(directory), key=lambda path: path.stat().st_mtime_ns), ns=(number, number))
+    assert len(files(directory)) == remembered.MOST_REMEMBERED
+    assert asked(directory, b"y", of=b"0") == b"y"
+
+
+def test_a_store_that_cannot_be_written_is_asked_every_time(directory: Path) -> None:
+    (directory / "remembered").write_text("in the way")
+    assert [asked(directory, answer) for answer in (b"one", b"two")] == [b"one", b"two"]
+
+
+def test_a_store_for_one_run_keeps_nothing(tmp_path: Path) -> None:
+    with Store.open() as store:
+        store.ingest([log(tmp_path / "first", 1)])
+        answers = iter((b"1", b"2"))
+        assert [store.remembered("facts", lambda: next(answers)) for _ in range(2)] == [b"1", b"2"]
+        assert not (store.directory / "remembered").exists()
