@@ -37,8 +37,8 @@ from replay.audit.catalog import (
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Numbers, Progress, Reader
 from replay.audit.part import INGEST_MEMORY, QUERY_MEMORY, Predicate, StorePart, Tables, connect, numbered_records
-from replay.audit.remembered import REMEMBERED, remembered
 from replay.audit.reject import EXPLANATIONS, Reject, RejectReason, Rejects
+from replay.audit.remembered import REMEMBERED, remembered
 from replay.audit.segment import DROPPED, REJECTS, Segment, write_segment
 from replay.audit.source import LogFile, log_files
 from replay.errors import AuditLogError, StoreError
