@@ -14,6 +14,16 @@ from replay.kube.schema import Schema
 
 Scalar = Literal["numeric", "string", "boolean", "untyped"]
 
+_NULL: frozenset[type] = frozenset({type(None)})
+_FITTING: dict[Scalar | None, frozenset[type]] = {
+    None: _NULL,
+    "string": _NULL | {str},
+    "numeric": _NULL | {int, float},
+    "boolean": _NULL | {bool},
+    "untyped": _NULL | {str, int, float, bool},
+}
+_ANYTHING = _FITTING["untyped"] | {list, dict}
+
 
 @dataclass(slots=True)
 class ListAtom:
@@ -41,6 +51,8 @@ class Atom:
     scalar: Scalar | None = None
     list: ListAtom | None = None
     map: MapAtom | None = None
+    fitting: frozenset[type] = _NULL
+    """The Python types of which every value certainly conforms; null always does."""
 
     def deduce(self, value: JSON) -> Atom:
         """The part that fits the value, the whole atom if none does."""
@@ -55,7 +67,7 @@ class Atom:
 
 def _untyped() -> Atom:
     """Anything, replaced as a whole."""
-    atom = Atom(scalar="untyped")
+    atom = Atom(scalar="untyped", fitting=_ANYTHING)
     atom.list = ListAtom(atom)
     atom.map = MapAtom(element=atom, atomic=True)
     return atom
@@ -63,7 +75,7 @@ def _untyped() -> Atom:
 
 def _deduced() -> Atom:
     """Anything, by what it turns out to be: maps merge, lists are replaced as a whole."""
-    atom = Atom(scalar="untyped", list=ListAtom(UNTYPED))
+    atom = Atom(scalar="untyped", list=ListAtom(UNTYPED), fitting=_ANYTHING)
     atom.map = MapAtom(element=atom)
     return atom
 
@@ -103,10 +115,11 @@ class Atoms:
 
     def _filled(self, atom: Atom, schema: Schema, *, preserve: bool) -> Atom:
         if schema.name == _QUANTITY:
-            atom.scalar = "untyped"
+            atom.scalar, atom.fitting = "untyped", _FITTING["untyped"]
             return atom
         if schema.name == _RAW_EXTENSION:
             atom.scalar, atom.list, atom.map = UNTYPED.scalar, UNTYPED.list, UNTYPED.map
+            atom.fitting = _ANYTHING
             return atom
         preserve = preserve or schema.preserve_unknown_fields
         if schema.type in {"", "object"}:
@@ -115,6 +128,9 @@ class Atoms:
             atom.list = self._list(schema, preserve=preserve)
         if schema.type not in {"object", "array"}:
             atom.scalar = _scalar(schema)
+        atom.fitting = _FITTING[atom.scalar]
+        if atom.map is not None and atom.map.element is DEDUCED and not atom.map.fields:
+            atom.fitting |= {dict}  # `managedFields`, which are half of many objects
         return atom
 
     def _map(self, schema: Schema, *, preserve: bool) -> MapAtom:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from replay.admission.change import Changes
 from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict
-from replay.admission.mutating import Hook, MutatingAdmission, PolicyPlugin, changes
+from replay.admission.mutating import Hook, MutatingAdmission, PolicyPlugin
 from replay.admission.mutator import Object
 from replay.admission.validated_object import reference_object, validated_object
 from replay.admission.validating import ValidatingAdmission
@@ -38,6 +39,11 @@ class _Mutation:
     undetermined: list[Undetermined] = field(default_factory=list)
     mutated: list[Mutated] = field(default_factory=list)
     webhooks: WebhookEffects = field(default_factory=WebhookEffects)
+
+    def did_nothing(self, before: Object) -> bool:
+        """Whether the object is what it was, and nothing was said about it."""
+        said = self.denials or self.undetermined or self.mutated
+        return self.object is before and not said and self.webhooks.is_empty
 
 
 class Chain:
@@ -80,8 +86,8 @@ class Chain:
             return self.validating.decide(attributes, lister)
         request = _Request(self, before, attributes, lister, backends)
         mutations = [request.mutate(hooks[index] if hooks else (), webhooks) for index, webhooks in enumerate(mutating)]
-        seen = _seen(before, mutations, attributes)
-        decisions = self._validate(seen, attributes, lister)
+        seen = _seen(before, mutations, attributes, request.changes)
+        decisions = self._validate(seen, attributes, lister, request.changes)
         return [
             request.combine(mutation, decision, webhooks, value)
             for mutation, decision, webhooks, value in zip(mutations, decisions, validating, seen, strict=True)
@@ -97,13 +103,15 @@ class Chain:
             return [attributes] * len(mutating)
         request = _Request(self, before, attributes, lister, _NO_BACKENDS)
         mutations = [request.mutate(hooks[index] if hooks else (), webhooks) for index, webhooks in enumerate(mutating)]
-        return [attributes.with_object(value) for value in _seen(before, mutations, attributes)]
+        return [attributes.with_object(value) for value in _seen(before, mutations, attributes, request.changes)]
 
-    def _validate(self, objects: Sequence[Object], attributes: Attributes, lister: Lister) -> list[Decision]:
+    def _validate(
+        self, objects: Sequence[Object], attributes: Attributes, lister: Lister, changes: Changes
+    ) -> list[Decision]:
         """The decisions of the validating policies, all sets at once where they see the same object."""
         if all(value is objects[0] for value in objects):
             return self.validating.decide(attributes.with_object(objects[0]), lister)
-        return self.validating.decide_each(objects, attributes, lister)
+        return self.validating.decide_each(objects, attributes, lister, changes)
 
 
 class _Request:
@@ -118,6 +126,7 @@ class _Request:
         self._lister = lister
         self._backends = backends
         self._policies = chain.mutating.request(before, lister)
+        self.changes = self._policies.changes
 
     def mutate(self, hooks: tuple[Hook, ...], webhooks: Sequence[WebhookHook]) -> _Mutation:
         """The mutating phase of one set: policies, then webhooks, and both once more if anything changed."""
@@ -142,6 +151,8 @@ class _Request:
         self, mutation: _Mutation, decision: Decision, webhooks: Sequence[WebhookHook], value: Object
     ) -> Decision:
         """The decision of both phases, with the validating webhooks asked; a plugin that refuses ends the request."""
+        if not webhooks and mutation.did_nothing(self._before.object):
+            return decision
         early = mutation.webhooks
         if mutation.denials:
             return _decision(mutation, denials=tuple(mutation.denials), annotations=early.audit_annotations)
@@ -156,7 +167,7 @@ class _Request:
             undetermined=(*decision.undetermined, *late.undetermined),
             warnings=(*decision.warnings, *late.warnings),
         )
-        patch = changes(self._before.object, mutation.object)
+        patch = self.changes(self._before.object, mutation.object)
         return replace(
             combined,
             patch=patch,
@@ -166,10 +177,10 @@ class _Request:
         )
 
 
-def _seen(before: Attributes, mutations: Sequence[_Mutation], attributes: Attributes) -> list[Object]:
+def _seen(before: Attributes, mutations: Sequence[_Mutation], attributes: Attributes, changes: Changes) -> list[Object]:
     """The object that each set validates; the first set is the one of the time."""
-    reference = reference_object(before.object, mutations[0].object, attributes.object)
-    return [validated_object(reference, each.object, attributes.object) for each in mutations]
+    reference = reference_object(before.object, mutations[0].object, attributes.object, changes)
+    return [validated_object(reference, each.object, attributes.object, changes) for each in mutations]
 
 
 def _admit_policies(policies: PolicyPlugin, mutation: _Mutation, *, reinvoke: bool) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from replay.admission.chain import Chain
+from replay.admission.change import changes
 from replay.admission.explanation import (
     BindingExplanation,
     ExpressionStep,
@@ -19,7 +20,7 @@ from replay.admission.explanation import (
 )
 from replay.admission.hooks import BoundBinding, PolicyHook, policy_hooks
 from replay.admission.inputs import Inputs
-from replay.admission.mutating import Invocation, MutatingRequest, changes
+from replay.admission.mutating import Invocation, MutatingRequest
 from replay.admission.mutator import MutateResult, Mutator, Object
 from replay.admission.params import ConfigurationError, collect_params, param_kind
 from replay.cel.values import EvalError

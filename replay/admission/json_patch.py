@@ -9,7 +9,7 @@ texts reach users, so they are its own. Objects are never changed in place: the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -296,10 +296,12 @@ def diff(before: JSON, after: JSON) -> tuple[dict[str, JSON], ...]:
     Objects are compared key by key, in the order of names. Of two lists the equal items at both ends are kept, what
     stands between them is compared item by item, and what one has more is added or removed there.
     """
-    return tuple(_differences("", before, after))
+    found: list[dict[str, JSON]] = []
+    _differences("", before, after, found)
+    return tuple(found)
 
 
-def _differences(path: str, before: JSON, after: JSON) -> Iterator[dict[str, JSON]]:
+def _differences(path: str, before: JSON, after: JSON, found: list[dict[str, JSON]]) -> None:
     if before is after:
         return
     if isinstance(before, dict) and isinstance(after, dict):
@@ -310,30 +312,31 @@ def _differences(path: str, before: JSON, after: JSON) -> Iterator[dict[str, JSO
         for key in sorted(touched):
             old, new = before.get(key, _ABSENT), after.get(key, _ABSENT)
             if new is _ABSENT:
-                yield {"op": "remove", "path": f"{path}/{escaped(key)}"}
+                found.append({"op": "remove", "path": f"{path}/{escaped(key)}"})
             elif old is _ABSENT:
-                yield {"op": "add", "path": f"{path}/{escaped(key)}", "value": new}
+                found.append({"op": "add", "path": f"{path}/{escaped(key)}", "value": new})
             elif type(new) not in _SCALARS or type(old) is not type(new) or old != new:
-                yield from _differences(f"{path}/{escaped(key)}", old, new)
+                _differences(f"{path}/{escaped(key)}", old, new, found)
     elif isinstance(before, list) and isinstance(after, list):
-        yield from _list_differences(path, before, after)
+        _list_differences(path, before, after, found)
     elif not equal(before, after):
-        yield {"op": "replace", "path": path, "value": after}
+        found.append({"op": "replace", "path": path, "value": after})
 
 
-def _list_differences(path: str, before: list[JSON], after: list[JSON]) -> Iterator[dict[str, JSON]]:
+def _list_differences(path: str, before: list[JSON], after: list[JSON], found: list[dict[str, JSON]]) -> None:
     start, shorter = 0, min(len(before), len(after))
     while start < shorter and equal(before[start], after[start]):
         start += 1
-    end = 0
-    while end < shorter - start and equal(before[-1 - end], after[-1 - end]):
+    # The pair that differs is not compared again from the end.
+    end, rest = 0, shorter - start - (len(before) == len(after))
+    while end < rest and equal(before[-1 - end], after[-1 - end]):
         end += 1
     for index in range(start, shorter - end):
-        yield from _differences(f"{path}/{index}", before[index], after[index])
-    for index in range(shorter - end, len(after) - end):
-        yield {"op": "add", "path": f"{path}/{index}", "value": after[index]}
-    for index in reversed(range(shorter - end, len(before) - end)):
-        yield {"op": "remove", "path": f"{path}/{index}"}
+        _differences(f"{path}/{index}", before[index], after[index], found)
+    added = range(shorter - end, len(after) - end)
+    removed = reversed(range(shorter - end, len(before) - end))
+    found += [{"op": "add", "path": f"{path}/{index}", "value": after[index]} for index in added]
+    found += [{"op": "remove", "path": f"{path}/{index}"} for index in removed]
 
 
 def escaped(key: str) -> str:

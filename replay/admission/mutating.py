@@ -10,15 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from replay.admission.change import Changes
 from replay.admission.conversion import ObjectConverter
 from replay.admission.decision import Denial, Mutated, Undetermined
 from replay.admission.hooks import BoundBinding, HookIndex, PolicyHook, policy_hooks
-from replay.admission.json_patch import diff
 from replay.admission.mutator import MutateResult, MutationInputs, Mutator, Object
 from replay.admission.namespace import namespace_object
 from replay.admission.object_patcher import ObjectPatchers, StatusError
 from replay.admission.params import ConfigurationError, collect_params, param_kind
-from replay.admission.partial_patch import is_same
 from replay.admission.request import admission_request
 from replay.cellib.authorizer import authorizer_bindings
 from replay.cellib.version import KubernetesVersion
@@ -173,6 +172,7 @@ class MutatingRequest:
         self.admission = admission
         self.attributes = attributes
         self.lister = lister
+        self.changes = Changes()
         self._inputs: dict[Any, MutationInputs] = {}
         self._results: dict[Any, MutateResult] = {}
         self._alive: list[Any] = []
@@ -261,7 +261,7 @@ class _Pass:
         """Find the invocations, then run them in order."""
         invocations = [invocation for hook in hooks for invocation in self._invocations(hook)]
         if invocations:
-            if self._reinvoke and not is_same(self._again.last_output, self._object):
+            if self._reinvoke and not self._request.changes.is_same(self._again.last_output, self._object):
                 self._again.require()
             try:
                 for invocation in invocations:
@@ -336,7 +336,8 @@ class _Pass:
             self._unknown(invocation.hook, invocation.binding, missing)
         self._object = result.object
         self._dirty = self._dirty or result.dirty
-        if not is_same(before, result.object):
+        changes = self._request.changes
+        if not changes.is_same(before, result.object):
             self._again.require()
             self._should_reinvoke = True
             if not result.unknown:
@@ -386,14 +387,3 @@ def _depending_on(missing: Missing) -> MutateResult:
     reason = f"whether a mutating policy changes it depends on `{missing.path}`, which is not known: {missing.reason}"
     unknown = Missing("object", reason, missing.fix)
     return MutateResult(unknown, matched=True, dirty=True, unknown=(missing,))
-
-
-def _value(value: Object) -> Any:
-    return value.value if isinstance(value, PartialObject) else value
-
-
-def changes(before: Object, after: Object) -> tuple[JSON, ...]:
-    """The patch between two states of an object, empty where one of them is not known at all."""
-    if isinstance(before, Missing) or isinstance(after, Missing) or before is None or after is None:
-        return ()
-    return diff(_value(before), _value(after))

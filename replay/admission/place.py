@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
-from replay.admission.json_patch import diff
 from replay.kube.attributes import JSON
 
 Part = tuple[str | int, ...]
@@ -21,9 +21,9 @@ ANY = None
 _SEGMENT = re.compile(r"""\.?([^.\[\]"]+)|\[(?:("(?:[^"\\]|\\.)*")|)\]""")
 
 
-def changed_places(name: str, before: JSON, after: JSON) -> frozenset[Place]:
-    """Where two states of a binding differ; a key that is a number may be an index, and stands for any."""
-    return frozenset(_place_of_pointer(name, operation["path"]) for operation in diff(before, after))
+def changed_places(name: str, patch: Iterable[JSON]) -> frozenset[Place]:
+    """Where a patch changes a binding; a key that is a number may be an index, and stands for any."""
+    return frozenset([_place_of_pointer(name, operation["path"]) for operation in patch])
 
 
 @lru_cache(maxsize=4096)

@@ -19,15 +19,6 @@ from replay.manifests.go_format import float_text, quote
 _ABSENT: Any = object()
 """No value on one side of a merge; null is a value."""
 
-_NOTHING: frozenset[str] = frozenset()
-_FITTING: dict[type, frozenset[str]] = {
-    str: frozenset({"string", "untyped"}),
-    int: frozenset({"numeric", "untyped"}),
-    float: frozenset({"numeric", "untyped"}),
-    bool: frozenset({"boolean", "untyped"}),
-}
-"""The scalar types that a value certainly conforms to, by its Python type."""
-
 
 class MergeError(Exception):
     """The apply configuration cannot be merged; `str()` is the server's text."""
@@ -83,11 +74,12 @@ def _validate(atom: Atom, value: JSON, *, allow_duplicates: bool) -> Iterator[_V
 
 def _conforms(atom: Atom, value: JSON) -> bool:
     """Whether `_validate` would find nothing, duplicates allowed; most objects conform, and this is quicker."""
-    if value is None or atom.scalar in _FITTING.get(type(value), _NOTHING):
+    kind = type(value)
+    if kind in atom.fitting:
         return True
-    if isinstance(value, dict) and atom.map is not None:
+    if kind is dict and atom.map is not None:
         return _map_conforms(atom.map, value)
-    if isinstance(value, list) and atom.list is not None and atom.map is None:
+    if kind is list and atom.list is not None and atom.map is None:
         return _list_conforms(atom.list, value)
     return next(_validate(atom, value, allow_duplicates=True), None) is None
 
@@ -98,20 +90,24 @@ def _map_conforms(atom: MapAtom, value: dict[str, JSON]) -> bool:
         declared = fields.get(name, element)
         if declared is None:
             return False
-        # Leaves are looked at here: a call for each would take most of the time.
-        if declared.scalar not in _FITTING.get(type(inner), _NOTHING) and not _conforms(declared, inner):
+        # What fits by its type alone is looked at here: a call for each would take most of the time.
+        if type(inner) not in declared.fitting and not _conforms(declared, inner):
             return False
     return True
 
 
 def _list_conforms(atom: ListAtom, value: list[JSON]) -> bool:
-    return all(_is_keyed(atom, item) and _conforms(atom.element, item) for item in value)
+    element = atom.element
+    for item in value:
+        if atom.associative and not _is_keyed(atom, item):
+            return False
+        if type(item) not in element.fitting and not _conforms(element, item):
+            return False
+    return True
 
 
 def _is_keyed(atom: ListAtom, item: JSON) -> bool:
-    """Whether an item certainly has a key, if it needs one."""
-    if not atom.associative:
-        return True
+    """Whether an item of an associative list certainly has a key."""
     if not atom.keys:
         return isinstance(item, str | int | float)
     return isinstance(item, dict) and not item.keys().isdisjoint(atom.keys)
@@ -198,13 +194,15 @@ def _merge_maps(atom: MapAtom, live: JSON, patch: JSON) -> JSON:
     theirs = patch if isinstance(patch, dict) else {}
     if atom.atomic or (not ours and not theirs):
         return patch
-    merged = {}
-    for name in dict.fromkeys((*ours, *theirs)):
+    merged = dict(ours)
+    for name, theirs_at in theirs.items():
         inner = atom.fields.get(name, atom.element)
-        if inner is not None:
-            value = _merge(inner, ours.get(name, _ABSENT), theirs.get(name, _ABSENT))
-            if value is not _ABSENT:
-                merged[name] = value
+        assert inner is not None, "both sides conform"
+        value = _merge(inner, ours.get(name, _ABSENT), theirs_at)
+        if value is not _ABSENT:
+            merged[name] = value
+        else:
+            merged.pop(name, None)
     return merged or _ABSENT
 
 

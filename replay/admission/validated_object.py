@@ -6,8 +6,8 @@ that the set in force left is recorded; the difference between that set's mutati
 
 from __future__ import annotations
 
+from replay.admission.change import Changes, Patch
 from replay.admission.json_patch import JSONPatchError, apply
-from replay.admission.mutating import changes
 from replay.admission.mutator import Object
 from replay.admission.partial_patch import touched_missing
 from replay.kube.attributes import JSON, Missing, PartialObject
@@ -17,40 +17,51 @@ _NOT_CARRIED = Missing(
 )
 
 
-def validated_object(reference: Object, mutated: Object, validated: Object) -> Object:
-    """`validated`, which the server made of `reference`, as it would have made it of `mutated`; `Missing` if unknown."""
+def validated_object(reference: Object, mutated: Object, validated: Object, changes: Changes) -> Object:
+    """`validated`, which the server made of `reference`, as it would have made it of `mutated`; `Missing` if unknown.
+
+    `changes` gets to know what the two differ in.
+    """
     if mutated is reference:
         return validated
-    for each in (mutated, validated, reference):
-        if isinstance(each, Missing):
-            return each
+    missing = next((each for each in (mutated, validated, reference) if isinstance(each, Missing)), None)
+    if missing is not None:
+        return missing
     operations = changes(reference, mutated)
-    known, base = _value(validated), _value(reference)
-    touched = touched_missing(known, operations) if isinstance(validated, PartialObject) else None
-    if touched is not None:
-        return touched
+    if isinstance(validated, PartialObject):
+        carried = touched_missing(validated.value, operations) or _carried(reference, validated.value, operations)
+        return carried if isinstance(carried, Missing) else PartialObject(carried, validated.missing)
+    carried = _carried(reference, validated, operations)
+    changes.note(validated, carried, operations)
+    return carried
+
+
+def _carried(reference: Object, validated: JSON, operations: Patch) -> JSON | Missing:
+    """The patch of the mutations applied to what the server made of the object."""
+    base = _value(reference)
     try:
-        carried = apply(known, operations)
+        carried = apply(validated, operations)
     except JSONPatchError:
         return _NOT_CARRIED
-    if not all(_same_lists(base, known, operation["path"]) for operation in operations):
-        return _NOT_CARRIED
-    return PartialObject(carried, validated.missing) if isinstance(validated, PartialObject) else carried
+    same_lists = all(_same_lists(base, validated, operation["path"]) for operation in operations)
+    return carried if same_lists else _NOT_CARRIED
 
 
-def reference_object(before: Object, mutated: Object, validated: Object) -> Object:
+def reference_object(before: Object, mutated: Object, validated: Object, changes: Changes) -> Object:
     """What the server made `validated` of: `mutated`, if that shows the mutations of the set in force, else `before`.
 
     A set that is said to have been in force may not have been: then nothing of what it would mutate stands in the record.
     """
     if isinstance(validated, Missing):
         return mutated
-    known = _value(validated)
     operations = changes(before, mutated)
+    if not operations:
+        return mutated
+    known = _value(validated)
     is_shown = any(
         _found(known, operation["path"]) == _found(_value(mutated), operation["path"]) for operation in operations
     )
-    return mutated if is_shown or not operations else before
+    return mutated if is_shown else before
 
 
 def _found(value: JSON, path: str) -> JSON:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from replay.admission.change import Changes
 from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.decision import Decision, Verdict
 from replay.admission.hooks import BoundBinding, HookIndex, PolicyHook, policy_hooks
@@ -89,7 +90,9 @@ class ValidatingAdmission:
         request = _Request(self, attributes, lister)
         return [request.dispatch(hooks) if hooks else ADMITTED for hooks in candidates]
 
-    def decide_each(self, objects: Sequence[Object], attributes: Attributes, lister: Lister) -> list[Decision]:
+    def decide_each(
+        self, objects: Sequence[Object], attributes: Attributes, lister: Lister, changes: Changes
+    ) -> list[Decision]:
         """The same where the mutating phase of each set left an object of its own; `objects` are in the order of the sets.
 
         Decisions about another object than the first one say which denials that makes or saves.
@@ -101,7 +104,7 @@ class ValidatingAdmission:
         requests = {id(objects[0]): first}
         for value in objects[1:]:
             if id(value) not in requests:
-                requests[id(value)] = _Request(self, attributes.with_object(value), lister, first)
+                requests[id(value)] = _Request(self, attributes.with_object(value), lister, first, changes)
         return [
             _decided(hooks, requests[id(value)], first) if hooks else ADMITTED
             for hooks, value in zip(candidates, objects, strict=True)
@@ -154,11 +157,15 @@ class _Request:
         attributes: Attributes,
         lister: Lister,
         beside: _Request | None = None,
+        changes: Changes | None = None,
     ) -> None:
         """`beside` is the same request with another object: what does not depend on the difference is taken from it."""
         self._admission = admission
-        self._changed = None if beside is None else _difference(beside.attributes.object, attributes.object)
-        self._beside: dict[Any, ValidateResult] = {} if beside is None else beside.results
+        self._changed: frozenset[Place] | None = None
+        self._beside: dict[Any, ValidateResult] = {}
+        if beside is not None and changes is not None:
+            self._changed = _difference(beside.attributes.object, attributes.object, changes)
+            self._beside = beside.results
         self.attributes: Attributes = attributes
         self._lister = lister
         self._matcher = admission.request_matcher(attributes, lister)
@@ -280,6 +287,8 @@ class _Request:
         return self._inputs[key]
 
 
-def _difference(one: Object, other: Object) -> frozenset[Place] | None:
+def _difference(one: Object, other: Object, changes: Changes) -> frozenset[Place] | None:
     """Where two objects differ; None unless both are known as a whole."""
-    return changed_places("object", one, other) if isinstance(one, dict) and isinstance(other, dict) else None
+    if isinstance(one, dict) and isinstance(other, dict):
+        return changed_places("object", changes(one, other))
+    return None

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from replay.admission.change import changes
 from replay.admission.decision import Denial, Mutated, Undetermined, WebhookCall
 from replay.admission.json_patch import JSONPatchError, apply, equal
-from replay.admission.mutating import changes
 from replay.admission.mutator import Object
 from replay.admission.object_patcher import ObjectPatchers, StatusError, internal_error
 from replay.admission.webhook_answer import (
@@ -46,6 +46,12 @@ class WebhookEffects:
     mutated: list[Mutated] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     audit_annotations: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was called and nothing came of it."""
+        said = self.calls or self.denials or self.undetermined or self.mutated or self.warnings
+        return not (said or self.audit_annotations)
 
     def unknown(self, hook: WebhookHook, what: str, missing: Missing) -> None:
         """Something depends on what is not known."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from replay.admission.chain import Chain
+from replay.admission.change import Changes
 from replay.admission.decision import Decision, Denial, Mutated, Verdict
 from replay.admission.validated_object import validated_object
 from replay.cellib.version import NEWEST
@@ -543,7 +544,7 @@ CARRIED: list[tuple[str, Any, Any, Any, Any]] = [
     ("name", "reference", "mutated", "validated", "expected"), CARRIED, ids=[row[0] for row in CARRIED]
 )
 def test_validated_object(name: str, reference: Any, mutated: Any, validated: Any, expected: Any) -> None:  # noqa: ARG001
-    got = validated_object(reference, mutated, validated)
+    got = validated_object(reference, mutated, validated, Changes())
     if expected is None:
         assert isinstance(got, Missing)
     elif expected == "partial":

@@ -1,0 +1,57 @@
+"""What changed between two states of an object."""
+
+from __future__ import annotations
+
+from replay.admission.json_patch import diff
+from replay.admission.mutator import Object
+from replay.admission.partial_patch import is_same
+from replay.kube.attributes import JSON, Missing, PartialObject
+
+Patch = tuple[JSON, ...]
+"""The operations of an RFC 6902 patch."""
+
+
+def changes(before: Object, after: Object) -> Patch:
+    """The patch between two states of an object, empty where one of them is not known at all."""
+    if before is after or before is None or after is None:
+        return ()
+    if isinstance(before, Missing) or isinstance(after, Missing):
+        return ()
+    return diff(_value(before), _value(after))
+
+
+class Changes:
+    """`changes` of one request, each pair of objects compared once: sets, policies and phases ask for the same ones.
+
+    INVARIANT: the objects are kept, so that nothing else of the request can have their ids.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        """Nothing is compared yet."""
+        self._known: dict[tuple[int, int], tuple[Object, Object, Patch]] = {}
+
+    def __call__(self, before: Object, after: Object) -> Patch:
+        """The patch between two states."""
+        if before is after:
+            return ()
+        key = (id(before), id(after))
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = (before, after, changes(before, after))
+        return known[2]
+
+    def note(self, before: Object, after: Object, patch: Patch) -> None:
+        """Remember that a patch turns one into the other: it may also touch what it leaves as it was."""
+        self._known[id(before), id(after)] = (before, after, patch)
+
+    def is_same(self, before: Object, after: Object) -> bool:
+        """Whether two states are equal in all that is known."""
+        if isinstance(before, dict) and isinstance(after, dict):
+            return not self(before, after)
+        return is_same(before, after)
+
+
+def _value(value: Object) -> JSON:
+    return value.value if isinstance(value, PartialObject) else value
