@@ -10,24 +10,42 @@ from replay.audit.part import Predicate, StorePart, connect, engine, numbered_re
 from replay.audit.store import Store
 
 
-def unselected(part: StorePart, predicate: Predicate, *, only_failed: bool) -> Iterator[RequestRecord]:
-    """The requests of a part that admission saw and the predicate does not select; their bodies are None."""
+def unselected(
+    part: StorePart, predicate: Predicate, within: Predicate | None = None, *, only_failed: bool
+) -> Iterator[RequestRecord]:
+    """The requests of a part that admission saw and the predicate does not select; their bodies are None.
+
+    `within` is another predicate, which does select them.
+    """
     if not part.tables.rows:
         return
     with engine(part.temporary).cursor() as connection:
         connection.execute(part.tables.views())
-        query = queries.text("unselected").replace("$predicate", predicate.sql)
+        query, parameters = _query("unselected", predicate, within)
         query = query.replace("$only_failed", "true" if only_failed else "false")
-        for rows in numbered_records(connection.sql(query, params=list(predicate.parameters))):
+        for rows in numbered_records(connection.sql(query, params=parameters)):
             yield from (record for _, record in rows)
 
 
-def admission_counts(store: Store, predicate: Predicate) -> list[tuple[bool, bool, int]]:
-    """`(selected, succeeded, requests)` for the requests of a whole store that admission saw."""
+def admission_classes(store: Store) -> list[tuple[str, str, str, str]]:
+    """`(verb, group, resource, subresource)` of all requests that admission saw, sorted."""
+    return store.query("admission_classes").rows()
+
+
+def unread_counts(
+    store: Store, predicate: Predicate, within: Predicate | None = None
+) -> list[tuple[str, str, str, str, int]]:
+    """`(verb, group, resource, subresource, requests)` of what succeeded and the predicate does not select."""
     with connect(str(store.directory), threads=1) as connection:
         connection.execute(store.tables.views())
-        query = queries.text("admission_requests").replace("$predicate", predicate.sql)
-        return connection.execute(query, list(predicate.parameters)).fetchall()
+        query, parameters = _query("unread_requests", predicate, within)
+        return connection.execute(query, parameters).fetchall()
+
+
+def _query(name: str, predicate: Predicate, within: Predicate | None) -> tuple[str, list[str]]:
+    """The text of a query and the values of its `?`."""
+    text = queries.text(name).replace("$predicate", predicate.sql).replace("$within", within.sql if within else "true")
+    return text, [*predicate.parameters, *(within.parameters if within else ())]
 
 
 def unmatched_by_kind(store: Store, predicate: Predicate) -> list[tuple[str, str, str, str, str, int]]:

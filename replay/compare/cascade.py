@@ -6,11 +6,14 @@ would not have happened, and are counted apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from replay.kube.attributes import Attributes, Operation
+
+Identity = tuple[str, str, str, str]
+"""What keeps an object apart from others, its uid aside: group, resource, namespace, name."""
 
 
 class Place(NamedTuple):
@@ -35,8 +38,8 @@ class Subject(NamedTuple):
     owner_uids: tuple[str, ...]
 
     @property
-    def identity(self) -> tuple[str, str, str, str]:
-        """What keeps the object apart from others, its uid aside."""
+    def identity(self) -> Identity:
+        """The object without its uid."""
         return self.group, self.resource, self.namespace, self.name
 
     @property
@@ -77,14 +80,12 @@ def subject(attributes: Attributes) -> Subject:
     )
 
 
-def relevant(creations: Iterable[Creation]) -> list[Creation]:
-    """The creations of one part of the log that can matter for a cascade: denied, owned, or of a name denied elsewhere.
+def relevant(creations: Iterable[Creation], denied: Container[Identity]) -> list[Creation]:
+    """The creations that can matter for a cascade: denied, owned, or of an object that is `denied` at another time.
 
-    A part holds the whole history of its objects, so that the rest can be forgotten there.
+    The rest can be forgotten by whoever has seen the whole history of these objects.
     """
-    kept = list(creations)
-    denied = {creation.subject.identity for creation in kept if creation.denied}
-    return [c for c in kept if c.denied or c.subject.owner_uids or c.subject.identity in denied]
+    return [c for c in creations if c.denied or c.subject.owner_uids or c.subject.identity in denied]
 
 
 @dataclass(slots=True)
@@ -96,7 +97,7 @@ class Cascade:
     """
 
     by_uid: dict[str, tuple[Place, str]] = field(default_factory=dict)
-    by_identity: dict[tuple[str, str, str, str], list[tuple[Place, str]]] = field(default_factory=dict)
+    by_identity: dict[Identity, list[tuple[Place, str]]] = field(default_factory=dict)
 
     @staticmethod
     def of(creations: Iterable[Creation]) -> Cascade:
@@ -121,7 +122,7 @@ class Cascade:
             return ""
         return self._before(about.identity, place)
 
-    def _before(self, identity: tuple[str, str, str, str], place: Place) -> str:
+    def _before(self, identity: Identity, place: Place) -> str:
         """What the last creation of an object before a place follows or is, empty if that one is admitted."""
         last = ""
         for at, label in self.by_identity.get(identity, ()):

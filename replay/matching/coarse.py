@@ -32,6 +32,15 @@ class Predicate(NamedTuple):
     parameters: tuple[str, ...]
 
 
+class CoarseClass(NamedTuple):
+    """All requests that a policy without `resourceNames` cannot tell apart by the columns of the log."""
+
+    verb: str
+    api_group: str
+    resource: str
+    subresource: str
+
+
 class _Pattern(NamedTuple):
     """What of a rule the log can answer; an empty tuple stands for anything."""
 
@@ -60,6 +69,40 @@ def coarse_predicate(
         return Predicate("false", ())
     predicates = [_predicate(pattern) for pattern in patterns]
     return _without_excluded(_joined(" or ", predicates))
+
+
+def may_select(match_resources: MatchResources, requests: CoarseClass, mapper: EquivalentResourceMapper) -> bool:
+    """Whether `coarse_predicate` selects some of these requests for such criteria, whatever their names."""
+    if (requests.api_group, requests.resource) in EXCLUDED_FROM_ALL:
+        return False
+    rules = match_resources.resource_rules
+    patterns = (pattern for rule in rules for pattern in _patterns(rule, match_resources.match_policy, mapper))
+    return not rules or any(_selects(pattern, requests) for pattern in patterns)
+
+
+def of_classes(classes: Iterable[CoarseClass]) -> Predicate:
+    """The requests of some classes."""
+    columns = ", ".join(CoarseClass._fields)
+    wanted = tuple(classes)
+    if not wanted:
+        return Predicate("false", ())
+    marks = ", ".join(["(?, ?, ?, ?)"] * len(wanted))
+    return Predicate(f"(({columns}) in ({marks}))", tuple(value for each in wanted for value in each))
+
+
+def both(one: Predicate, other: Predicate) -> Predicate:
+    """What both predicates select."""
+    return _joined(" and ", (one, other))
+
+
+def _selects(pattern: _Pattern, requests: CoarseClass) -> bool:
+    """What `_predicate` says in SQL, but for names."""
+    return (
+        (requests.verb in pattern.verbs or (pattern.connect and requests.subresource in CONNECT_SUBRESOURCES))
+        and (not pattern.groups or requests.api_group in pattern.groups)
+        and pattern.resource in (ANY, requests.resource)
+        and pattern.subresource in (ANY, requests.subresource)
+    )
 
 
 def _all_criteria(sets: Iterable[ManifestSet], *, webhooks: bool) -> Iterable[MatchResources]:

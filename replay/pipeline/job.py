@@ -6,7 +6,7 @@ import pickle
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision
@@ -14,17 +14,15 @@ from replay.audit.event import RequestRecord
 from replay.audit.part import StorePart
 from replay.audit.selection import unselected
 from replay.cellib.version import KubernetesVersion
-from replay.compare.cascade import Creation, relevant
-from replay.compare.fidelity import Fidelity
-from replay.compare.summary import Summary
+from replay.compare.cascade import relevant
 from replay.compare.workload import Owners
 from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
 from replay.kube.attributes import JSON
 from replay.kube.lister import Lister
 from replay.kube.schema import Schemas
-from replay.matching.coarse import Predicate
-from replay.pipeline.kept import KeptDecisions, Plan
-from replay.pipeline.replayer import Replayer
+from replay.matching.coarse import CoarseClass, Predicate, both
+from replay.pipeline.replayer import PartOutcomes, Replayer
+from replay.pipeline.totals import Totals
 from replay.pipeline.webhook import NOBODY, Sets, WebhookAnswers
 from replay.reconstruct.before import Mutators
 from replay.reconstruct.clock import RevisionClock
@@ -34,17 +32,20 @@ from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.skew import TolerantReconstructor, widened, widened_samples
 from replay.reconstruct.trust import Trust
 
-_LINES = 1000
-"""How many lines of `--outcomes` are read together when parts are merged."""
+_CHUNK = 500
+"""How many findings, or lines of `--outcomes`, of each part are in memory together when parts are merged."""
 
 
 class PartResult(NamedTuple):
-    """What a worker hands back: numbers to add up, and a file with what must be put into order."""
+    """What a worker hands back: numbers to add up, and a file with what must be put into order.
 
-    summary: Summary
-    fidelity: Fidelity
-    creations: list[Creation]
+    By class of requests the numbers, and where its findings begin in the file, in chunks that end with an empty one; from
+    `lines` on there are chunks of the lines of `--outcomes`.
+    """
+
+    classes: dict[CoarseClass, tuple[Totals, int]]
     spool: Path
+    lines: int
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ class Job:
     redact: bool = True
     clock_error: int = 0
     webhooks: WebhookAnswers = NOBODY
-    kept: Plan | None = None
+    within: Predicate | None = None
+    """What is replayed of the requests that `predicate` selects, if not all."""
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -79,20 +81,20 @@ class Job:
     @cached_property
     def chain(self) -> Chain:
         """The compiled sets; webhooks that both sets call, and that nobody answers for, are left out."""
-        return Chain(self._asked, self.version, self.cluster.discovery, Schemas(self.cluster.crds))
+        return Chain(self.asked, self.version, self.cluster.discovery, Schemas(self.cluster.crds))
 
     @cached_property
-    def _asked(self) -> Sets:
+    def asked(self) -> Sets:
+        """Both sets without the webhooks that both call alike and nobody answers for."""
         return without_shared_webhooks(self.sets, self.webhooks.names)
 
     @cached_property
     def reconstructor(self) -> Reconstructor:
         """What rebuilds requests, as far as these sets need them."""
-        mutates = any(each.mutating_policies or each.mutating_webhooks for each in self._asked)
         mutators = Mutators.POLICIES if self.sets[0].mutating_policies else Mutators.WEBHOOKS
         if self.clock_error:
-            return TolerantReconstructor(self.cluster, self.trust, mutators, mutates, self.clock_error)
-        return Reconstructor(self.cluster, self.trust, mutators, mutation=mutates)
+            return TolerantReconstructor(self.cluster, self.trust, mutators, self.mutates, self.clock_error)
+        return Reconstructor(self.cluster, self.trust, mutators, mutation=self.mutates)
 
     @cached_property
     def replayer(self) -> Replayer:
@@ -109,38 +111,55 @@ class Job:
             decide,
             self.owners,
             frozenset(policy.name for policy in self.sets[0].validating_policies),
-            self._mutators,
+            self.mutators,
             with_lines=self.with_lines,
             redact=self.redact,
         )
 
     @property
-    def _mutators(self) -> frozenset[str]:
+    def mutates(self) -> bool:
+        """Whether objects before mutation are needed."""
+        return any(each.mutating_policies or each.mutating_webhooks for each in self.asked)
+
+    @property
+    def mutators(self) -> frozenset[str]:
         """The names of what mutates, as decisions name it: policies, and the configurations of webhooks that are asked."""
         policies = (policy.name for each in self.sets for policy in each.mutating_policies)
-        webhooks = (configuration.name for each in self._asked for configuration in each.mutating_webhooks)
+        webhooks = (configuration.name for each in self.asked for configuration in each.mutating_webhooks)
         return frozenset((*policies, *(webhooks if self.webhooks.names or self.webhooks.removed else ())))
 
     def run(self, part: StorePart) -> PartResult:
         """Replay one part; its outcomes go to a file of the spool, so that they need not fit in memory together."""
         replayer = self.replayer
-        kept = KeptDecisions(self.kept, part.number, self.cluster.discovery, replayer.decide) if self.kept else None
-        if kept is not None:
-            replayer = replace(replayer, decide=kept)
-        outcomes = replayer.replay(part.objects(self.predicate))
-        if kept is not None:
-            kept.write()
-        unread = unselected(part, self.predicate, only_failed=not self.with_lines)
-        self.replayer.pass_over(unread, outcomes)
-        outcomes.findings.sort(key=lambda pending: pending.place)
-        outcomes.lines.sort(key=lambda line: line[0])
+        wanted = both(self.predicate, self.within) if self.within else self.predicate
+        outcomes = replayer.replay(part.objects(wanted))
+        unread = unselected(part, self.predicate, self.within, only_failed=not self.with_lines)
+        replayer.pass_over(unread, outcomes)
         self.webhooks.close()
-        spool = self.spool / f"part-{part.number:05}"
-        with spool.open("wb") as file:
-            pickle.dump(outcomes.findings, file, pickle.HIGHEST_PROTOCOL)
-            for start in range(0, len(outcomes.lines), _LINES):
-                pickle.dump(outcomes.lines[start : start + _LINES], file, pickle.HIGHEST_PROTOCOL)
-        return PartResult(outcomes.summary, outcomes.fidelity, relevant(outcomes.creations), spool)
+        return _spooled(outcomes, self.spool / f"part-{part.number:05}")
+
+
+def _spooled(outcomes: PartOutcomes, path: Path) -> PartResult:
+    """Write what has an order to a file: findings of each class, then lines."""
+    created = (creation for found in outcomes.classes.values() for creation in found.creations)
+    denied = {creation.subject.identity for creation in created if creation.denied}
+    classes = {}
+    with path.open("wb") as file:
+        for requests, found in outcomes.classes.items():
+            found.findings.sort(key=lambda pending: pending.place)
+            totals = Totals(found.summary, found.fidelity, relevant(found.creations, denied))
+            classes[requests] = totals, file.tell()
+            _dump(found.findings, file)
+        lines = file.tell()
+        _dump(sorted(outcomes.lines, key=lambda line: line[0]), file)
+    return PartResult(classes, path, lines)
+
+
+def _dump(values: list[Any], file: BinaryIO) -> None:
+    """Write values in chunks; the last one is empty."""
+    for start in range(0, len(values), _CHUNK):
+        pickle.dump(values[start : start + _CHUNK], file, pickle.HIGHEST_PROTOCOL)
+    pickle.dump([], file, pickle.HIGHEST_PROTOCOL)
 
 
 def without_shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> Sets:

@@ -1,9 +1,9 @@
-"""Decisions kept beside a store, so that a changed candidate costs only what changed.
+"""Results kept beside a store, so that a changed candidate costs only what changed.
 
-A run with a kept store writes down what its two sets decided about each request. A later run over the same log, with the same
-snapshot, version and code, takes over the decisions about every request that no changed policy or webhook can match, by the rules of
-the old and of the new form, and decides all others anew, through the whole chain. INVARIANT: the result is that of a run without a
-store, to the byte.
+A run with a kept store writes down what it found about each class of requests (verb, group, resource, subresource), under a digest of
+the policies and webhooks that the coarse predicate may select these requests for, in both sets. A later run over the same log, with
+the same snapshot, version and code, takes over every class whose digest is there, and replays the others. INVARIANT: the result is
+that of a run without a store, to the byte.
 """
 
 from __future__ import annotations
@@ -11,255 +11,182 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass, field
-from functools import cache
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
-import orjson
+import msgspec
 
-from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict, WebhookCall
-from replay.kube.admissionregistration import ManifestSet, MatchPolicy, MatchResources, Rule
-from replay.kube.attributes import JSON
-from replay.kube.discovery import Discovery
-from replay.kube.lister import Lister
+from replay.audit.catalog import replace_file
+from replay.audit.remembered import code_digest
+from replay.errors import StoreError
+from replay.kube.admissionregistration import ManifestSet, MatchResources
+from replay.matching.coarse import CoarseClass, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.matcher import Matcher, RequestClass
-from replay.reconstruct.request import ReplayRequest
+from replay.pipeline.replayer import Pending
+from replay.pipeline.totals import ClassResult, Totals
 
-Decide = Callable[[ReplayRequest, Lister], Sequence[Decision]]
-Place = tuple[int, int]
-ADMITTED = Decision(Verdict.ADMITTED)
-_BOTH_ADMITTED = [ADMITTED, ADMITTED]
-MOST_KEPT = 4
-"""How many pairs of sets a store keeps decisions of; the oldest goes first."""
-_SETS = "sets.json"
-VERDICTS = "verdicts"
+RESULTS = "results"
+MOST_LOGS = 4
+"""For how many states of the log, snapshot and code a store keeps results; the oldest go first."""
+MOST_SETS = 8
+"""For how many pairs of sets it keeps the results of one class of requests."""
+IN_USE = 3600
+"""Seconds in which nothing is forgotten that a run has read: the run may still need it."""
+_CHECK = 32
+_LENGTH = 8
+_CHUNK = 500
+_UNKEEPABLE = (TypeError, ValueError, OverflowError, RecursionError)
+"""What msgspec raises for text that is not UTF-8, and for numbers of more than 64 bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """What changes as one: a policy with its bindings, or a webhook. `digest` is of all that it says."""
 
     digest: str
     match: MatchResources
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Where decisions come from and go to, for every part: `source` None where nothing can be taken over.
+@dataclass(frozen=True)
+class KeptResults:
+    """The results of a store for two sets: for each class of requests of its log a file, there or not."""
 
-    `changed` are the criteria of all that differs between the kept sets and those of this run, in the old and the new form.
-    """
+    files: dict[CoarseClass, Path]
 
-    target: Path
-    source: Path | None = None
-    changed: tuple[MatchResources, ...] = ()
+    def read(self) -> dict[CoarseClass, ClassResult]:
+        """All that is there and whole."""
+        found = ((requests, _read(path)) for requests, path in self.files.items())
+        return {requests: result for requests, result in found if result is not None}
+
+    def write(self, made: dict[CoarseClass, ClassResult]) -> None:
+        """Keep the results of a finished run, as far as they can be written, and forget the oldest ones."""
+        try:
+            for requests, result in made.items():
+                path = self.files[requests]
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if (content := _content(result)) is not None:
+                    replace_file(path, content, durable=False)
+            _forget(self.files.values())
+        except OSError:
+            return  # a store that cannot be written is a slower one
 
 
-def plan(directory: Path, base: Sequence[str | bytes], sets: Sequence[ManifestSet]) -> Plan | None:
-    """The plan for a store in a directory, None where it cannot be written.
-
-    `base` is all but the sets that decisions depend on. Of several kept pairs the one with the fewest changes is taken.
-    """
-    digest = _digest(_code(), *base)
-    units = [_units(manifests) for manifests in sets]
-    place = directory / VERDICTS
-    target = place / f"{digest}-{_digest(*(unit.digest for each in units for unit in each.values()))}"
-    found = [(_changes(_read_units(kept), units), kept) for kept in sorted(place.glob(f"{digest}-*")) if kept.is_dir()]
-    changes, source = min(found, key=lambda pair: len(pair[0]), default=((), None))
-    partial = place / f".{target.name}-{os.getpid()}"
-    try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        (partial / _SETS).write_bytes(
-            orjson.dumps([{name: asdict(unit) for name, unit in each.items()} for each in units])
-        )
-    except OSError:
-        return None
-    return Plan(partial, source, tuple(changes))
+def kept_results(
+    directory: Path,
+    base: Sequence[str | bytes],
+    sets: Sequence[ManifestSet],
+    classes: Iterable[CoarseClass],
+    mapper: EquivalentResourceMapper,
+) -> KeptResults:
+    """The results of a store for two sets; `base` is all else that they depend on, but for this code."""
+    place = directory / RESULTS / _digest(code_digest(), *base)
+    units = [list(_units(manifests)) for manifests in sets]
+    files = {}
+    for requests in classes:
+        acting = ["\0".join(unit.digest for unit in each if may_select(unit.match, requests, mapper)) for each in units]
+        files[requests] = place / f"{_digest(*requests)}.{_digest(*acting)}"
+    return KeptResults(files)
 
 
 def forget(directory: Path) -> None:
-    """Remove all that a store keeps of decisions: they were about a log that is no longer the store's."""
-    shutil.rmtree(directory / VERDICTS, ignore_errors=True)
+    """Remove all results of a store: they are about a log that is no longer the store's."""
+    shutil.rmtree(directory / RESULTS, ignore_errors=True)
 
 
-def commit(made: Plan) -> None:
-    """Let the decisions of a finished run count, and forget the oldest ones."""
-    final = made.target.with_name(made.target.name.removeprefix(".").rpartition("-")[0])
-    if final.exists():
-        shutil.rmtree(made.target, ignore_errors=True)
-        os.utime(final)
-    else:
-        made.target.rename(final)
-    kept = sorted((path for path in final.parent.iterdir() if not path.name.startswith(".")), key=_age)
-    for path in kept[:-MOST_KEPT]:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def _age(path: Path) -> tuple[int, str]:
-    return path.stat().st_mtime_ns, path.name
-
-
-@dataclass
-class KeptDecisions:
-    """The decisions of one part: taken over where they can be, made where not, and all of them written down again."""
-
-    made: Plan
-    part: int
-    discovery: Discovery
-    decide: Decide
-    _new: dict[Place, Sequence[Decision]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Read what was kept, and prepare to tell what changed."""
-        self._old = _read_decisions(self.made.source, self.part) if self.made.source is not None else None
-        self._matcher = Matcher(EquivalentResourceMapper(self.discovery))
-        self._criteria = [self._matcher.criteria(match) for match in self.made.changed]
-        self._affected: dict[RequestClass, bool] = {}
-
-    def __call__(self, request: ReplayRequest, lister: Lister) -> Sequence[Decision]:
-        """The decisions of both sets about a request."""
-        place = request.record.seq, request.item
-        if self._old is None or self._is_affected(request):
-            decisions = self.decide(request, lister)
-        else:
-            decisions = self._old.get(place, _BOTH_ADMITTED)
-        if not all(decision == ADMITTED for decision in decisions):
-            self._new[place] = decisions
-        return decisions
-
-    def _is_affected(self, request: ReplayRequest) -> bool:
-        """Whether anything that changed can match the request, in either phase."""
-        request_class = self._matcher.request_class(request.attributes)
-        found = self._affected.get(request_class)
-        if found is None:
-            found = any(criteria.may_match(request_class) for criteria in self._criteria)
-            self._affected[request_class] = found
-        return found
-
-    def write(self) -> None:
-        """Write the decisions down; text that is not UTF-8 cannot be kept, and nothing of the part is then."""
-        rows = [[*place, *_pair_value(decisions)] for place, decisions in sorted(self._new.items())]
-        try:
-            content = orjson.dumps(rows)
-        except TypeError:
-            content = b""
-        (self.made.target / f"part-{self.part:05}.json").write_bytes(content)
-
-
-def _read_decisions(source: Path, part: int) -> dict[Place, list[Decision]] | None:
-    """The kept decisions of a part, None where there are none to be used."""
+def _read(path: Path) -> ClassResult | None:
+    """What a file says if it is whole: nobody waited for the disk when it was written."""
     try:
-        content = (source / f"part-{part:05}.json").read_bytes()
-        return {(row[0], row[1]): _pair(row[2], row[3]) for row in orjson.loads(content)} if content else None
-    except (OSError, ValueError, TypeError, IndexError, KeyError):
+        content = path.read_bytes()
+        if hashlib.sha256(content[_CHECK:]).digest() != content[:_CHECK]:
+            return None
+        frames = _frames(content)
+        totals = _TOTALS.decode(next(frames))
+        os.utime(path)
+    except PermissionError:
+        pass  # a store that is read-only: nobody forgets anything there
+    except (OSError, StopIteration, msgspec.MsgspecError):
         return None
+    return ClassResult(totals, lambda: _findings(path))
 
 
-def _pair_value(decisions: Sequence[Decision]) -> list[JSON]:
-    """Both decisions; null for the second stands for "the very same", which a comparison asks for."""
-    current, candidate = decisions
-    return [_decision_value(current), None if candidate is current else _decision_value(candidate)]
+def _findings(path: Path) -> Iterator[Pending]:
+    """The findings of a file, which was whole a moment ago."""
+    try:
+        frames = _frames(path.read_bytes())
+    except OSError as error:
+        raise StoreError(f"results were forgotten while they were read ({error.strerror}): run again") from error
+    next(frames)
+    for frame in frames:
+        yield from _PENDING.decode(frame)
 
 
-def _pair(current: JSON, candidate: JSON) -> list[Decision]:
-    first = _decision(current)
-    return [first, first if candidate is None else _decision(candidate)]
+def _content(result: ClassResult) -> bytes | None:
+    """A file: a check, then frames with their lengths: the totals, and the findings in chunks. None if it cannot be."""
+    try:
+        findings = result.findings()
+        chunks = iter(lambda: list(islice(findings, _CHUNK)), [])
+        frames = [msgspec.msgpack.encode(result.totals), *map(msgspec.msgpack.encode, chunks)]
+    except _UNKEEPABLE:
+        return None
+    content = b"".join(len(frame).to_bytes(_LENGTH, "big") + frame for frame in frames)
+    return hashlib.sha256(content).digest() + content
 
 
-def _decision_value(decision: Decision) -> list[JSON]:
-    return [
-        decision.verdict,
-        [astuple(denial) for denial in decision.denials],
-        decision.warnings,
-        dict(decision.audit_annotations),
-        decision.patch,
-        [astuple(entry) for entry in decision.undetermined],
-        [[entry.policy, entry.binding, entry.patch] for entry in decision.mutated],
-        [astuple(call) for call in decision.webhooks],
-        [astuple(denial) for denial in decision.caused_by_mutation],
-        [astuple(denial) for denial in decision.healed_by_mutation],
-    ]
+def _frames(content: bytes) -> Iterator[bytes]:
+    start = _CHECK
+    while start < len(content):
+        end = start + _LENGTH + int.from_bytes(content[start : start + _LENGTH], "big")
+        yield content[start + _LENGTH : end]
+        start = end
 
 
-def _decision(value: JSON) -> Decision:
-    verdict, denials, warnings, annotations, patch, undetermined, mutated, webhooks, caused, healed = value
-    return Decision(
-        Verdict(verdict),
-        tuple(Denial(*row) for row in denials),
-        tuple(warnings),
-        annotations,
-        tuple(patch),
-        tuple(Undetermined(*row) for row in undetermined),
-        tuple(Mutated(policy, binding, tuple(operations)) for policy, binding, operations in mutated),
-        tuple(WebhookCall(*row) for row in webhooks),
-        tuple(Denial(*row) for row in caused),
-        tuple(Denial(*row) for row in healed),
-    )
+_TOTALS = msgspec.msgpack.Decoder(Totals)
+_PENDING = msgspec.msgpack.Decoder(list[Pending])
 
 
-def _units(manifests: ManifestSet) -> dict[str, Unit]:
-    """The units of a set by name; a policy without match constraints matches nothing, and so does what binds it."""
-    return dict(_policy_units(manifests)) | dict(_webhook_units(manifests))
+def _forget(files: Iterable[Path]) -> None:
+    """Remove what others have superseded: of other logs and snapshots, and of other sets."""
+    used = time.time() - IN_USE
+    places = {path.parent for path in files}
+    for place in places:
+        for other in _oldest(place.parent.iterdir(), MOST_LOGS, used):
+            shutil.rmtree(other, ignore_errors=True)
+        of_classes: dict[str, list[Path]] = {}
+        for path in place.iterdir():
+            of_classes.setdefault(path.name.partition(".")[0], []).append(path)
+        for paths in of_classes.values():
+            for path in _oldest(paths, MOST_SETS, used):
+                path.unlink(missing_ok=True)
 
 
-def _policy_units(manifests: ManifestSet) -> Iterator[tuple[str, Unit]]:
+def _oldest(paths: Iterable[Path], most: int, used: float) -> list[Path]:
+    """All but the newest few, and none that was used since an instant (seconds since the epoch)."""
+    ordered = sorted(((path.stat().st_mtime, path) for path in paths), reverse=True)
+    return [path for time_used, path in ordered[most:] if time_used < used]
+
+
+def _units(manifests: ManifestSet) -> Iterator[Unit]:
+    """The units of a set in its order; a policy without match constraints matches nothing, and so does what binds it."""
     for kind, policies, bindings in (
         ("validating", manifests.validating_policies, manifests.validating_bindings),
         ("mutating", manifests.mutating_policies, manifests.mutating_bindings),
     ):
         for policy in policies:
             own = [binding for binding in bindings if binding.policy_name == policy.name]
-            match = policy.match_constraints or MatchResources()
-            yield f"{kind}/{policy.static}/{policy.name}", Unit(_digest(repr(policy), repr(own)), match)
-
-
-def _webhook_units(manifests: ManifestSet) -> Iterator[tuple[str, Unit]]:
+            if policy.match_constraints is not None:
+                yield Unit(_digest(kind, repr(policy), repr(own)), policy.match_constraints)
     for kind, configurations in (
         ("validating", manifests.validating_webhooks),
         ("mutating", manifests.mutating_webhooks),
     ):
         for configuration in configurations:
-            for index, webhook in enumerate(configuration.webhooks):
-                match = MatchResources(resource_rules=webhook.rules, match_policy=webhook.match_policy)
-                name = f"{kind} webhook/{configuration.static}/{configuration.name}/{index}"
-                yield name, Unit(_digest(repr(webhook)), match)
-
-
-def _changes(old: Sequence[dict[str, Unit]], new: Sequence[dict[str, Unit]]) -> list[MatchResources]:
-    """The criteria of the units that differ, in both forms."""
-    found = []
-    for before, after in zip(old, new, strict=True):
-        for name in sorted({*before, *after}):
-            one, other = before.get(name), after.get(name)
-            if one is None or other is None or one.digest != other.digest:
-                found += [unit.match for unit in (one, other) if unit is not None]
-    return found
-
-
-def _read_units(kept: Path) -> list[dict[str, Unit]]:
-    """The units of kept sets; of their criteria only what `may_match` reads."""
-    return [
-        {name: Unit(unit["digest"], _match(unit["match"])) for name, unit in each.items()}
-        for each in orjson.loads((kept / _SETS).read_bytes())
-    ]
-
-
-def _match(value: JSON) -> MatchResources:
-    rules = tuple(
-        Rule(
-            tuple(rule["operations"]),
-            tuple(rule["api_groups"]),
-            tuple(rule["api_versions"]),
-            tuple(rule["resources"]),
-            rule["scope"],
-            tuple(rule["resource_names"]),
-        )
-        for rule in value["resource_rules"]
-    )
-    return MatchResources(resource_rules=rules, match_policy=MatchPolicy(value["match_policy"]))
+            for webhook in configuration.webhooks:
+                if webhook.rules:
+                    match = MatchResources(resource_rules=webhook.rules, match_policy=webhook.match_policy)
+                    yield Unit(_digest(kind, configuration.name, repr(webhook)), match)
 
 
 def _digest(*parts: str | bytes) -> str:
@@ -268,11 +195,3 @@ def _digest(*parts: str | bytes) -> str:
         content = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
         found.update(len(content).to_bytes(8, "big") + content)
     return found.hexdigest()[:24]
-
-
-@cache
-def _code() -> str:
-    """The code that decides: decisions of another version of it are never taken over."""
-    package = Path(__file__).parents[1]
-    files = sorted(path for path in package.rglob("*") if path.suffix in (".py", ".json"))
-    return _digest(*(f"{path.relative_to(package)} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files))

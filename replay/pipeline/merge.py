@@ -1,13 +1,13 @@
-"""The results of all parts put together, in the order of the log: the same bytes for any number of workers."""
+"""The results of all parts put together, in the order of the log: the same bytes for any number of workers and parts."""
 
 from __future__ import annotations
 
 import heapq
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from io import BufferedReader
-from typing import BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import orjson
 
@@ -16,52 +16,73 @@ from replay.compare.fidelity import Fidelity
 from replay.compare.fidelity import merged as merged_fidelity
 from replay.compare.summary import Summary
 from replay.kube.attributes import Operation
+from replay.matching.coarse import CoarseClass
 from replay.pipeline.job import PartResult
 from replay.pipeline.replayer import Pending
+from replay.pipeline.totals import NOTHING, ClassResult, Totals
 
 Line = tuple[Place, bytes]
 
 
-def merge(results: Sequence[PartResult], outcomes: BinaryIO | None) -> tuple[Summary, Fidelity]:
-    """Add up numbers, tell root findings from what follows them, and write the lines of `--outcomes` in order.
-
-    Lines are read a few at a time: those of a large log have no room in memory together.
-    """
-    summary = Summary()
-    cascade = Cascade.of(creation for result in results for creation in result.creations)
-    with ExitStack() as stack:
-        streams: list[Iterable[Line]] = []
-        for result in results:
-            summary.add(result.summary)
-            file = stack.enter_context(result.spool.open("rb"))
-            follows = {}
-            for place, about, found in _findings(file):
-                label = cascade.follows(place, Operation(found.example.operation), about)
-                if label:
-                    follows[place] = label
-                summary.add_finding(found, follows=bool(label))
-            streams.append(_with_follows(_lines(file), follows))
-        if outcomes is not None:
-            for _, line in heapq.merge(*streams, key=lambda line: line[0]):
-                outcomes.write(line + b"\n")
-    return summary, merged_fidelity(result.fidelity for result in results)
-
-
-# The files were written a moment ago by our own workers, in a directory that only this user may read.
-
-
-def _findings(file: BufferedReader) -> list[Pending]:
-    found: list[Pending] = pickle.load(file)  # noqa: S301
+def class_results(
+    results: Sequence[PartResult], unread: Iterable[tuple[str, str, str, str, int]]
+) -> dict[CoarseClass, ClassResult]:
+    """What all parts together found about each class of requests; `unread` are those that nobody needed to look at."""
+    found: dict[CoarseClass, ClassResult] = {}
+    for requests in sorted({requests for result in results for requests in result.classes}):
+        pieces = [(*result.classes[requests], result.spool) for result in results if requests in result.classes]
+        totals = Totals()
+        for piece, _, _ in pieces:
+            totals.add(piece)
+        found[requests] = ClassResult(totals, _findings([(path, start) for _, start, path in pieces]))
+    for *columns, count in unread:
+        result = found.setdefault(CoarseClass(*columns), ClassResult(Totals(), NOTHING.findings))
+        result.totals.summary.count_unchanged(count)
     return found
 
 
-def _lines(file: BufferedReader) -> Iterator[Line]:
-    while file.peek(1):
-        yield from pickle.load(file)  # noqa: S301
+def merge(classes: dict[CoarseClass, ClassResult], follows: dict[Place, str]) -> tuple[Summary, Fidelity]:
+    """Add up all classes, and tell root findings from what follows them; the latter are put into `follows`."""
+    summary = Summary()
+    ordered = [result for _, result in sorted(classes.items())]
+    cascade = Cascade.of(creation for result in ordered for creation in result.totals.creations)
+    for result in ordered:
+        summary.add(result.totals.summary)
+        for place, about, found in result.findings():
+            label = cascade.follows(place, Operation(found.example.operation), about)
+            if label:
+                follows[place] = label
+            summary.add_finding(found, follows=bool(label))
+    return summary, merged_fidelity(result.totals.fidelity for result in ordered)
 
 
-def _with_follows(lines: Iterable[Line], follows: dict[Place, str]) -> Iterator[Line]:
+def write_lines(results: Sequence[PartResult], follows: dict[Place, str], outcomes: BinaryIO) -> None:
+    """Write the lines of `--outcomes` in order, a few at a time: those of a large log have no room in memory together."""
+    with ExitStack() as stack:
+        streams = [_chunks(stack, result.spool, result.lines) for result in results]
+        ordered = heapq.merge(*streams, key=lambda line: line[0])
+        outcomes.writelines(_with_follows(line, follows.get(place)) + b"\n" for place, line in ordered)
+
+
+def _with_follows(line: bytes, label: str | None) -> bytes:
     """What a line follows is known only now; it is put in before the closing brace."""
-    for place, line in lines:
-        label = follows.get(place)
-        yield place, line[:-1] + b',"follows":' + orjson.dumps(label) + b"}" if label else line
+    return line[:-1] + b',"follows":' + orjson.dumps(label) + b"}" if label else line
+
+
+def _findings(places: Sequence[tuple[Path, int]]) -> Callable[[], Iterator[Pending]]:
+    """The findings of a class, in the order of the log."""
+
+    def read() -> Iterator[Pending]:
+        with ExitStack() as stack:
+            streams = [_chunks(stack, path, start) for path, start in places]
+            yield from heapq.merge(*streams, key=lambda pending: pending.place)
+
+    return read
+
+
+def _chunks(stack: ExitStack, path: Path, start: int) -> Iterable[Any]:
+    """The values of a file from a place on, chunk by chunk until an empty one."""
+    file = stack.enter_context(path.open("rb"))
+    file.seek(start)
+    # The file was written a moment ago by our own workers, in a directory that only this user may read.
+    return (value for chunk in iter(lambda: pickle.load(file), []) for value in chunk)  # noqa: S301

@@ -21,6 +21,7 @@ from replay.compare.workload import Owners, workload
 from replay.kube.attributes import Basis, Operation
 from replay.kube.lister import Lister
 from replay.kube.redact import redacted_patch, redacted_text
+from replay.matching.coarse import CoarseClass
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.reached import progress
@@ -45,14 +46,29 @@ class Pending(NamedTuple):
 
 
 @dataclass(slots=True)
-class PartOutcomes:
-    """What one part found, in the order of the log within each of its objects."""
+class ClassOutcomes:
+    """What was found about the requests of one class."""
 
     summary: Summary = field(default_factory=Summary)
     fidelity: Fidelity = field(default_factory=Fidelity)
     creations: list[Creation] = field(default_factory=list)
     findings: list[Pending] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class PartOutcomes:
+    """What one part found, in the order of the log within each of its objects; `lines` are those of `--outcomes`."""
+
+    classes: dict[CoarseClass, ClassOutcomes] = field(default_factory=dict)
     lines: list[tuple[Place, bytes]] = field(default_factory=list)
+
+    def of(self, record: RequestRecord) -> ClassOutcomes:
+        """Where what is found about a request belongs."""
+        requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
+        known = self.classes.get(requests)
+        if known is None:
+            known = self.classes[requests] = ClassOutcomes()
+        return known
 
 
 @dataclass(frozen=True)
@@ -92,10 +108,10 @@ class Replayer:
             failed = told is not None and told.reached is Reached.FAILED_BEFORE
             decision = NOT_REACHED if failed else ADMITTED
             if told is not None and failed:
-                part.summary.not_reached[told.reason] += 1
+                part.of(record).summary.not_reached[told.reason] += 1
             outcome = self._unread(record, exchange, decision)
             if not exchange.succeeded:
-                part.summary.count(outcome)
+                part.of(record).summary.count(outcome)
             if self.with_lines:
                 part.lines.append((Place(record.seq, 0), outcome_line(outcome)))
 
@@ -122,25 +138,29 @@ class Replayer:
 
     def _replay_request(self, request: ReplayRequest, part: PartOutcomes) -> None:
         record, attributes = request.record, request.attributes
+        found = part.of(record)
         if request.reached is Reached.FAILED_BEFORE:
-            part.summary.not_reached[request.reached_reason] += 1
+            found.summary.not_reached[request.reached_reason] += 1
             current, candidate = self._mutations_alone(request)
         else:
             current, candidate = as_far_as_reached(request, self.decide(request, self.cluster.at(record)))
-            part.fidelity.record(record.seq, record.audit_id, observe(record), current, self.policies)
+            found.fidelity.record(record.seq, record.audit_id, observe(record), current, self.policies)
         outcome = self._outcome(request, current, candidate)
         place, about = Place(record.seq, request.item), subject(attributes)
-        part.summary.count(outcome)
+        found.summary.count(outcome)
         if attributes.operation is Operation.CREATE and not attributes.subresource and not attributes.dry_run:
-            part.creations.append(Creation(place, about, outcome.outcome is OutcomeKind.NEWLY_DENIED))
+            found.creations.append(Creation(place, about, outcome.outcome is OutcomeKind.NEWLY_DENIED))
         if outcome.outcome is not OutcomeKind.UNCHANGED:
-            found = finding(outcome)
-            part.findings.append(Pending(place, about, found))
-            if outcome.outcome in MUTATIONS:
-                group = (found.key.outcome, found.key.policies, found.key.shapes)
-                part.summary.changes.offer(group, outcome, request.before_mutation, redact=self.redact)
+            self._find(request, outcome, Pending(place, about, finding(outcome)), found)
         if self.with_lines:
             part.lines.append((place, outcome_line(outcome)))
+
+    def _find(self, request: ReplayRequest, outcome: Outcome, pending: Pending, found: ClassOutcomes) -> None:
+        found.findings.append(pending)
+        if outcome.outcome in MUTATIONS:
+            key = pending.finding.key
+            group = (key.outcome, key.policies, key.shapes)
+            found.summary.changes.offer(group, outcome, request.before_mutation, redact=self.redact)
 
     def _mutations_alone(self, request: ReplayRequest) -> list[Decision]:
         """The decisions about a request that failed between the phases: what was mutated until then."""

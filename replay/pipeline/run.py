@@ -18,11 +18,14 @@ import orjson
 
 from replay.audit.part import StorePart
 from replay.audit.reject import EXPLANATIONS, RejectReason, write_rejects
-from replay.audit.selection import admission_counts
+from replay.audit.selection import admission_classes, unread_counts
 from replay.audit.store import IngestReport, Store
 from replay.cellib.version import KubernetesVersion
+from replay.compare.cascade import Place
+from replay.compare.fidelity import Fidelity
 from replay.compare.outcome import FINDINGS
 from replay.compare.result import LogFacts, RunResult, SetFacts
+from replay.compare.summary import Summary
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import JSON
@@ -30,13 +33,14 @@ from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupResource, split_api_version
 from replay.manifests.diff import diff_sets
 from replay.manifests.set_loader import load_manifest_set
-from replay.matching.coarse import coarse_predicate
+from replay.matching.coarse import CoarseClass, coarse_predicate, of_classes
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.health import health_notes
-from replay.pipeline.job import Job, shared_webhooks, without_shared_webhooks
-from replay.pipeline.kept import Plan, commit, plan
-from replay.pipeline.merge import merge
+from replay.pipeline.job import Job, PartResult, shared_webhooks, without_shared_webhooks
+from replay.pipeline.kept import KeptResults, kept_results
+from replay.pipeline.merge import class_results, merge, write_lines
 from replay.pipeline.scenario import STDIN, Scenario
+from replay.pipeline.totals import NOTHING, ClassResult
 from replay.pipeline.webhook import NOBODY, WebhookAnswers, webhook_answers
 from replay.reconstruct.clock import BEFORE
 from replay.reconstruct.cluster import Cluster
@@ -93,16 +97,8 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
         if options.rejects is not None:
             write_rejects(store.rejects(), options.rejects)
         inputs = Inputs(sets, version, tuple(snapshot), webhooks)
-        job = replace(job_of(store, inputs, options, Path(spool)), kept=_kept(store, inputs, options))
-        store.rest()
-        results = replay_parts(job, [store.part(number) for number in range(store.parts)], options, progress)
-        if job.kept is not None:
-            commit(job.kept)
-        with _output(options.outcomes) as file:
-            summary, fidelity = merge(results, file)
-        for succeeded, count in _unread(store, job):
-            if succeeded:
-                summary.count_unchanged(count)
+        job = job_of(store, inputs, options, Path(spool))
+        summary, fidelity = _replay(store, job, options, progress)
         facts = log_facts([Path(log) for log in scenario.logs], store, ingest, summary.requests)
         notes = health_notes(store, job)
     return RunResult(
@@ -133,18 +129,47 @@ def load_sets(
     return load_manifest_set(scenario.current, version=version, api_objects=api_objects), candidate
 
 
-def _kept(store: Store, inputs: Inputs, options: Options) -> Plan | None:
-    """Where decisions are kept: in a store that is kept itself, unless somebody answers for webhooks anew."""
-    if options.store is None or options.webhooks:
+def _replay(store: Store, job: Job, options: Options, progress: Progress) -> tuple[Summary, Fidelity]:
+    """All requests of a store, but for those whose results it keeps."""
+    kept = _kept(store, job, options)
+    known = kept.read() if kept is not None else {}
+    changed = [requests for requests in kept.files if requests not in known] if kept is not None else []
+    if kept is not None:
+        job = replace(job, within=of_classes(changed))
+    store.rest()
+    results: list[PartResult] = []
+    made: dict[CoarseClass, ClassResult] = {}
+    if kept is None or changed:
+        results = replay_parts(job, [store.part(number) for number in range(store.parts)], options, progress)
+        made = class_results(results, unread_counts(store, job.predicate, job.within))
+    if kept is not None:
+        kept.write({requests: made.get(requests, NOTHING) for requests in changed})
+    follows: dict[Place, str] = {}
+    with _output(options.outcomes) as file:
+        merged = merge({**known, **made}, follows)
+        if file is not None:
+            write_lines(results, follows, file)
+    return merged
+
+
+def _kept(store: Store, job: Job, options: Options) -> KeptResults | None:
+    """What a store keeps of results, if it is kept itself: not where somebody answers for webhooks anew, or lines are wanted."""
+    if options.store is None or options.webhooks or options.outcomes is not None:
         return None
-    current = inputs.sets[0]
+    current, candidate = job.asked
+    validating = {policy.name for each in job.sets for policy in each.validating_policies}
     base: tuple[str | bytes, ...] = (
         *(f"{entry.name} {file.digest}" for entry in store.segments for file in entry.files),
-        str(inputs.version),
-        f"mutated before: {bool(current.mutating_policies)}",
-        orjson.dumps(inputs.snapshot),
+        str(job.version),
+        orjson.dumps([policy.name for policy in current.validating_policies]),
+        orjson.dumps(sorted(validating & job.mutators)),
+        f"{bool(current.mutating_policies)} {bool(job.mutators)} {job.mutates} {job.redact}",
+        orjson.dumps(job.snapshot),
     )
-    return plan(options.store, base, inputs.sets)
+    classes = [CoarseClass(*row) for row in admission_classes(store)]
+    return kept_results(
+        options.store, base, (current, candidate), classes, EquivalentResourceMapper(Cluster(job.snapshot).discovery)
+    )
 
 
 class Inputs(NamedTuple):
@@ -278,11 +303,6 @@ def _collect(futures: list[Future[R]], progress: Progress) -> list[R]:
             future.cancel()
         raise
     return [future.result() for future in futures]
-
-
-def _unread(store: Store, job: Job) -> Iterator[tuple[bool, int]]:
-    rows = admission_counts(store, job.predicate)
-    return ((succeeded, count) for selected, succeeded, count in rows if not selected)
 
 
 def log_facts(logs: Sequence[Path], store: Store, ingest: IngestReport, admission: int) -> LogFacts:

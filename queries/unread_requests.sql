@@ -1,0 +1,16 @@
+-- What:       how many requests admission saw that succeeded and that a predicate does not select, by what rules read of them
+-- Parameters: $predicate  an SQL expression over `request`
+--             $within     another one, which does select them
+-- Example:    replace $predicate by: resource = 'pods', and $within by: true
+select verb, api_group, resource, subresource, count(*) as requests
+from request
+where
+  not coalesce($predicate, false)
+  and $within
+  and (
+    verb in ('create', 'update', 'patch', 'delete', 'deletecollection')
+    or subresource in ('attach', 'exec', 'portforward', 'proxy')
+  )
+  and code between 200 and 299
+group by all
+order by all
