@@ -69,19 +69,6 @@ def _scheduled_at(following: JSON) -> str | None:
     return None
 
 
-_BY_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion", "managedFields")
-
-
-def after_eviction(before: Known) -> Known:
-    """A pod after `pods/eviction`, if it is still there: a condition, and what a graceful deletion writes.
-
-    `pkg/registry/core/pod/storage.EvictionREST`; the response is a Status.
-    """
-    reason = "the pod was evicted, by a request whose response is not the pod"
-    holes = [Hole(("metadata", name), reason) for name in _BY_DELETION]
-    return before.as_basis(Basis.RECONSTRUCTED).with_holes([*holes, Hole(("status", "conditions"), reason)])
-
-
 def as_removed(exchange: Exchange | None) -> Known | None:
     """The object as a removal last wrote it before it went away; None where a removal writes nothing first."""
     if exchange is None or exchange.record.resource != "pods" or exchange.record.verb != "delete":

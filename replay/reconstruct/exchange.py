@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qs, urlsplit
 
 from replay.audit.event import RequestRecord
-from replay.kube.discovery import Discovery
+from replay.kube.discovery import APIResource, Discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource, split_api_version
 from replay.reconstruct.body import Body, Shape
 
@@ -74,6 +74,11 @@ class Exchange:
             known = self._discovery.kind(self.resource, subresource) if subresource else None
             self._kind = known or (self.parent_kind if self.concerns_parent else None)
         return self._kind
+
+    @property
+    def api_resource(self) -> APIResource | None:
+        """What discovery says about the resource, None if it does not know it."""
+        return self._discovery.resource(self.resource)
 
     @property
     def query(self) -> dict[str, list[str]]:

@@ -17,13 +17,13 @@ from replay.reconstruct.body import Shape, revision
 from replay.reconstruct.clock import BEFORE, NEVER, RevisionClock
 from replay.reconstruct.derived import (
     after_binding,
-    after_eviction,
     after_partial_metadata,
     after_scale,
     as_removed,
     instant,
     second,
 )
+from replay.reconstruct.eviction import Overlap, after_eviction
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.known import Known, merged
 
@@ -62,6 +62,11 @@ class Effect:
     state: JSON = None
     is_snapshot: bool = False
     after: Known | Missing | None = field(default=None, repr=False)
+
+    @property
+    def is_deletion(self) -> bool:
+        """Whether a deletion was asked for, whatever it left."""
+        return self.exchange is not None and self.exchange.record.verb == "delete"
 
 
 def effect_of(exchange: Exchange) -> Effect | None:
@@ -186,6 +191,15 @@ class History:
         """The place of the write that stored a revision, None if the log does not hold it."""
         return self._by_revision.get(at)
 
+    def binding_at_revision(self, at: int) -> int | None:
+        """The place of the binding that stored a revision: the only write between two others, neither a deletion."""
+        for before, own, following in zip(self.effects, self.effects[1:], self.effects[2:], strict=False):
+            if own.kind is EffectKind.BINDING and before.state is not None and following.state is not None:
+                is_between = (before.revision or at) < at < (following.revision or at)
+                if is_between and not (following.state.get("metadata") or {}).get("deletionTimestamp"):
+                    return self._index.get(id(own.exchange))
+        return None
+
     def after(self, index: int) -> Known | Missing:
         """The state after an effect; null after a deletion."""
         effect = self.effects[index]
@@ -205,13 +219,41 @@ class History:
         if isinstance(before, Missing) or before.value is None:
             return Missing("", "the state before a write that is logged without the whole object is not known")
         if effect.kind is EffectKind.EVICTION:
-            return after_eviction(before)
+            return after_eviction(before, effect.exchange, self._shown_after(index), self._overlap(index))
         if effect.kind is EffectKind.BINDING:
             following = next((later.state for later in self.effects[index + 1 :] if later.state is not None), None)
             return after_binding(before, effect.exchange, following)
         if effect.kind is EffectKind.SCALE:
             return after_scale(before, effect.exchange)
         return after_partial_metadata(before, effect.exchange)
+
+    def _shown_after(self, index: int) -> JSON:
+        """The next state that the log shows after an effect, that of a removal included."""
+        for later in self.effects[index + 1 :]:
+            if later.state is not None:
+                return later.state
+            removed = as_removed(later.exchange)
+            if removed is not None:
+                return removed.value
+        return None
+
+    def _overlap(self, index: int) -> Overlap:
+        """What ran at the same time as an eviction.
+
+        What came before a state that does not show the deletion yet came before the eviction's deletion too.
+        """
+        own, settled = self.effects[index], index - 1
+        while settled >= 0 and self.effects[settled].kind is not EffectKind.STATE:
+            settled -= 1
+        found = Overlap.NONE
+        for other in self.effects[settled + 1 :]:
+            if other is own or other.start >= own.end or other.end <= own.start:
+                continue
+            if other.is_deletion or other.kind in (EffectKind.EVICTION, EffectKind.UNKNOWN):
+                return Overlap.DELETION
+            if other.kind is EffectKind.BINDING:
+                found = Overlap.BINDING
+        return found
 
     def settled_before(self, at: int) -> bool:
         """Whether all effects were complete at an instant."""
@@ -308,9 +350,12 @@ def _ordered(effects: list[Effect]) -> list[Effect]:
     return ordered
 
 
-def _revision_then_time(effect: Effect) -> tuple[int, bool, int, int]:
-    """Of equal revisions the log's own write comes before the snapshot, which shows the same state."""
-    return (effect.revision or 0, effect.exchange is None, effect.end, effect.start)
+def _revision_then_time(effect: Effect) -> tuple[int, bool, bool, int, int]:
+    """Of equal revisions the log's own write comes before the snapshot, which shows the same state.
+
+    An update that removes its object answers with the revision that it found.
+    """
+    return (effect.revision or 0, effect.kind is EffectKind.GONE, effect.exchange is None, effect.end, effect.start)
 
 
 def _without_repetitions(numbered: list[Effect]) -> list[Effect]:

@@ -18,9 +18,10 @@ from replay.reconstruct.body import Shape, revision
 from replay.reconstruct.derived import MICROSECONDS, scale_of
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.history import EffectKind, History, is_gone
-from replay.reconstruct.known import Hole, Known, get, merged
+from replay.reconstruct.known import Hole, Known, Path, get, merged
 from replay.reconstruct.patch import PatchForm, agrees, form_of, made_by, touched
 
+NOT_FOUND = 404
 RECORD_RESPONSES = "record the responses of writes to this resource (level RequestResponse)"
 _REVISION = ("metadata", "resourceVersion")
 _GENERATION = ("metadata", "generation")
@@ -104,20 +105,15 @@ class OldObjects:
         The history if it agrees with the response, else the response but for what the patch touched.
         """
         after = exchange.response.json
-        form = form_of(exchange)
         patch = exchange.request.json
         if _is_repetition(self.history, exchange):
             return Known(after, Basis.RECORDED)
+        is_apply = form_of(exchange) is PatchForm.APPLY
         if not isinstance(last, Missing) and last.value is not None:
-            ignored = (*_WRITTEN_BY_ALL, *(hole.path for hole in last.holes))
-            changed = touched(patch) if form is not PatchForm.APPLY else None
-            whole = changed is None or agrees(last.value, after, (*changed, *ignored))
-            if whole and _generations_agree(last.value, after) and _is_same(last.value, after):
-                if self.trusted:
-                    return last
-                if changed is None:
-                    return _gap()
-        if form is PatchForm.APPLY or patch is None:
+            found = self._confirmed(exchange, last, None if is_apply else touched(patch))
+            if found is not None:
+                return found
+        if is_apply or patch is None:
             return last if isinstance(last, Missing) else _gap()
         reason = "a patch changed it, and what was there before is not recorded"
         paths = (*made_by(touched(patch), after), *_WRITTEN_BY_ALL)
@@ -125,6 +121,19 @@ class OldObjects:
         if any(not hole.path for hole in holes):
             return _gap()
         return Known(after, Basis.RECONSTRUCTED, tuple(holes))
+
+    def _confirmed(self, exchange: Exchange, last: Known, changed: list[Path] | None) -> Known | Missing | None:
+        """The last state of the history, if the response agrees with it; `changed` is None where that may be anything."""
+        after = exchange.response.json
+        if changed and self.trusted and _went_away(exchange):
+            return _patched_away(exchange, last, changed)
+        ignored = (*_WRITTEN_BY_ALL, *(hole.path for hole in last.holes))
+        whole = changed is None or agrees(last.value, after, (*changed, *ignored))
+        if not (whole and _generations_agree(last.value, after) and _is_same(last.value, after)):
+            return None
+        if changed is None:
+            return last if self.trusted else _gap()
+        return _filled(last, exchange, changed) if self.trusted else None
 
     def _kept_by_status(self, exchange: Exchange, named: int) -> Known | Missing:
         """An update of `status` leaves everything but status and metadata as it was (every status strategy)."""
@@ -138,8 +147,14 @@ class OldObjects:
         return known.with_value(_REVISION, str(named))
 
     def _deleted(self, exchange: Exchange) -> Known | Missing:
+        named = _precondition(exchange)
+        is_shown = exchange.succeeded and exchange.shape is Shape.OBJECT
+        if named is not None and not (is_shown and _went_away(exchange)):
+            found = self._at_precondition(exchange, named)
+            if found is not None:
+                return found
         last = self.last(exchange)
-        if not exchange.succeeded or exchange.shape is not Shape.OBJECT:
+        if not is_shown:
             return self._guarded(last)
         metadata = exchange.response.metadata
         shown = Known(exchange.response.json, Basis.RECORDED)
@@ -155,6 +170,20 @@ class OldObjects:
             holes = [Hole(path, "it was being deleted already", RECORD_RESPONSES) for path in _DELETION]
             return self._with_revision(shown.as_basis(Basis.RECONSTRUCTED).with_holes(holes), last)
         return self._with_revision(_before_deletion(exchange, shown), last)
+
+    def _at_precondition(self, exchange: Exchange, named: int) -> Known | None:
+        """The state with the resourceVersion that a deletion insists on, None if it may have been validated on another.
+
+        Whatever is validated before the deletion's own first write has that version (`storage.Preconditions.Check`).
+        """
+        told = f"ResourceVersion in precondition: {named}," in exchange.record.status_message
+        if not (exchange.succeeded or exchange.record.code == NOT_FOUND or told):
+            return None
+        index = self.history.index_at_revision(named)
+        if index is None:
+            index = self.history.binding_at_revision(named)
+        found = None if index is None else self.history.after(index)
+        return found.with_value(_REVISION, str(named)) if isinstance(found, Known) and found.value else None
 
     def _with_revision(self, shown: Known, last: Known | Missing) -> Known:
         """The revision of a state that a deletion shows: that of the history if the states are the same."""
@@ -184,6 +213,12 @@ def sent_revision(exchange: Exchange) -> int | None:
     return int(named) if named.isdecimal() and named != "0" else None
 
 
+def _precondition(exchange: Exchange) -> int | None:
+    """The resourceVersion that the options of a deletion make its condition."""
+    named = get(exchange.request.json, ("preconditions", "resourceVersion"))
+    return int(named) if isinstance(named, str) and named.isdecimal() and named != "0" else None
+
+
 def _went_away(exchange: Exchange) -> bool:
     """Whether the answer of a deletion is the object as it was removed, which is what the last validation saw.
 
@@ -191,6 +226,51 @@ def _went_away(exchange: Exchange) -> bool:
     (`Store.Delete`).
     """
     return is_gone(exchange, exchange.response.metadata, exchange.response.json)
+
+
+def _patched_away(exchange: Exchange, last: Known, changed: list[Path]) -> Known | None:
+    """What a patch found that removed its object (`Store.deleteWithoutFinalizers`), None if the history does not fit.
+
+    The object was being deleted, without finalizers or grace period left. Either that is the `last` state of the history, or
+    a deletion wrote it after that state and did not live to tell. What the patch touched is as it was, all else is in the
+    response, with the revision of what was found.
+    """
+    after = exchange.response.json
+    if get(last.value, _REVISION) == get(after, _REVISION) and not last.holes:
+        return last
+    if any(path[:1] in ((), ("metadata",)) or _is_open(path, last) for path in changed):
+        return None
+    ignored = (*changed, *_WRITTEN_BY_ALL, *_DELETION, *(hole.path for hole in last.holes))
+    if not _is_same(last.value, after) or not agrees(last.value, after, ignored):
+        return None
+    found = Known(after, Basis.RECONSTRUCTED)
+    for path in changed:
+        value = get(last.value, path)
+        found = found.with_value(path, value) if value is not None else found.without(path)
+    holes = [Hole(_MANAGED, "a patch changed it, and what was there before is not recorded", RECORD_RESPONSES)]
+    if exchange.record.subresource != "status":
+        holes.append(Hole(_GENERATION, "the patch may have counted as a new generation", RECORD_RESPONSES))
+    return found.with_holes(holes)
+
+
+def _is_open(path: Path, known: Known) -> bool:
+    """Whether a path has to do with a hole."""
+    return any(_overlaps(path, hole.path) for hole in known.holes)
+
+
+def _filled(last: Known, exchange: Exchange, changed: list[Path]) -> Known:
+    """A state with the fields that the history does not tell, but the response does, since the patch left them alone."""
+    for hole in last.holes:
+        kept = hole.path == _GENERATION and exchange.record.subresource == "status"
+        if (kept or hole.path not in _WRITTEN_BY_ALL) and not any(_overlaps(hole.path, path) for path in changed):
+            value = get(exchange.response.json, hole.path)
+            last = last.with_value(hole.path, value) if value is not None else last.without(hole.path)
+    return last
+
+
+def _overlaps(one: Path, other: Path) -> bool:
+    """Whether one path is, contains or lies in the other."""
+    return one[: len(other)] == other or other[: len(one)] == one
 
 
 def _won_the_removal(metadata: dict[str, JSON]) -> bool:

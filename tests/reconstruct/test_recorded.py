@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from replay.audit.event import RequestRecord
@@ -164,28 +166,76 @@ def test_no_claim_is_wrong(
     assert misjudged == []
 
 
+HELD = "the log holds it"
+STATES = "which of two states is not recorded"
+
+
+def cause(request: ReplayRequest) -> str:
+    """Why the log may not hold an object of a request whole, by what the log itself says about the request."""
+    record = request.record
+    response = orjson.loads(record.response_object or "{}") or {}
+    metadata = response.get("metadata") or {}
+    if record.level == "Metadata":
+        return "level Metadata: bodies are not recorded"
+    if record.verb == "delete" and record.code == 200 and metadata.get("deletionTimestamp"):
+        # The answer is what the deletion itself had written: another request removed the object before it could.
+        return HELD if metadata.get("resourceVersion") else f"deletion that another one overtook: {STATES}"
+    if record.code == 404 and record.verb in ("delete", "patch"):
+        return f"removed while the request ran: {STATES}"
+    if record.verb == "create" and record.code >= 400 and not record.subresource:
+        return "refused creation: the uid was never recorded"
+    return HELD
+
+
+def leaves(got: Any, want: Any, path: str = "") -> Iterator[bool]:
+    """For each leaf of what the server saw whether it is known."""
+    if path in (".metadata.managedFields", ".metadata.resourceVersion"):
+        return
+    if isinstance(want, dict) and want:
+        for key, value in want.items():
+            below = got.get(key) if isinstance(got, dict) else got
+            yield from leaves(below, value, f"{path}.{key}")
+    elif isinstance(want, list) and want:
+        for index, value in enumerate(want):
+            yield from leaves(got[index] if isinstance(got, list) and index < len(got) else got, value, f"{path}[]")
+    else:
+        yield not isinstance(got, Missing)
+
+
 def test_what_is_not_whole_has_a_cause(
-    shop: Path, recording: Callable[..., Records], read_lines: Callable[[Path], Iterator[Any]]
+    shop: Path,
+    recording: Callable[..., Records],
+    read_lines: Callable[[Path], Iterator[Any]],
 ) -> None:
-    """Objects and old objects of the whole log are equal, but for what these classes explain."""
+    """Objects and old objects of the whole log are known whole, but for classes of requests that the log does not settle.
+
+    `test_no_claim_is_wrong` shows that what is known is equal to what the server saw. Each class is a rule on the request,
+    not a list. Measured on the whole recording, with the number of requests of which object and oldObject are whole
+    (135,732 of 135,910 leaves of all objects are known):
+
+        requests  object  oldObject
+            1897    1897       1897  the log holds it
+              40      40          0  deletion that another one overtook: which of two states is not recorded
+              11       0         11  level Metadata: bodies are not recorded
+               7       0          7  refused creation: the uid was never recorded
+               6       5          0  removed while the request ran: which of two states is not recorded
+    """
     requests = rebuilt(whole(shop, recording), list(read_lines(shop / "cluster.jsonl.zst")))
-    causes: Counter[str] = Counter()
+    table: dict[str, Counter[str]] = {}
+    known: Counter[bool] = Counter()
     for truth in read_lines(shop / "expected" / "attributes.jsonl.zst"):
         if not truth["validating"]:
             continue
         request = requests[truth["auditID"]]
-        causes["all"] += 1
-        if is_whole(request.attributes.object) and is_whole(request.attributes.old_object):
-            causes["equal"] += 1
-        elif request.record.level == "Metadata":
-            causes["bodies are not recorded"] += 1
-        elif request.record.verb == "delete" and request.record.code == 200:
-            causes["two deletions of a pod raced, and the old object is one of two"] += 1
-        elif request.record.code >= 400:
-            causes["nothing was stored, so that what the server generated is not recorded"] += 1
-        else:
-            causes["the object was being changed at the same time"] += 1
-    explained = (
-        causes["bodies are not recorded"] + causes["two deletions of a pod raced, and the old object is one of two"]
-    )
-    assert causes["equal"] >= 0.985 * (causes["all"] - explained), causes
+        row = table.setdefault(cause(request), Counter())
+        row["requests"] += 1
+        for name, got in (("object", request.attributes.object), ("oldObject", request.attributes.old_object)):
+            row[name] += is_whole(got)
+            value = got.value if isinstance(got, PartialObject) else got
+            known.update(leaves(value, truth["validating"][name]))
+    lines = [f"{row['requests']:>10} {row['object']:>8} {row['oldObject']:>10}  {name}" for name, row in table.items()]
+    sys.stdout.write("\n".join(["", *lines, f"{known[True]} of {known.total()} leaves are known", ""]))
+    held = table[HELD]
+    assert held["object"] >= 0.995 * held["requests"], table
+    assert held["oldObject"] >= 0.995 * held["requests"], table
+    assert known[True] >= 0.995 * known.total()
