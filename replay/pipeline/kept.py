@@ -12,11 +12,12 @@ import hashlib
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, get_args, get_origin
 
 import msgspec
 
@@ -143,7 +144,14 @@ def _frames(content: bytes) -> Iterator[bytes]:
         start = end
 
 
-_TOTALS = msgspec.msgpack.Decoder(Totals)
+def _counter(kind: Any, value: object) -> object:
+    """A `Counter`, which msgspec does not know to be a dictionary of numbers."""
+    if get_origin(kind) is not Counter:
+        raise NotImplementedError(f"no values of {kind} are kept")
+    return Counter(msgspec.convert(value, dict[get_args(kind)[0], int]))  # type: ignore[misc]
+
+
+_TOTALS = msgspec.msgpack.Decoder(Totals, dec_hook=_counter)
 _PENDING = msgspec.msgpack.Decoder(list[Pending])
 
 
