@@ -30,6 +30,9 @@ Progress = Callable[[str, int, int], None]
 
 ROW_BITS = 40
 """A row's number is `batch << ROW_BITS` plus its place in the batch."""
+ROWS_HELD = 1024
+ROWS_HELD_FOR_PART = 128
+"""How many rows wait to be written, at least, and for each part: memory that is used again need not be cleared again."""
 BATCH_BYTES = 1 << 28
 """How much JSON is read at a time: what two batches side by side need in memory has room in `INGEST_MEMORY`."""
 READING = "Reading the audit log"
@@ -168,7 +171,9 @@ class Reader:
         # Bodies hardly ever repeat: dictionaries of them would be built and thrown away.
         options = "format parquet, compression zstd, compression_level 1, string_dictionary_page_size_limit 4096"
         numbers = {"parts": self.numbers.parts, "first_row": batch << ROW_BITS}
+        held = max(ROWS_HELD, ROWS_HELD_FOR_PART * self.numbers.parts)
         try:
+            cursor.execute(f"set partitioned_write_flush_threshold = {held}")
             cursor.execute(
                 f"copy ({query}) to {literal(directory)} ({options}, partition_by (part))", {**parameters, **numbers}
             )
