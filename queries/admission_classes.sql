@@ -1,9 +1,10 @@
--- What:       what rules read of requests, for all requests that admission saw
+-- What:       what rules read of requests, for all requests that admission saw, and how many there are of each
 -- Parameters: none
 -- Example:    execute admission_classes
-select distinct verb, api_group, resource, subresource
+select verb, api_group, resource, subresource, count(*) as requests
 from request
 where
   verb in ('create', 'update', 'patch', 'delete', 'deletecollection')
   or subresource in ('attach', 'exec', 'portforward', 'proxy')
+group by all
 order by all

@@ -27,11 +27,6 @@ def unselected(
             yield from (record for _, record in rows)
 
 
-def admission_classes(store: Store) -> list[tuple[str, str, str, str]]:
-    """`(verb, group, resource, subresource)` of all requests that admission saw, sorted."""
-    return store.query("admission_classes").rows()
-
-
 def unread_counts(
     store: Store, predicate: Predicate, within: Predicate | None = None
 ) -> list[tuple[str, str, str, str, int]]:

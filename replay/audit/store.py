@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import duckdb
+import orjson
 import polars as pl
 
 from replay.audit import queries
@@ -299,6 +300,16 @@ class Store:
         if not self._kept or not self._catalog.segments:
             return make()
         return remembered(self.directory, self._catalog, name, make, of)
+
+    def answer(self, name: str, **parameters: int) -> list[list[Any]]:
+        """The rows of a query that asks about the whole log, remembered where the store is kept."""
+        content = self.remembered(
+            name,
+            lambda: orjson.dumps(self.query(name, **parameters).rows()),
+            f"{queries.text(name)} {sorted(parameters.items())}".encode(),
+        )
+        rows: list[list[Any]] = orjson.loads(content)
+        return rows
 
     def rejects(self) -> Iterator[Reject]:
         """Every line of every ingest that is not used."""

@@ -23,7 +23,7 @@ SKEW = 50_000
 
 def health_notes(store: Store, job: Job) -> tuple[str, ...]:
     """Sentences about gaps, silences, clocks, overlapping files and a snapshot that does not belong to the log."""
-    return (*_gaps(job), *_silences(store), *_files(store), *_clocks(store), *_snapshot(job))
+    return (*_gaps(job), *_silences(store), *_files(store), *_clocks(store), *_snapshot(store, job))
 
 
 def _gaps(job: Job) -> Iterator[str]:
@@ -36,13 +36,13 @@ def _gaps(job: Job) -> Iterator[str]:
 
 
 def _silences(store: Store) -> Iterator[str]:
-    for since, until in store.query("log_silences", at_least=SILENCE).rows():
+    for since, until in store.answer("log_silences", at_least=SILENCE):
         yield f"nothing is logged from {_clock(since)} to {_clock(until)}: a part of the log may be missing"
 
 
 def _files(store: Store) -> Iterator[str]:
     """Files of several API servers overlap in time; those of one follow each other."""
-    files = store.query("log_files").rows()
+    files = store.answer("log_files")
     overlapping = sum(later[1] < earlier[2] - MICROSECONDS for earlier, later in pairwise(files))
     if overlapping:
         yield f"{overlapping + 1} files overlap in time, as those of several API servers do; requests are ordered by time"
@@ -51,7 +51,7 @@ def _files(store: Store) -> Iterator[str]:
 
 
 def _clocks(store: Store) -> Iterator[str]:
-    for file, other, requests, apart in store.query("log_clocks").rows():
+    for file, other, requests, apart in store.answer("log_clocks"):
         if apart > SKEW:
             where = f"of {Path(file).name} and {Path(other).name}" if file != other else f"within {Path(file).name}"
             yield (
@@ -60,16 +60,17 @@ def _clocks(store: Store) -> Iterator[str]:
             )
 
 
-def _snapshot(job: Job) -> Iterator[str]:
+def _snapshot(store: Store, job: Job) -> Iterator[str]:
     """Most objects that both show have the same uid in both, unless the snapshot is of another cluster."""
+    if not job.snapshot:
+        return
     shown = {key_of(obj): str((obj.get("metadata") or {}).get("uid") or "") for obj in job.snapshot}
     kinds = {known.resource.group_resource: known.kind.kind for known in builtin_discovery()}
     logged: dict[Key, set[str]] = defaultdict(set)
-    for record in job.lookups:
-        kind = kinds.get(GroupResource(record.api_group, record.resource), "")
-        namespace = "" if record.resource == "namespaces" else record.namespace
-        if record.response_uid and record.response_kind == kind:
-            logged[record.api_group, kind, namespace, record.name].add(record.response_uid)
+    for group, resource, namespace, name, response_kind, uid in store.answer("lookup_uids"):
+        kind = kinds.get(GroupResource(group, resource), "")
+        if response_kind == kind:
+            logged[group, kind, "" if resource == "namespaces" else namespace, name].add(uid)
     compared = [key for key in logged if shown.get(key)]
     strangers = sum(shown[key] not in logged[key] for key in compared)
     if strangers > len(compared) // 2:

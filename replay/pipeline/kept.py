@@ -13,7 +13,7 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -53,8 +53,12 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True)
 class KeptResults:
-    """The results of a store for two sets: for each class of requests of its log a file, there or not."""
+    """The results of a store for two sets: for each class of requests of its log a file, there or not.
 
+    `classes` are how many requests there are of each.
+    """
+
+    classes: Mapping[CoarseClass, int]
     files: dict[CoarseClass, Path]
 
     def read(self) -> dict[CoarseClass, ClassResult]:
@@ -79,7 +83,7 @@ def kept_results(
     directory: Path,
     base: Sequence[str | bytes],
     sets: Sequence[ManifestSet],
-    classes: Iterable[CoarseClass],
+    classes: Mapping[CoarseClass, int],
     mapper: EquivalentResourceMapper,
 ) -> KeptResults:
     """The results of a store for two sets; `base` is all else that they depend on, but for this code."""
@@ -89,7 +93,7 @@ def kept_results(
     for requests in classes:
         acting = ["\0".join(unit.digest for unit in each if may_select(unit.match, requests, mapper)) for each in units]
         files[requests] = place / f"{_digest(*requests)}.{_digest(*acting)}"
-    return KeptResults(files)
+    return KeptResults(classes, files)
 
 
 def forget(directory: Path) -> None:

@@ -18,7 +18,7 @@ import orjson
 
 from replay.audit.part import StorePart
 from replay.audit.reject import EXPLANATIONS, RejectReason, write_rejects
-from replay.audit.selection import admission_classes, unread_counts
+from replay.audit.selection import unread_counts
 from replay.audit.store import IngestReport, Store
 from replay.cellib.version import KubernetesVersion
 from replay.compare.cascade import Place
@@ -58,6 +58,8 @@ _HAS_FORKSERVER = (
     "forkserver" in multiprocessing.get_all_start_methods()
     and len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_TEMPORARY
 )
+FEW_REQUESTS = 1000
+"""So many requests are replayed here and now sooner than workers are started for them."""
 RBAC = tuple(
     f"{name}.rbac.authorization.k8s.io" for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
 )
@@ -87,7 +89,8 @@ class Options:
 
 def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
     """Replay a scenario. Raises ReplayError for unusable input; partial results are never shown as whole."""
-    prepare_workers(options)
+    if scenario.logs:
+        prepare_workers(options)
     version = KubernetesVersion.parse(options.version)
     snapshot = read_snapshot(scenario.cluster) if scenario.cluster else []
     sets = load_sets(scenario, version, snapshot)
@@ -97,7 +100,7 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
         if options.rejects is not None:
             write_rejects(store.rejects(), options.rejects)
         inputs = Inputs(sets, version, tuple(snapshot), webhooks)
-        job = job_of(store, inputs, options, Path(spool))
+        job = _job_without_lookups(store, inputs, options, Path(spool))
         summary, fidelity = _replay(store, job, options, progress)
         facts = log_facts([Path(log) for log in scenario.logs], store, ingest, summary.requests)
         notes = health_notes(store, job)
@@ -136,10 +139,13 @@ def _replay(store: Store, job: Job, options: Options, progress: Progress) -> tup
     changed = [requests for requests in kept.files if requests not in known] if kept is not None else []
     if kept is not None:
         job = replace(job, within=of_classes(changed))
-    store.rest()
+        if sum(kept.classes[requests] for requests in changed) < FEW_REQUESTS:
+            options = replace(options, workers=1)
     results: list[PartResult] = []
     made: dict[CoarseClass, ClassResult] = {}
     if kept is None or changed:
+        job = with_lookups(store, job)
+        store.rest()
         results = replay_parts(job, [store.part(number) for number in range(store.parts)], options, progress)
         made = class_results(results, unread_counts(store, job.predicate, job.within))
     if kept is not None:
@@ -166,7 +172,7 @@ def _kept(store: Store, job: Job, options: Options) -> KeptResults | None:
         f"{bool(current.mutating_policies)} {bool(job.mutators)} {job.mutates} {job.redact}",
         orjson.dumps(job.snapshot),
     )
-    classes = [CoarseClass(*row) for row in admission_classes(store)]
+    classes = {CoarseClass(*columns): count for *columns, count in store.answer("admission_classes")}
     return kept_results(
         options.store, base, (current, candidate), classes, EquivalentResourceMapper(Cluster(job.snapshot).discovery)
     )
@@ -199,20 +205,28 @@ def _param_resources(sets: Sequence[ManifestSet], discovery: Discovery) -> set[s
 
 def job_of(store: Store, inputs: Inputs, options: Options, spool: Path) -> Job:
     """What replaying the requests of a store takes; `spool` is where workers put their results."""
+    return with_lookups(store, _job_without_lookups(store, inputs, options, spool))
+
+
+def with_lookups(store: Store, job: Job) -> Job:
+    """The job with the writes to all that decisions look up."""
+    params = _param_resources(job.sets, Cluster(job.snapshot).discovery)
+    return replace(job, lookups=tuple(store.writes(sorted({*LOOKUPS, *RBAC, *params}))))
+
+
+def _job_without_lookups(store: Store, inputs: Inputs, options: Options, spool: Path) -> Job:
     sets, version, snapshot, webhooks = inputs
-    discovery = Cluster(snapshot).discovery
-    params = _param_resources(sets, discovery)
-    revisions = store.query("revisions").rows()
-    error = clock_error(max((row[3] for row in store.query("log_clocks").iter_rows()), default=0))
+    mapper = EquivalentResourceMapper(Cluster(snapshot).discovery)
+    error = clock_error(max((row[3] for row in store.answer("log_clocks")), default=0))
     return Job(
         sets=sets,
         version=version,
         snapshot=snapshot,
-        lookups=tuple(store.writes(sorted({*LOOKUPS, *RBAC, *params}))),
-        revisions=tuple((r, BEFORE if start is None else start, end) for r, start, end in revisions),
+        lookups=(),
+        revisions=tuple((r, BEFORE if start is None else start, end) for r, start, end in store.answer("revisions")),
         trust=_trust(store, error),
-        owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.query("owners").iter_rows()},
-        predicate=coarse_predicate(without_shared_webhooks(sets, webhooks.names), EquivalentResourceMapper(discovery)),
+        owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.answer("owners")},
+        predicate=coarse_predicate(without_shared_webhooks(sets, webhooks.names), mapper),
         spool=spool,
         with_lines=options.outcomes is not None,
         redact=options.redact,
@@ -224,7 +238,7 @@ def job_of(store: Store, inputs: Inputs, options: Options, spool: Path) -> Job:
 def _trust(store: Store, error: int) -> Trust:
     """Which histories the log itself proves to have gaps; none is whole where clocks are too far apart."""
     found = Continuity()
-    for group, resource, links, breaks in store.query("continuity").iter_rows():
+    for group, resource, links, breaks in store.answer("continuity"):
         found.links[GroupResource(group, resource)] += links
         found.breaks[GroupResource(group, resource)] += breaks
     trust = found.trust()
@@ -308,9 +322,7 @@ def _collect(futures: list[Future[R]], progress: Progress) -> list[R]:
 def log_facts(logs: Sequence[Path], store: Store, ingest: IngestReport, admission: int) -> LogFacts:
     """What was read, of which admission saw so many requests."""
     rejects = ingest.rejects
-    first, last, requests, files = store.sql(
-        "select epoch_us(min(received)), epoch_us(max(stage_time)), count(*), count(distinct file) from request"
-    ).row(0)
+    ((first, last, requests, files),) = store.answer("log_facts")
     return LogFacts(
         names=tuple("standard input" if str(log) == STDIN else log.name for log in logs) or (store.directory.name,),
         files=files,
