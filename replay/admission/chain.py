@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from replay.admission.change import Changes
 from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict
-from replay.admission.mutating import Hook, MutatingAdmission, PolicyPlugin
+from replay.admission.mutating import MutatingAdmission, Planned, PolicyPlugin
 from replay.admission.mutator import Object
 from replay.admission.validated_object import reference_object, validated_object
 from replay.admission.validating import ValidatingAdmission
@@ -79,7 +79,7 @@ class Chain:
         """
         if isinstance(before, Missing):
             before = attributes.with_object(before)
-        hooks = self.mutating.candidates(before)
+        hooks = self.mutating.candidates(before, lister)
         mutating = self.mutating_webhooks.candidates(before)
         validating = self.validating_webhooks.candidates(attributes)
         if hooks is None and not any(mutating) and not any(validating):
@@ -97,7 +97,7 @@ class Chain:
         """What the validating phase of each set is told, in the order of the sets; arguments as for `decide`."""
         if isinstance(before, Missing):
             before = attributes.with_object(before)
-        hooks = self.mutating.candidates(before)
+        hooks = self.mutating.candidates(before, lister)
         mutating = self.mutating_webhooks.candidates(before)
         if hooks is None and not any(mutating):
             return [attributes] * len(mutating)
@@ -128,7 +128,7 @@ class _Request:
         self._policies = chain.mutating.request(before, lister)
         self.changes = self._policies.changes
 
-    def mutate(self, hooks: tuple[Hook, ...], webhooks: Sequence[WebhookHook]) -> _Mutation:
+    def mutate(self, hooks: tuple[Planned, ...], webhooks: Sequence[WebhookHook]) -> _Mutation:
         """The mutating phase of one set: policies, then webhooks, and both once more if anything changed."""
         mutation = _Mutation(self._before.object)
         policies = PolicyPlugin(hooks, self._policies) if hooks else None

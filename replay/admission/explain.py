@@ -256,7 +256,7 @@ class _Mutation:
         policy = invocation.hook.policy
         mutation = policy.mutations[index]
         earlier = Mutator(replace(policy, mutations=policy.mutations[:index]), self._explainer.version)
-        alone = replace(invocation, hook=replace(invocation.hook, evaluator=earlier))
+        alone = invocation._replace(hook=replace(invocation.hook, evaluator=earlier))
         value = self._request.mutate(alone, before).object if index else before
         traced = TracedExpressions(compiler, self._inputs(invocation, value))
         compiled = compiler.compile(_KINDS[mutation.patch_type], mutation.expression)

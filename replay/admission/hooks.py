@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from replay.kube.admissionregistration import MatchResources, ParamKind, ParamRef
 from replay.kube.attributes import Attributes
+from replay.kube.lister import Lister
 from replay.matching.exclusion import is_excluded_from_all_hooks, is_excluded_from_api_policies
-from replay.matching.matcher import Criteria, Matcher, RequestClass
+from replay.matching.matcher import (
+    Criteria,
+    Match,
+    Matcher,
+    MatchError,
+    MatchResult,
+    RequestClass,
+    RequestMatcher,
+    steady_labels,
+)
 
 
 class Policy(Protocol):
@@ -85,28 +95,54 @@ def policy_hooks(
     return tuple(hooks)
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedHook(Generic[P, B, E]):
+    """A hook that a request may concern, and what is known of it before the request is looked at.
+
+    `match` is how the policy certainly matches, without parameters, and `bindings` are those that match too. Without `match`
+    the hook must be asked about each request.
+    """
+
+    hook: PolicyHook[P, B, E]
+    match: Match | None = None
+    bindings: tuple[B, ...] = ()
+
+
 class HookIndex(Generic[P, B, E]):
     """Which hooks of several sets a request may concern, remembered for each kind of request.
 
-    What the rules alone exclude costs nothing; selectors and names are left to the matcher.
+    What rules and namespace selectors exclude costs nothing, and what they alone let through is not matched again. Objects,
+    names and parameters are left to each request.
     """
 
     def __init__(self, sets: Sequence[tuple[PolicyHook[P, B, E], ...]], matcher: Matcher) -> None:
         """`sets` are the hooks of each set."""
         self._sets = sets
         self._matcher = matcher
-        self._known: dict[RequestClass, tuple[tuple[PolicyHook[P, B, E], ...], ...] | None] = {}
+        self._known: dict[Any, Plan[P, B, E]] = {}
 
-    def candidates(self, attributes: Attributes) -> tuple[tuple[PolicyHook[P, B, E], ...], ...] | None:
+    def candidates(self, attributes: Attributes, lister: Lister) -> Plan[P, B, E]:
         """For each set the hooks that may match, in order; None if no set has any."""
         request = self._matcher.request_class(attributes)
-        if request not in self._known:
-            candidates = tuple(tuple(self._may_match(hooks, request)) for hooks in self._sets)
-            self._known[request] = candidates if any(candidates) else None
-        return self._known[request]
+        labels = steady_labels(attributes)
+        try:
+            key = (request, None if labels is None else tuple(labels.items()))
+            return self._known[key]
+        except KeyError:
+            pass
+        except TypeError:  # a label that is no text
+            labels, key = None, (request, None)
+        if len(self._known) >= MOST_PLANS:
+            self._known.clear()
+        matcher = None if labels is None else self._matcher.request(attributes, lister)
+        plan = tuple(tuple(self._planned(hooks, request, matcher)) for hooks in self._sets)
+        self._known[key] = found = plan if any(plan) else None
+        return found
 
-    def _may_match(self, hooks: Iterable[PolicyHook[P, B, E]], request: RequestClass) -> Iterable[PolicyHook[P, B, E]]:
-        """The hooks that are asked about the resource at all and whose rules may match."""
+    def _planned(
+        self, hooks: Iterable[PolicyHook[P, B, E]], request: RequestClass, matcher: RequestMatcher | None
+    ) -> Iterable[PlannedHook[P, B, E]]:
+        """The hooks that are asked about the resource at all and may match; without a matcher nothing more is known."""
         resource = request.key.resource
         if is_excluded_from_all_hooks(resource):
             return
@@ -115,4 +151,36 @@ class HookIndex(Generic[P, B, E]):
             if static_only and not hook.policy.static:
                 continue
             if hook.criteria is None or hook.criteria.may_match(request):
-                yield hook
+                planned = PlannedHook(hook) if matcher is None else _planned(hook, matcher)
+                if planned is not None:
+                    yield planned
+
+
+Plan = tuple[tuple[PlannedHook[P, B, E], ...], ...] | None
+"""What `HookIndex.candidates` finds: the hooks of each set."""
+
+MOST_PLANS = 4096
+"""How many kinds of requests are remembered: namespaces come and go."""
+
+
+def _planned(hook: PolicyHook[P, B, E], matcher: RequestMatcher) -> PlannedHook[P, B, E] | None:
+    """What can be said of a hook for all requests of a kind; None if it matches none of them."""
+    if hook.criteria is None or not hook.criteria.is_steady or hook.policy.param_kind is not None:
+        return PlannedHook(hook)
+    match = matcher.match(hook.criteria)
+    if match is None:
+        return None
+    if not isinstance(match, Match) or match.unknown is not None:
+        return PlannedHook(hook)
+    bindings = []
+    for bound in hook.bindings:
+        by_binding: MatchResult = match
+        if bound.criteria is not None:
+            if not bound.criteria.is_steady:
+                return PlannedHook(hook)
+            by_binding = matcher.match(bound.criteria)
+        if isinstance(by_binding, MatchError) or (by_binding is not None and by_binding.unknown is not None):
+            return PlannedHook(hook)
+        if by_binding is not None:
+            bindings.append(bound.binding)
+    return PlannedHook(hook, match, tuple(bindings)) if bindings else None

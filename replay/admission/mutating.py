@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from replay.admission.change import Changes
 from replay.admission.conversion import ObjectConverter
 from replay.admission.decision import Denial, Mutated, Undetermined
-from replay.admission.hooks import BoundBinding, HookIndex, PolicyHook, policy_hooks
+from replay.admission.hooks import BoundBinding, HookIndex, PlannedHook, PolicyHook, policy_hooks
 from replay.admission.mutator import MutateResult, MutationInputs, Mutator, Object
 from replay.admission.namespace import namespace_object
 from replay.admission.object_patcher import ObjectPatchers, StatusError
@@ -37,6 +38,7 @@ from replay.kube.schema import Schemas
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Match, Matcher, MatchError, RequestMatcher
 
+Planned = PlannedHook[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, Mutator]
 Hook = PolicyHook[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, Mutator]
 Bound = BoundBinding[MutatingAdmissionPolicyBinding]
 
@@ -55,8 +57,7 @@ class MutatingResult:
     should_reinvoke: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(NamedTuple):
     """A policy with a binding and a parameter that match; `unknown` says on what it depends whether they do."""
 
     hook: Hook
@@ -128,9 +129,9 @@ class MutatingAdmission:
             self._mutators[key] = Mutator(policy, self._version)
         return self._mutators[key]
 
-    def candidates(self, attributes: Attributes) -> tuple[tuple[Hook, ...], ...] | None:
+    def candidates(self, attributes: Attributes, lister: Lister) -> tuple[tuple[Planned, ...], ...] | None:
         """For each set the policies that may match, None if there are none; the plugin does not see DELETE."""
-        return None if attributes.operation is Operation.DELETE else self._index.candidates(attributes)
+        return None if attributes.operation is Operation.DELETE else self._index.candidates(attributes, lister)
 
     def request(self, attributes: Attributes, lister: Lister) -> MutatingRequest:
         """One request, for all sets and both passes."""
@@ -229,7 +230,7 @@ class MutatingRequest:
 class PolicyPlugin:
     """The plugin for one set and one request; it remembers who ran between the two passes."""
 
-    def __init__(self, hooks: tuple[Hook, ...], request: MutatingRequest) -> None:
+    def __init__(self, hooks: tuple[Planned, ...], request: MutatingRequest) -> None:
         """`hooks` are those of the set that may match."""
         self._hooks = hooks
         self._request = request
@@ -250,16 +251,26 @@ class _Pass:
         self._reinvoke = reinvoke
         self._object = value
         self._attributes = request.attributes.with_object(value)
-        self._matcher = self._admission.request_matcher(self._attributes, request.lister)
         self._denials: list[Denial] = []
         self._undetermined: list[Undetermined] = []
         self._mutated: list[Mutated] = []
         self._dirty = False
         self._should_reinvoke = False
 
-    def run(self, hooks: Sequence[Hook]) -> MutatingResult:
+    @cached_property
+    def _matcher(self) -> RequestMatcher:
+        """The matcher of this pass, for the hooks that were not matched beforehand."""
+        return self._admission.request_matcher(self._attributes, self._request.lister)
+
+    def run(self, hooks: Sequence[Planned]) -> MutatingResult:
         """Find the invocations, then run them in order."""
-        invocations = [invocation for hook in hooks for invocation in self._invocations(hook)]
+        invocations: list[Invocation] = []
+        for planned in hooks:
+            hook, match = planned.hook, planned.match
+            if match is None:
+                invocations += self._invocations(hook)
+            else:
+                invocations += [Invocation(hook, binding, match, None, None) for binding in planned.bindings]
         if invocations:
             if self._reinvoke and not self._request.changes.is_same(self._again.last_output, self._object):
                 self._again.require()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -49,16 +49,13 @@ class InputValues:
     def __contains__(self, value: object) -> bool:
         """Whether a list or dict is, by identity, part of an input."""
         if self._ids is None:
-            self._ids = set()
-            for binding in self._bindings.values():
-                self._ids.update(_containers(_plain(binding)))
+            self._ids = _containers(map(_plain, self._bindings.values()))
         return id(value) in self._ids
 
     def is_typed(self, value: object) -> bool:
         """Whether a container is, by identity, part of `request` or `namespaceObject`, which are Go structs."""
         if self._typed_ids is None:
-            typed = (self._bindings.get(name) for name in _STRUCTS)
-            self._typed_ids = {each for binding in typed for each in _containers(_plain(binding))}
+            self._typed_ids = _containers(_plain(self._bindings.get(name)) for name in _STRUCTS)
         return id(value) in self._typed_ids
 
     def struct_type(self, value: object) -> str:
@@ -96,11 +93,19 @@ def _plain(value: Any) -> Any:
     return value.value if isinstance(value, PartialObject) else value
 
 
-def _containers(value: Any) -> Iterator[int]:
-    if isinstance(value, dict | list):
-        yield id(value)
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _containers(inner)
+def _containers(values: Iterable[Any]) -> set[int]:
+    """The ids of the containers among some values, and of all that are inside them."""
+    found = set()
+    left = [value for value in values if isinstance(value, dict | list)]
+    while left:
+        container = left.pop()
+        found.add(id(container))
+        left += [
+            inner
+            for inner in (container.values() if isinstance(container, dict) else container)
+            if isinstance(inner, dict | list)
+        ]
+    return found
 
 
 def apply_configuration_from(value: Value, inputs: InputValues) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from replay.admission.audit_annotations import (
     VALIDATION_FAILURE_KEY,
     AuditAnnotationCollector,
@@ -87,6 +89,15 @@ class OutcomeCollector:
             elif annotation.action is AuditAnnotationAction.ERROR:
                 decision = PolicyDecision(Action.DENY, DecisionEvaluation.ERROR, annotation.error)
                 self._deny(policy, binding, decision, None)
+
+    def add_for_all(self, policy: Policy, bindings: Sequence[Binding], result: ValidateResult) -> None:
+        """The same result for all bindings of a policy."""
+        if policy.audit_annotations:
+            self.begin_annotations()
+        for binding in bindings:
+            self.add(policy, binding, result)
+        if policy.audit_annotations:
+            self.publish_annotations(policy)
 
     def decision(self) -> Decision:
         """The decision; what is listed in it is certain."""

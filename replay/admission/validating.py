@@ -7,12 +7,13 @@ common is compiled once and, for one request, matched and evaluated once, whatev
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from replay.admission.change import Changes
 from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.decision import Decision, Verdict
-from replay.admission.hooks import BoundBinding, HookIndex, PolicyHook, policy_hooks
+from replay.admission.hooks import BoundBinding, HookIndex, PlannedHook, PolicyHook, policy_hooks
 from replay.admission.inputs import Inputs
 from replay.admission.mutation_effect import with_mutation_effects
 from replay.admission.namespace import namespace_object
@@ -37,6 +38,7 @@ from replay.kube.rbac import RBACAuthorizer
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Match, Matcher, MatchError, RequestMatcher
 
+Planned = PlannedHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 Hook = PolicyHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 Bound = BoundBinding[ValidatingAdmissionPolicyBinding]
 ADMITTED = Decision(Verdict.ADMITTED)
@@ -84,7 +86,7 @@ class ValidatingAdmission:
 
     def decide(self, attributes: Attributes, lister: Lister) -> list[Decision]:
         """What each set decides about a request, in the order of the sets."""
-        candidates = self._index.candidates(attributes)
+        candidates = self._index.candidates(attributes, lister)
         if candidates is None:
             return [ADMITTED] * self._count
         request = _Request(self, attributes, lister)
@@ -97,7 +99,7 @@ class ValidatingAdmission:
 
         Decisions about another object than the first one say which denials that makes or saves.
         """
-        candidates = self._index.candidates(attributes)
+        candidates = self._index.candidates(attributes, lister)
         if candidates is None:
             return [ADMITTED] * self._count
         first = _Request(self, attributes.with_object(objects[0]), lister)
@@ -140,7 +142,7 @@ class ValidatingAdmission:
         )
 
 
-def _decided(hooks: Sequence[Hook], request: _Request, first: _Request) -> Decision:
+def _decided(hooks: Sequence[Planned], request: _Request, first: _Request) -> Decision:
     """The decision about the object that one set left; asked second, it takes over what the difference does not touch."""
     if request is first:
         return first.dispatch(hooks)
@@ -168,17 +170,28 @@ class _Request:
             self._beside = beside.results
         self.attributes: Attributes = attributes
         self._lister = lister
-        self._matcher = admission.request_matcher(attributes, lister)
         self._inputs: dict[Any, Inputs] = {}
         self.results: dict[Any, ValidateResult] = {}
         self._params: list[JSON | PartialObject | None] = []
 
-    def dispatch(self, hooks: Sequence[Hook]) -> Decision:
+    @cached_property
+    def _matcher(self) -> RequestMatcher:
+        """The matcher of this request, for the hooks that were not matched beforehand."""
+        return self._admission.request_matcher(self.attributes, self._lister)
+
+    def dispatch(self, hooks: Sequence[Planned]) -> Decision:
         """Ask every hook."""
-        outcome = OutcomeCollector()
-        for hook in hooks:
-            self._dispatch_hook(hook, outcome)
-        return ADMITTED if outcome.is_empty else outcome.decision()
+        outcome: OutcomeCollector | None = None
+        for planned in hooks:
+            if planned.match is None:
+                outcome = outcome or OutcomeCollector()
+                self._dispatch_hook(planned.hook, outcome)
+                continue
+            result = self._result(planned.hook.evaluator, planned.match, None)
+            if result is not NO_DECISION:
+                outcome = outcome or OutcomeCollector()
+                outcome.add_for_all(planned.hook.policy, planned.bindings, result)
+        return ADMITTED if outcome is None or outcome.is_empty else outcome.decision()
 
     def _dispatch_hook(self, hook: Hook, outcome: OutcomeCollector) -> None:
         """One policy with all its bindings.
@@ -259,15 +272,16 @@ class _Request:
         """
         if params is not NO_PARAMS:
             self._params.extend(params)
-        results = []
-        for param in params:
-            key = (id(validator), match.resource, match.kind, id(param))
-            result = self.results.get(key)
-            if result is None:
-                result = self._same_beside(key, validator, match) or validator.validate(self._input(match, param))
-                self.results[key] = result
-            results.append(result)
-        return results
+        return [self._result(validator, match, param) for param in params]
+
+    def _result(self, validator: Validator, match: Match, param: JSON | PartialObject | None) -> ValidateResult:
+        """The result for one parameter; the matched resource tells the matched kind, too."""
+        key = (id(validator), match.resource, id(param))
+        result = self.results.get(key)
+        if result is None:
+            result = self._same_beside(key, validator, match) or validator.validate(self._input(match, param))
+            self.results[key] = result
+        return result
 
     def _same_beside(self, key: Any, validator: Validator, match: Match) -> ValidateResult | None:
         """The result for the other object, where the policy reads nothing of the difference.
@@ -281,10 +295,11 @@ class _Request:
 
     def _input(self, match: Match, param: JSON | PartialObject | None) -> Inputs:
         """What expressions read for a parameter, made once for each version of the objects."""
-        key = (match.resource, match.kind, id(param))
-        if key not in self._inputs:
-            self._inputs[key] = self._admission.inputs(match, self.attributes, self._lister, param)
-        return self._inputs[key]
+        key = (match.resource, id(param))
+        found = self._inputs.get(key)
+        if found is None:
+            found = self._inputs[key] = self._admission.inputs(match, self.attributes, self._lister, param)
+        return found
 
 
 def _difference(one: Object, other: Object, changes: Changes) -> frozenset[Place] | None:

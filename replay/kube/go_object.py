@@ -23,6 +23,7 @@ _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _RAW = {"io.k8s.apimachinery.pkg.runtime.RawExtension", _META + "FieldsV1"}
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _INTEGERS = {"int32": 2**31, "int64": 2**63}
+_NOTHING: dict[str, JSON] = {}
 
 
 class DecodeError(Exception):
@@ -34,7 +35,7 @@ def round_trip(
 ) -> JSON:
     """The object as its Go type writes it; new containers wherever it differs in identity from `before`.
 
-    `before` is an object known to be so written: parts of `value` that are (by identity) parts of it are taken as they are.
+    `before` is an object known to be so written: what of `value` is (by identity) the same there is taken as it is.
     `unknown` collects the paths of fields that the type does not know (strict decoding). With `lenient` a
     double in the place of an integer is cut, as in a conversion that does not go by way of JSON text. Raises `DecodeError`.
     """
@@ -90,19 +91,23 @@ class _Decoder:
         if not isinstance(value, dict):
             raise _mismatch(value, place, schema)
         struct = schema.name.rpartition(".")[2]
-        known = before if isinstance(before, dict) else {}
+        known = before if isinstance(before, dict) else _NOTHING
+        fields = schema.fields
         written: dict[str, JSON] = {}
         for name, given in value.items():
-            field = schema.fields.get(name)
+            field = fields.get(name)
             if field is None:
                 if self._unknown is not None:
                     self._unknown.append(place.named(struct, name).path)
                 continue
-            decoded = given
-            # Texts, and what was there before, are as they are: making a place for each would take most of the time.
-            is_settled = field.is_text if type(given) is str else given is None or _is_part(given, known.get(name))
-            if not is_settled:
-                decoded = self.value(field, given, known.get(name), place.named(struct, name))
+            if given is None:
+                continue
+            # Nearly all fields are what they were before, or texts: making a place for each would take most of the time.
+            if given is known.get(name):
+                written[name] = given
+                continue
+            is_settled = type(given) is str and field.is_text
+            decoded = given if is_settled else self.value(field, given, known.get(name), place.named(struct, name))
             if not _left_out(field, decoded):
                 written[name] = decoded
         for name, field in schema.always_written.items():

@@ -24,6 +24,7 @@ INTERNAL_ERROR = "Internal error occurred: "
 """What `apierrors.NewInternalError` puts before a text."""
 
 NAMESPACE_KIND = GroupVersionKind("", "v1", "Namespace")
+_NO_LABELS: Labels = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,17 @@ class RequestClass:
 class Criteria:
     """A compiled `MatchResources`; build it with `Matcher.criteria` so that equal ones are one object."""
 
-    __slots__ = ("_known", "exclude_rules", "has_names", "match_all", "namespace", "object", "policy", "rules")
+    __slots__ = (
+        "_known",
+        "exclude_rules",
+        "has_names",
+        "is_steady",
+        "match_all",
+        "namespace",
+        "object",
+        "policy",
+        "rules",
+    )
 
     def __init__(self, match_resources: MatchResources, *, match_all: bool) -> None:
         """Compile the selectors; `match_all`: whether an empty list of rules matches everything."""
@@ -76,6 +87,8 @@ class Criteria:
         self.policy = match_resources.match_policy
         self.match_all = match_all and not self.rules
         self.has_names = any(rule.resource_names for rule in (*self.rules, *self.exclude_rules))
+        self.is_steady = self.object is EVERYTHING and not self.has_names
+        """Whether the answer is the same for all requests of a class in namespaces with the same labels."""
         self._known: dict[RequestClass, MatchResult] = {}
 
     def match_rules(self, request: RequestClass, name: str) -> MatchResult:
@@ -236,6 +249,19 @@ def namespace_labels(attributes: Attributes, lister: Lister) -> Labels | Missing
     if namespace is None:
         return MatchError(f'namespaces "{attributes.namespace}" not found', is_not_found=True)
     return labels_of(namespace)
+
+
+def steady_labels(attributes: Attributes) -> Labels | None:
+    """The labels on which steady criteria depend, none for cluster scope; None where the request itself must be asked."""
+    if attributes.resource.resource == "namespaces":
+        return None
+    if not attributes.namespace:
+        return _NO_LABELS
+    namespace = attributes.namespace_object
+    if namespace is None or isinstance(namespace, Missing):
+        return None
+    labels = labels_of(namespace)
+    return None if isinstance(labels, Missing) else labels
 
 
 def labels_of(obj: JSON | PartialObject) -> Labels | Missing:
