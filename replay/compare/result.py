@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from replay.compare.audit_policy import AuditPolicy
-from replay.compare.coverage import Coverage, Growth
 from replay.compare.fidelity import Fidelity
-from replay.compare.in_force import Findings
-from replay.compare.second_opinion import Opinions
-from replay.compare.stranger import Stranger
 from replay.compare.summary import Summary
+
+if TYPE_CHECKING:  # what other commands find out: `replay run` does not load it
+    from replay.compare.audit_policy import AuditPolicy
+    from replay.compare.coverage import Coverage, Growth
+    from replay.compare.in_force import Findings
+    from replay.compare.second_opinion import Opinions
+    from replay.compare.stranger import Stranger
 
 
 @dataclass(slots=True)

@@ -37,6 +37,7 @@ from replay.report.views import (
     by_workload,
     cells_with,
     grouped,
+    labels_of,
     lockout,
 )
 
@@ -142,9 +143,9 @@ def _spread(result: RunResult) -> str:
         return ""
     follows = sum(cell.count for key, cell in cells if key.follows)
     parts = [
-        plural(len(grouped(cells, by_policy)), "policy", "policies"),
-        plural(len(grouped(cells, by_workload)), "workload"),
-        plural(len(grouped(cells, by_user)), "user"),
+        plural(len(labels_of(cells, by_policy)), "policy", "policies"),
+        plural(len(labels_of(cells, by_workload)), "workload"),
+        plural(len(labels_of(cells, by_user)), "user"),
     ]
     return ", ".join(parts) + (f"; {number(follows)} follow another denial" if follows else "")
 

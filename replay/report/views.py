@@ -10,6 +10,7 @@ from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import Cell, CellKey, Example, Summary
 
 Cells = Iterable[tuple[CellKey, Cell]]
+MOST_EXAMPLES = 3
 
 
 @dataclass(slots=True)
@@ -37,8 +38,9 @@ class Group:
         self.namespaces.add(key.namespace)
         self.workloads.add(workload_label(key))
         self.kinds.add(key.kind or key.resource)
-        candidates = [*self.examples, *((example, key) for example in cell.examples)]
-        self.examples = heapq.nsmallest(3, candidates, key=lambda pair: (pair[0].seq, pair[0].item))
+        if len(self.examples) < MOST_EXAMPLES or cell.examples[0][:2] < self.examples[-1][0][:2]:
+            candidates = [*self.examples, *((example, key) for example in cell.examples)]
+            self.examples = heapq.nsmallest(MOST_EXAMPLES, candidates, key=lambda pair: pair[0][:2])
 
 
 def workload_label(key: CellKey) -> str:
@@ -53,6 +55,11 @@ def grouped(cells: Cells, labels: Callable[[CellKey], Iterable[str]]) -> list[Gr
         for label in labels(key):
             groups.setdefault(label, Group(label)).add(key, cell)
     return sorted(groups.values(), key=lambda group: (-group.requests, group.label))
+
+
+def labels_of(cells: Cells, labels: Callable[[CellKey], Iterable[str]]) -> set[str]:
+    """The labels alone."""
+    return {label for key, _ in cells for label in labels(key)}
 
 
 def cells_with(summary: Summary, *outcomes: OutcomeKind) -> list[tuple[CellKey, Cell]]:
