@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from replay.cel.ast import Call, Const, Expr, Ident, ListExpr
 from replay.cel.cost import REGEX_FACTOR, STANDARD_COSTS, STRING_FACTOR, scaled
-from replay.cel.fastpath import LONG, MAX_COST, call, searcher, with_trait
+from replay.cel.fastpath import LONG, MAX_COST, call, remembering, searcher, with_trait
 from replay.cel.pycode import Code, NotCompiledError
 from replay.cel.types import Kind
 from replay.cel.values import Value
@@ -317,14 +317,18 @@ def _function(emitter: Emitter, node: Call, operands: Operands) -> Code:
     codes = [emitter.emit(operand) for operand in operands]
     if any(code.kind in ("optional", "object") for code in codes):
         raise NotCompiledError(f"an optional is an argument of `{node.function}`")
-    charged = emitter.refer("cost", cost) if cost is not None else "None"
     body = with_trait(binding.implementation, binding.trait) if binding.trait else binding.implementation
     if codes and all(isinstance(operand, Const) and type(operand.value) is str for operand in operands):
         known = _of_constants(body, cost, operands)
         if known is not None:
             return known
-    name = emitter.refer(re.sub(r"\W", "", node.function) or "operator", body)
-    text = f"{emitter.use('call')}({', '.join([name, charged, *(code.text for code in codes)])})"
+    name = re.sub(r"\W", "", node.function) or "operator"
+    arguments = [code.text for code in codes]
+    if len(codes) == 1 or (codes and binding.of_texts):
+        text = f"{emitter.refer(name, remembering(body, cost))}({', '.join(arguments)})"
+    else:
+        charged = emitter.refer("cost", cost) if cost is not None else "None"
+        text = f"{emitter.use('call')}({', '.join([emitter.refer(name, body), charged, *arguments])})"
     if emitter.is_optional(node):
         return Code(f"{emitter.use('from_optional')}({text})", "optional")
     return Code(text)

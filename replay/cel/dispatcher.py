@@ -62,12 +62,13 @@ def no_such_overload(function: str, args: Sequence[Value]) -> EvalError | Unknow
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a call runs; `eager` calls evaluate every argument first."""
+    """What a call runs; `eager` calls evaluate every argument first. `of_texts`: all arguments are declared as strings."""
 
     implementation: Implementation
     trait: str = ""
     non_strict: bool = False
     eager: bool = True
+    of_texts: bool = False
 
 
 def _accepts(overload: Overload, args: Sequence[Value], *, guards: bool) -> bool:
@@ -135,7 +136,9 @@ class Dispatcher:
         for overload, body in bound:
             guarded = _guarded(name, overload, body, guards=guards)
             eager = 1 <= len(overload.args) <= 2
-            self._bindings[overload.id] = Binding(guarded, non_strict=overload.non_strict, eager=eager)
+            of_texts = all(declared is STRING for declared in overload.args)
+            binding = Binding(guarded, non_strict=overload.non_strict, eager=eager, of_texts=of_texts)
+            self._bindings[overload.id] = binding
         if len(bound) == 1:
             self._bindings.setdefault(name, self._bindings[bound[0][0].id])
         elif bound:

@@ -25,6 +25,9 @@ LONG = 1000
 MAX_COST = 1000
 """The most that one call of a library function may cost in compiled code."""
 
+REMEMBERED = 4096
+"""How many results one place of an expression remembers."""
+
 LOOP_LIMIT = 200_000
 """The cost that the loops of one expression may add up to in compiled code."""
 
@@ -310,6 +313,27 @@ def call(function: Callable[..., Value], cost: Callable[..., int] | None, *args:
     return result
 
 
+def remembering(function: Callable[..., Value], cost: Callable[..., int] | None) -> Callable[..., Value]:
+    """`call` of one function, remembering what it made of the texts that come again: images, amounts, names.
+
+    Library functions have no side effects and nobody changes their results. Texts alone are keys, because other equal values,
+    such as 1 and 1.0, are not the same in CEL.
+    """
+    known: dict[tuple[Value, ...], Value] = {}
+
+    def remembered(*args: Value) -> Value:
+        if type(args[0]) is not str:
+            return call(function, cost, *args)
+        result = known.get(args)
+        if result is None:
+            result = call(function, cost, *args)
+            if len(known) < REMEMBERED and all(type(arg) is str and len(arg) <= LONG for arg in args):
+                known[args] = result
+        return result
+
+    return remembered
+
+
 def _check_flat(value: Value) -> None:
     if type(value) is dict or len(value) > LONG:
         raise LeaveError
@@ -330,7 +354,7 @@ def searcher(pattern: str) -> Callable[[Any], bool]:
         if type(text) is not str or len(text) > LONG:
             raise LeaveError
         found = search(text) is not None
-        if len(known) < 4096:
+        if len(known) < REMEMBERED:
             known[text] = found
         return found
 
