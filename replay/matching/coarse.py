@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from replay.kube.admissionregistration import ManifestSet, MatchPolicy, MatchResources, Rule
+from replay.kube.admissionregistration import ManifestSet, MatchPolicy, MatchResources, Rule, WebhookConfiguration
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.exclusion import EXCLUDED_FROM_ALL
 from replay.matching.rules import ANY
@@ -105,6 +105,14 @@ def _selects(pattern: _Pattern, requests: CoarseClass) -> bool:
     )
 
 
+def mutating_criteria(sets: Iterable[ManifestSet]) -> Iterable[MatchResources]:
+    """The match criteria of every mutating policy and webhook of some sets."""
+    for manifests in sets:
+        constraints = [policy.match_constraints for policy in manifests.mutating_policies]
+        yield from (match_resources for match_resources in constraints if match_resources is not None)
+        yield from _webhook_criteria(manifests.mutating_webhooks)
+
+
 def _all_criteria(sets: Iterable[ManifestSet], *, webhooks: bool) -> Iterable[MatchResources]:
     """The match criteria of every policy and, if wanted, of every webhook."""
     for manifests in sets:
@@ -112,10 +120,14 @@ def _all_criteria(sets: Iterable[ManifestSet], *, webhooks: bool) -> Iterable[Ma
         constraints += [policy.match_constraints for policy in manifests.mutating_policies]
         yield from (match_resources for match_resources in constraints if match_resources is not None)
         if webhooks:
-            for configuration in (*manifests.validating_webhooks, *manifests.mutating_webhooks):
-                for webhook in configuration.webhooks:
-                    if webhook.rules:
-                        yield MatchResources(resource_rules=webhook.rules, match_policy=webhook.match_policy)
+            yield from _webhook_criteria((*manifests.validating_webhooks, *manifests.mutating_webhooks))
+
+
+def _webhook_criteria(configurations: Iterable[WebhookConfiguration]) -> Iterable[MatchResources]:
+    for configuration in configurations:
+        for webhook in configuration.webhooks:
+            if webhook.rules:
+                yield MatchResources(resource_rules=webhook.rules, match_policy=webhook.match_policy)
 
 
 def _patterns(rule: Rule, match_policy: MatchPolicy, mapper: EquivalentResourceMapper) -> Iterable[_Pattern]:

@@ -20,7 +20,8 @@ from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
 from replay.kube.attributes import JSON
 from replay.kube.lister import Lister
 from replay.kube.schema import Schemas
-from replay.matching.coarse import CoarseClass, Predicate, both
+from replay.matching.coarse import CoarseClass, Predicate, both, may_select, mutating_criteria
+from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.replayer import PartOutcomes, Replayer
 from replay.pipeline.totals import Totals
 from replay.pipeline.webhook import NOBODY, Sets, WebhookAnswers
@@ -92,9 +93,10 @@ class Job:
     def reconstructor(self) -> Reconstructor:
         """What rebuilds requests, as far as these sets need them."""
         mutators = Mutators.POLICIES if self.sets[0].mutating_policies else Mutators.WEBHOOKS
+        mutation = self._may_be_mutated if self.mutates else False
         if self.clock_error:
-            return TolerantReconstructor(self.cluster, self.trust, mutators, self.mutates, self.clock_error)
-        return Reconstructor(self.cluster, self.trust, mutators, mutation=self.mutates)
+            return TolerantReconstructor(self.cluster, self.trust, mutators, mutation, self.clock_error)
+        return Reconstructor(self.cluster, self.trust, mutators, mutation)
 
     @cached_property
     def replayer(self) -> Replayer:
@@ -115,6 +117,23 @@ class Job:
             with_lines=self.with_lines,
             redact=self.redact,
         )
+
+    def _may_be_mutated(self, record: RequestRecord) -> bool:
+        """Whether a mutating policy or webhook of either set may match a request, by its class alone."""
+        requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
+        known = self._mutated.get(requests)
+        if known is None:
+            criteria = mutating_criteria(self.asked)
+            known = self._mutated[requests] = any(may_select(each, requests, self._mapper) for each in criteria)
+        return known
+
+    @cached_property
+    def _mutated(self) -> dict[CoarseClass, bool]:
+        return {}
+
+    @cached_property
+    def _mapper(self) -> EquivalentResourceMapper:
+        return EquivalentResourceMapper(self.cluster.discovery)
 
     @property
     def mutates(self) -> bool:

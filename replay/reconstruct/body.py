@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import cache
 
 import orjson
 
@@ -52,6 +53,8 @@ class Body:
 
     def shape(self, kind: GroupVersionKind | None) -> Shape:
         """What the body is, for a request whose object is of `kind` (None: a kind that is not known)."""
+        if self._json is ... and self.text and kind is not None and self.text.startswith(_beginning(kind)):
+            return Shape.OBJECT
         body = self.json
         if not isinstance(body, dict):
             return Shape.ABSENT
@@ -63,6 +66,12 @@ class Body:
         if kind is None or of != kind.kind:
             return Shape.OTHER
         return Shape.OBJECT if api_version == kind.api_version else Shape.OTHER_VERSION
+
+
+@cache
+def _beginning(kind: GroupVersionKind) -> str:
+    """How the JSON of a built-in object begins, whose Go type has `kind` and `apiVersion` first."""
+    return f'{{"kind":"{kind.kind}","apiVersion":"{kind.api_version}",'
 
 
 def revision(metadata: JSON) -> int | None:

@@ -16,8 +16,9 @@ from replay.kube.attributes import JSON, Basis, Missing
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.reconstruct.clock import RevisionClock
+from replay.reconstruct.effect import EffectKind
 from replay.reconstruct.exchange import Exchange
-from replay.reconstruct.history import EffectKind, History
+from replay.reconstruct.history import History
 from replay.reconstruct.known import Known, attribute, get, merged
 
 NAMESPACE = GroupVersionKind("", "v1", "Namespace")

@@ -9,11 +9,9 @@ be unknown in the fields that differ.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from enum import Enum
 
 from replay.kube.attributes import JSON, Basis, Missing
-from replay.reconstruct.body import Shape, revision
+from replay.reconstruct.body import revision
 from replay.reconstruct.clock import BEFORE, NEVER, RevisionClock
 from replay.reconstruct.derived import (
     after_binding,
@@ -23,122 +21,12 @@ from replay.reconstruct.derived import (
     instant,
     second,
 )
+from replay.reconstruct.effect import Effect, EffectKind, effect_of
 from replay.reconstruct.eviction import Overlap, after_eviction
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.known import Known, merged
 
-SERVER_FAILED = 500
 CREATED = 201
-WRITES = frozenset({"create", "update", "patch", "delete"})
-NO_WRITE = frozenset({"token", "log", "exec", "attach", "portforward", "proxy"})
-
-
-class EffectKind(Enum):
-    """What a write left behind."""
-
-    STATE = "state"
-    GONE = "gone"
-    BINDING = "binding"
-    EVICTION = "eviction"
-    SCALE = "scale"
-    PARTIAL = "partial"
-    UNKNOWN = "unknown"
-
-
-@dataclass(slots=True)
-class Effect:
-    """One write; `revision` and `uid` are None and empty where the log does not tell them.
-
-    `start` and `end` (microseconds) enclose the instant of the write. `state` is the object after it where the response
-    holds it.
-    """
-
-    kind: EffectKind
-    start: int
-    end: int
-    exchange: Exchange | None
-    revision: int | None = None
-    uid: str = ""
-    state: JSON = None
-    is_snapshot: bool = False
-    after: Known | Missing | None = field(default=None, repr=False)
-
-    @property
-    def is_deletion(self) -> bool:
-        """Whether a deletion was asked for, whatever it left."""
-        return self.exchange is not None and self.exchange.record.verb == "delete"
-
-
-def effect_of(exchange: Exchange) -> Effect | None:
-    """What a record did to its object; None for reads, refusals, dry runs and requests that write nothing.
-
-    A request that failed within the server (a timeout), or whose response is not recorded, may have been stored.
-    """
-    record = exchange.record
-    if exchange.dry_run or record.subresource in NO_WRITE or record.verb not in WRITES:
-        return None
-    effect = Effect(EffectKind.UNKNOWN, record.received, record.stage_time, exchange)
-    if not exchange.succeeded:
-        return effect if record.code == 0 or record.code >= SERVER_FAILED else None
-    metadata = exchange.response.metadata
-    effect.uid = str(metadata.get("uid") or record.object_uid)
-    if record.verb == "delete":
-        return _deletion(exchange, effect)
-    if record.subresource == "binding":
-        effect.kind = EffectKind.BINDING
-    elif record.subresource == "scale":
-        effect.kind = EffectKind.SCALE if exchange.shape is Shape.OBJECT else EffectKind.UNKNOWN
-        effect.revision = revision(metadata)
-    elif record.subresource == "eviction":
-        effect.kind = EffectKind.EVICTION
-    else:
-        _stored(exchange, effect)
-    return effect
-
-
-def _stored(exchange: Exchange, effect: Effect) -> None:
-    """An update or creation.
-
-    An object without finalizers that was being deleted goes away with the write (`Store.deleteWithoutFinalizers`).
-    """
-    metadata = exchange.response.metadata
-    effect.revision = revision(metadata)
-    if exchange.shape is Shape.PARTIAL_METADATA:
-        effect.kind = EffectKind.PARTIAL
-    elif exchange.shape is Shape.OBJECT:
-        effect.kind = EffectKind.STATE
-        effect.state = exchange.response.json
-    if effect.kind is not EffectKind.UNKNOWN and is_gone(effect.exchange, metadata, exchange.response.json):
-        effect.kind = EffectKind.GONE
-
-
-def _deletion(exchange: Exchange, effect: Effect) -> Effect:
-    """A deletion answers with the object where it stays for a while, and with the object or a Status where it is gone."""
-    metadata = exchange.response.metadata
-    if exchange.shape in (Shape.OBJECT, Shape.OTHER_VERSION, Shape.PARTIAL_METADATA):
-        if is_gone(exchange, metadata, exchange.response.json):
-            effect.kind, effect.revision = EffectKind.GONE, revision(metadata)
-        elif exchange.shape is Shape.OBJECT:
-            effect.kind, effect.state, effect.revision = EffectKind.STATE, exchange.response.json, revision(metadata)
-        else:
-            effect.revision = revision(metadata)
-    elif exchange.shape is Shape.OTHER and isinstance(exchange.response.json, dict):
-        effect.kind = EffectKind.GONE
-        details = exchange.response.json.get("details")
-        effect.uid = str((details or {}).get("uid") or effect.uid)
-    return effect
-
-
-def is_gone(exchange: Exchange | None, metadata: dict[str, JSON], body: JSON) -> bool:
-    """Whether an answered object no longer exists: deleted, with neither finalizers nor grace period left."""
-    if metadata.get("finalizers") or (metadata.get("deletionGracePeriodSeconds") or 0) > 0:
-        return False
-    if exchange is not None and exchange.record.resource == "namespaces":
-        spec = body.get("spec") if isinstance(body, dict) else None
-        return bool(metadata.get("deletionTimestamp")) and not (spec or {}).get("finalizers")
-    if metadata.get("deletionTimestamp"):
-        return True
-    return exchange is not None and exchange.record.verb == "delete"
 
 
 class History:
@@ -212,7 +100,7 @@ class History:
         if effect.kind is EffectKind.GONE:
             return Known(None, Basis.RECORDED)
         if effect.kind is EffectKind.STATE:
-            return Known(effect.state, Basis.SNAPSHOT if effect.is_snapshot else Basis.RECORDED)
+            return Known(effect.state, Basis.RECORDED if effect.snapshot is None else Basis.SNAPSHOT)
         if effect.kind is EffectKind.UNKNOWN or effect.exchange is None or index == 0 or not self._trusted:
             return Missing("", "a write before it is logged without the object", "record its response")
         before = self.after(index - 1)
@@ -320,7 +208,7 @@ def _shows_only_creation(effects: list[Effect], snapshot: JSON) -> bool:
         return False
     if not second(record.received) <= created <= second(record.stage_time):
         return False
-    effects[0].kind, effects[0].state, effects[0].is_snapshot = EffectKind.STATE, snapshot, True
+    effects[0].kind, effects[0].snapshot = EffectKind.STATE, snapshot
     return True
 
 
@@ -338,7 +226,7 @@ def _from_snapshot(snapshot: JSON, clock: RevisionClock | None, *, alone: bool) 
     elif start == BEFORE and clock is not None:
         end = BEFORE  # older than every write of the log: it was there when the log began
     uid = str(metadata.get("uid") or "")
-    return Effect(EffectKind.STATE, start, end, None, stored, uid, snapshot, is_snapshot=True)
+    return Effect(EffectKind.STATE, start, end, None, stored, uid, snapshot=snapshot)
 
 
 def _ordered(effects: list[Effect]) -> list[Effect]:

@@ -16,8 +16,9 @@ from datetime import datetime
 from replay.kube.attributes import JSON, Basis, Missing
 from replay.reconstruct.body import Shape, revision
 from replay.reconstruct.derived import MICROSECONDS, scale_of
+from replay.reconstruct.effect import EffectKind, is_gone
 from replay.reconstruct.exchange import Exchange
-from replay.reconstruct.history import EffectKind, History, is_gone
+from replay.reconstruct.history import History
 from replay.reconstruct.known import Hole, Known, Path, get, merged
 from replay.reconstruct.patch import PatchForm, agrees, form_of, made_by, touched
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -48,14 +48,14 @@ class Reconstructor:
     """Rebuilds the requests of a log.
 
     `cluster` is what is known of other objects, `trust` which histories have gaps, `mutators` what may have changed
-    objects at the time. Without `mutation`, `before_mutation` is `Missing` wherever it takes work of its own: for sets
-    that do not mutate.
+    objects at the time. Where `mutation`, or its answer for a record, is false, `before_mutation` is `Missing` wherever it
+    takes work of its own: for requests that no mutating policy or webhook can match.
     """
 
     cluster: Cluster
     trust: Trust = ALL_TRUSTED
     mutators: Mutators = Mutators.WEBHOOKS
-    mutation: bool = True
+    mutation: bool | Callable[[RequestRecord], bool] = True
 
     @cached_property
     def _skeletons(self) -> Skeletons:
@@ -77,20 +77,30 @@ class Reconstructor:
                 yield Write(exchange, self._request(exchange, olds), found, _asked_for(exchange, found))
 
     def _selected(self, records: Sequence[RequestRecord]) -> Iterator[tuple[Exchange, OldObjects | None]]:
-        """Each selected record with the history of its object; None for a `deletecollection`."""
+        """Each selected record with the history of its object; None for a `deletecollection`.
+
+        Most objects are only seen to be created, which no history has a say in: it is made when the first request needs it.
+        """
         exchanges = [Exchange(record, self.cluster.discovery) for record in records]
-        written = [exchange for exchange in exchanges if exchange.record.verb != "deletecollection"]
-        olds = self._olds(written) if written else None
+        olds: OldObjects | None = None
         for exchange in exchanges:
-            if not getattr(exchange.record, "selected", True):
+            record = exchange.record
+            if not getattr(record, "selected", True):
                 continue
-            yield exchange, None if exchange.record.verb == "deletecollection" else olds
+            if record.verb == "deletecollection":
+                yield exchange, None
+            elif record.verb == "create":
+                yield exchange, _NO_HISTORY
+            else:
+                if olds is None:
+                    olds = self._olds([each for each in exchanges if each.record.verb != "deletecollection"])
+                yield exchange, olds
 
     def _olds(self, exchanges: Sequence[Exchange]) -> OldObjects:
         """The history of the object, which the snapshot may begin."""
         first = exchanges[0].record
         kind = next((of.parent_kind for of in exchanges if of.parent_kind is not None), None)
-        name = first.name or str(exchanges[0].response.metadata.get("name") or "")
+        name = next((of.record.name for of in exchanges if of.record.name), "")
         namespace = "" if first.resource == "namespaces" else first.namespace
         known = self.cluster.snapshot_object(kind.group, kind.kind, namespace, name) if kind else None
         trusted = self.trust.holds(GroupResource(first.api_group, first.resource))
@@ -98,7 +108,8 @@ class Reconstructor:
 
     def _request(self, exchange: Exchange, olds: OldObjects) -> ReplayRequest:
         lister = self.cluster.at(exchange.record)
-        rebuilt = rebuild(exchange, Surroundings(olds, lister, self.cluster.discovery, self.mutators, self.mutation))
+        mutation = self.mutation if isinstance(self.mutation, bool) else self.mutation(exchange.record)
+        rebuilt = rebuild(exchange, Surroundings(olds, lister, self.cluster.discovery, self.mutators, mutation))
         return self._made(exchange, rebuilt, lister, progress_of(exchange, olds))
 
     def _collection(self, exchange: Exchange) -> Iterator[ReplayRequest]:
@@ -171,6 +182,9 @@ class Reconstructor:
             return self._skeletons.of(known, root, kind, namespace, record.name)
         return attribute(known, root)
 
+
+_NO_HISTORY = OldObjects(History(()))
+"""What a creation is rebuilt with."""
 
 _NAMED_IN_URL_ALONE = frozenset({"token", *CONNECT_SUBRESOURCES})
 """Subresources whose object need not carry the name of its parent."""
