@@ -4,7 +4,11 @@
 --             stands in the response; what has no name at all is alone with its auditID.
 --             `seq` orders all requests of all API servers: by the time of the stage, then by a hash of the auditID, so that
 --             neither the order of the files nor where they were cut matters.
--- Parameters: $parts  number of parts
+--             Kinds that decisions look up have the first parts for themselves, so that their few rows are found without
+--             reading the bodies of all others.
+-- Parameters: $looked_up   `resource.group` of kinds that decisions look up
+--             $first_parts  number of parts for them
+--             $rest_from, $rest_parts  the first part of all other kinds, and their number
 --             reads from `event`, which ingest_lines.sql or ingest_lists.sql defines before it
 -- Example:    part of the ingest; see `replay/audit/ingest.py`
 , told as (
@@ -46,7 +50,11 @@
   from judged
 )
 select
-  if(reject is null, (identity % $parts)::integer, -1) as part,
+  case
+    when reject is not null then -1
+    when list_contains($looked_up, concat_ws('.', resource, nullif(api_group, ''))) then identity % $first_parts
+    else $rest_from + identity % $rest_parts
+  end::integer as part,
   identity,
   row_id,
   file_id,
@@ -81,6 +89,11 @@ select
   coalesce(response[1], '') as response_kind,
   coalesce(response[3], '') as response_uid,
   coalesce(response[4], '') as response_resource_version,
+  if(
+    verb = 'create' and coalesce(objectRef.subresource, '') = '' and api_group in ('apps', 'batch')
+      and resource in ('replicasets', 'jobs', 'controllerrevisions'),
+    json_extract(responseObject, '$.metadata.ownerReferences'), null
+  ) as response_owners,
   make_timestamp(if(reject is null, coalesce(received_us, stage_us), null)) as received,
   make_timestamp(if(reject is null, moment, null)) as stage_time,
   annotations,

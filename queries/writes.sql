@@ -1,6 +1,7 @@
 -- What:       all successful writes to some resources, in order: what namespaces, CRDs, parameters and RBAC objects were when
 -- Parameters: $resources  list of `resource.group`, or `resource` of the core group
--- Example:    execute writes(resources := ['namespaces', 'customresourcedefinitions.apiextensions.k8s.io'])
+--             $parts      only the first so many parts are looked at: kinds that decisions look up stand there
+-- Example:    execute writes(resources := ['namespaces', 'customresourcedefinitions.apiextensions.k8s.io'], parts := 1)
 select
   identity, seq, audit_id, level, stage, verb, request_uri, user_agent, "user"::varchar as "user", caller,
   api_group, api_version, resource, subresource, "namespace", "name", object_uid, object_resource_version,
@@ -9,7 +10,8 @@ select
   file, line, true as selected, response_kind, response_uid, response_resource_version
 from request
 where
-  verb in ('create', 'update', 'patch', 'delete')
+  part < $parts
+  and verb in ('create', 'update', 'patch', 'delete')
   and (code between 200 and 299 or code >= 500 or code = 0)
   and list_contains($resources, concat_ws('.', resource, nullif(api_group, '')))
 order by seq, audit_id

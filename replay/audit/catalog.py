@@ -16,7 +16,7 @@ from typing import Any
 
 from replay.errors import StoreError
 
-SCHEMA = 1
+SCHEMA = 2
 """The version of the columns and of the layout; a store of another one is refused."""
 CATALOG = "store.json"
 PATIENCE_SECONDS = 120.0

@@ -33,6 +33,17 @@ ROW_BITS = 40
 ROWS_HELD = 1024
 ROWS_HELD_FOR_PART = 128
 """How many rows wait to be written, at least, and for each part: memory that is used again need not be cleared again."""
+LOOKED_UP = (
+    "configmaps",
+    "namespaces",
+    "nodes",
+    "serviceaccounts",
+    "customresourcedefinitions.apiextensions.k8s.io",
+    "priorityclasses.scheduling.k8s.io",
+    *(f"{name}.rbac.authorization.k8s.io" for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")),
+)
+"""Kinds that decisions about other objects look up, as `resource.group`: they stand in parts of their own."""
+_PARTS_FOR_EACH_FIRST = 16
 BATCH_BYTES = 1 << 28
 """How much JSON is read at a time: what two batches side by side need in memory has room in `INGEST_MEMORY`."""
 READING = "Reading the audit log"
@@ -52,6 +63,11 @@ class Numbers:
     parts: int
     batch: int = 0
     file: int = 0
+
+
+def first_parts(parts: int) -> int:
+    """How many of so many parts are for `LOOKED_UP`, which takes little room."""
+    return -(-parts // _PARTS_FOR_EACH_FIRST)
 
 
 @dataclass
@@ -170,7 +186,10 @@ class Reader:
         query = f"with event as ({queries.text(source)}) {queries.text('ingest_request')}"
         # Bodies hardly ever repeat: dictionaries of them would be built and thrown away.
         options = "format parquet, compression zstd, compression_level 1, string_dictionary_page_size_limit 4096"
-        numbers = {"parts": self.numbers.parts, "first_row": batch << ROW_BITS}
+        parts, first = self.numbers.parts, first_parts(self.numbers.parts)
+        rest = min(first, parts - 1)  # of a single part there is none to spare
+        split = {"looked_up": list(LOOKED_UP), "first_parts": first, "rest_from": rest, "rest_parts": parts - rest}
+        numbers = {"first_row": batch << ROW_BITS, **split}
         held = max(ROWS_HELD, ROWS_HELD_FOR_PART * self.numbers.parts)
         try:
             cursor.execute(f"set partitioned_write_flush_threshold = {held}")

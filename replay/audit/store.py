@@ -36,7 +36,7 @@ from replay.audit.catalog import (
     write_catalog,
 )
 from replay.audit.event import RequestRecord
-from replay.audit.ingest import Numbers, Progress, Reader
+from replay.audit.ingest import LOOKED_UP, Numbers, Progress, Reader, first_parts
 from replay.audit.part import INGEST_MEMORY, QUERY_MEMORY, Predicate, StorePart, Tables, connect, numbered_records
 from replay.audit.reject import EXPLANATIONS, Reject, RejectReason, Rejects
 from replay.audit.remembered import REMEMBERED, remembered
@@ -266,7 +266,9 @@ class Store:
 
     def writes(self, resources: Iterable[str]) -> list[RequestRecord]:
         """All writes to some resources, in order; each is `resource.group`, or `resource` of the core group."""
-        return self._list("writes", resources=list(resources))
+        wanted = sorted(set(resources))
+        parts = first_parts(self.parts) if set(wanted) <= set(LOOKED_UP) else self.parts
+        return self._list("writes", resources=wanted, parts=parts)
 
     def collections(self) -> list[RequestRecord]:
         """All successful `deletecollection` requests, in order."""
