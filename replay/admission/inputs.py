@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from replay.admission.place import Part, Place, place_of, read_places
-from replay.cel.typed import TypedMap, untyped
+from replay.cel.typed import TypedMap
 from replay.cellib.activation import Activation
 from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
 from replay.kube.attributes import JSON, Missing, PartialObject
@@ -33,7 +33,7 @@ class Inputs:
         self._match_request = match_request
         self._partial: dict[str, PartialObject] = {}
         for name, value in bindings.items():
-            plain = untyped(value)
+            plain = value.value if type(value) is TypedMap else value
             if type(plain) is PartialObject:
                 self._partial[name] = plain
         self._missing = {name: _parts(value) for name, value in self._partial.items()} if self._partial else {}

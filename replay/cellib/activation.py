@@ -47,13 +47,16 @@ class Activation:
             plain = self._plain[group] = self._plain[""].copy()
             _restrict(plain, group)
         if plain is None:
-            plain = self._plain[group] = {"object": None, "oldObject": None, "namespaceObject": None}
+            plain = self._plain[group] = {"object": None, "oldObject": None, "namespaceObject": None, **self._bindings}
+            if "params" in plain:
+                plain["params"] = _rewritten(plain["params"])
             for name, value in self._bindings.items():
-                value = untyped(_as_received(name, value))  # noqa: PLW2901 - the same value, unwrapped
-                if type(value) is Missing or type(value) is PartialObject:
-                    plain.pop(name, None)
-                else:
-                    plain[name] = value
+                kind_of_value = type(value)
+                if kind_of_value is TypedMap or kind_of_value is TypedList:
+                    plain[name] = value = value.value  # noqa: PLW2901 - the same value, unwrapped
+                    kind_of_value = type(value)
+                if kind_of_value is Missing or kind_of_value is PartialObject:
+                    del plain[name]
             _restrict(plain, group)
         return plain
 

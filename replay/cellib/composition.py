@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Self
+from functools import lru_cache
+from typing import NamedTuple, Self
 
 from replay.cel.codegen import Compiled
 from replay.cel.env import Env
@@ -75,8 +75,7 @@ class CompiledExpression:
     footprint: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluated:
+class Evaluated(NamedTuple):
     """The outcome of one expression: a value, an error text, or what would have to be known.
 
     `cost` is what it was charged, variables that it was the first to read included; None where that was not counted.
@@ -92,11 +91,6 @@ class Evaluated:
 
 _TRUE = Evaluated(True)
 _FALSE = Evaluated(False)
-
-
-def _evaluated(value: Value) -> Evaluated:
-    """A value that was not counted; nearly all are bools."""
-    return _TRUE if value is True else _FALSE if value is False else Evaluated(value)
 
 
 class ExpressionCompiler:
@@ -254,41 +248,24 @@ class Evaluation:
         if compiled.kind is not self._kind:
             self._kind, self._names = compiled.kind, self._activation.plain(compiled.kind)
         variables = self._fast
-        if variables is None:
-            if not self._compiler.variables:
-                return self._run_alone(code, compiled)
-            variables = self._fast = FastVariables(
-                self._compiler.variables, self._names, partial(self._strictly().value, compiled.kind)
-            )
-        value = code.function(self._names, variables)
+        if variables is None and self._compiler.variables:
+            variables = FastVariables(self._compiler.variables, self._names, self._strictly(), compiled.kind)
+            self._fast = variables
+        value = code.function(self._names, _NO_VARIABLES if variables is None else variables)
         spent = code.bound
         if code.has_loops:
             value, looped = value
             spent += looped
-        spent += variables.take_bound()
-        # What variables cost that compiled code left to the strict engine is exact already.
-        counted = self._strictly().take_cost()
-        if spent + counted >= self._floor:
-            self._floor -= counted
-            raise LeaveError
-        self._floor -= spent + counted
-        self._bounded += spent
-        self._uncounted.append(compiled)
-        return _evaluated(value)
-
-    def _run_alone(self, code: Compiled, compiled: CompiledExpression) -> Evaluated:
-        """The same for a policy without variables."""
-        value = code.function(self._names, _NO_VARIABLES)
-        spent = code.bound
-        if code.has_loops:
-            value, looped = value
-            spent += looped
+        if variables is not None:
+            spent += variables.take_bound()
+            # What variables cost that compiled code left to the strict engine is exact already.
+            self._floor -= self._strictly().take_cost()
         if spent >= self._floor:
             raise LeaveError
         self._floor -= spent
         self._bounded += spent
         self._uncounted.append(compiled)
-        return _evaluated(value)
+        return _TRUE if value is True else _FALSE if value is False else Evaluated(value)
 
     def _strictly(self) -> _StrictVariables:
         if self._strict is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from replay.cel.program import Program, Result
 from replay.cel.typed import untyped
 from replay.cel.types import struct_type
 from replay.cel.values import EvalError, ObjectValue, OpaqueValue, OptionalValue, Unknown, Value
+from replay.cellib.environment import ExpressionKind
 from replay.cellib.quoting import quote
 
 
@@ -106,22 +107,31 @@ class Composed(Protocol):
         """The program, None where it does not compile."""
 
 
+class StrictValues(Protocol):
+    """The variables as the strict engine answers them."""
+
+    def value(self, kind: ExpressionKind, name: str) -> Value:
+        """A variable by name, as expressions of a kind see it."""
+        ...
+
+
 class FastVariables(dict[str, Value]):
     """The variables as compiled code reads them: plain values, computed on first use; raises where there is none."""
 
-    __slots__ = ("_bound", "_inputs", "_strictly", "_variables")
+    __slots__ = ("_bound", "_inputs", "_kind", "_strict", "_variables")
 
     def __init__(
         self,
         variables: Mapping[str, Composed],
         inputs: Mapping[str, Value],
-        strictly: Callable[[str], Value],
+        strict: StrictValues,
+        kind: ExpressionKind,
     ) -> None:
-        """`strictly` gives the value of a variable that compiled code does not answer."""
-        super().__init__()
+        """`strict` gives the value of a variable that compiled code does not answer, as expressions of a kind see it."""
         self._variables = variables
         self._inputs = inputs
-        self._strictly = strictly
+        self._strict = strict
+        self._kind = kind
         self._bound = 0
 
     def take_bound(self) -> int:
@@ -131,23 +141,20 @@ class FastVariables(dict[str, Value]):
 
     def __missing__(self, name: str) -> Value:
         """Compute a variable."""
-        variable = self._variables[unescaped(name) or name]
-        value = self._compute(name, variable)
-        self[name] = value
-        return value
-
-    def _compute(self, name: str, variable: Composed) -> Value:
-        code = variable.program.compiled if variable.program is not None else None
+        program = self._variables[unescaped(name) or name].program
+        code = program.compiled if program is not None else None
         if code is None:
-            return plain_value(self._strictly(name))
-        self._bound += code.bound
-        try:
-            value = code.function(self._inputs, self)
-        except Exception:  # noqa: BLE001 - whatever compiled code does not answer is for the strict engine
-            return plain_value(self._strictly(name))
-        if code.has_loops:
-            value, looped = value
-            self._bound += looped
+            value = plain_value(self._strict.value(self._kind, name))
+        else:
+            self._bound += code.bound
+            try:
+                value = code.function(self._inputs, self)
+                if code.has_loops:
+                    value, looped = value
+                    self._bound += looped
+            except Exception:  # noqa: BLE001 - whatever compiled code does not answer is for the strict engine
+                value = plain_value(self._strict.value(self._kind, name))
+        self[name] = value
         return value
 
 
