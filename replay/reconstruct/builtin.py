@@ -102,11 +102,9 @@ def _with_priority(pod: Known, shown: JSON, lister: Lister) -> Known:
     """Priority: the number and preemption policy of the pod's PriorityClass, or of the global default."""
     fields = ("priorityClassName", "priority", "preemptionPolicy")
     if shown is not None:
-        for name in fields:
-            value = get(shown, ("spec", name))
-            if value is not None and get(pod.value, ("spec", name)) is None:
-                pod = pod.with_value(("spec", name), value)
-        return pod
+        own, spec = pod.value.get("spec") or {}, shown.get("spec") or {}
+        taken = {name: spec[name] for name in fields if spec.get(name) is not None and own.get(name) is None}
+        return pod.with_fields(("spec",), taken) if taken else pod
     class_name = get(pod.value, ("spec", "priorityClassName")) or ""
     if class_name in _SYSTEM_PRIORITIES:
         priority, preemption = _SYSTEM_PRIORITIES[class_name], "PreemptLowerPriority"
@@ -129,9 +127,7 @@ def _with_service_account(pod: Known, namespace: str, shown: JSON, lister: Liste
     if get(pod.value, _MIRROR) is not None:
         return pod
     if not get(pod.value, ("spec", "serviceAccountName")):
-        pod = pod.with_value(("spec", "serviceAccountName"), "default").with_value(
-            ("spec", "serviceAccount"), "default"
-        )
+        pod = pod.with_fields(("spec",), {"serviceAccountName": "default", "serviceAccount": "default"})
     account = lister.get(_SERVICE_ACCOUNT, namespace, get(pod.value, ("spec", "serviceAccountName")))
     mounts = _mounts_token(pod, shown, account)
     if mounts is None:
@@ -165,21 +161,23 @@ def _with_token(pod: Known, shown: JSON) -> Known:
     name = own or _token_volume(shown) or _VOLUME_PREFIX
     reason = "the name of the token volume is random, and the response is not the pod"
     holes: list[Hole] = []
-    added = False
+    fields: dict[str, JSON] = {}
+    spec = pod.value.get("spec") or {}
+    mount = {"name": name, "readOnly": True, "mountPath": _MOUNT_PATH}
     for field in ("initContainers", "containers"):
-        for index, container in enumerate(get(pod.value, ("spec", field)) or ()):
+        containers = list(spec.get(field) or ())
+        for index, container in enumerate(containers):
             mounts = container.get("volumeMounts") or []
-            if any(mount.get("mountPath") == _MOUNT_PATH for mount in mounts):
-                continue
-            mount = {"name": name, "readOnly": True, "mountPath": _MOUNT_PATH}
-            path: Path = ("spec", field, index, "volumeMounts")
-            pod = pod.with_value(path, [*mounts, mount])
-            holes.append(Hole((*path, len(mounts), "name"), reason))
-            added = True
-    if added and own is None:
-        volumes = get(pod.value, ("spec", "volumes")) or []
-        pod = pod.with_value(("spec", "volumes"), [*volumes, {"name": name, "projected": _token_source()}])
+            if not any(mount.get("mountPath") == _MOUNT_PATH for mount in mounts):
+                containers[index] = {**container, "volumeMounts": [*mounts, mount]}
+                holes.append(Hole(("spec", field, index, "volumeMounts", len(mounts), "name"), reason))
+                fields[field] = containers
+    if fields and own is None:
+        volumes = spec.get("volumes") or []
+        fields["volumes"] = [*volumes, {"name": name, "projected": _token_source()}]
         holes.append(Hole(("spec", "volumes", len(volumes), "name"), reason))
+    if fields:
+        pod = pod.with_fields(("spec",), fields)
     return pod if name != _VOLUME_PREFIX else pod.with_holes(holes)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs, urlsplit
+from functools import lru_cache
+from urllib.parse import parse_qs
 
 from replay.audit.event import RequestRecord
 from replay.kube.discovery import APIResource, Discovery
@@ -85,7 +86,7 @@ class Exchange:
         """The query of the request URI."""
         if self._query is None:
             uri = self.record.request_uri
-            self._query = parse_qs(urlsplit(uri).query, keep_blank_values=True) if "?" in uri else {}
+            self._query = _query_of(uri.partition("?")[2]) if "?" in uri else {}
         return self._query
 
     @property
@@ -105,3 +106,9 @@ class Exchange:
         if self._shape is None:
             self._shape = self.response.shape(self.kind)
         return self._shape
+
+
+@lru_cache(maxsize=1024)
+def _query_of(text: str) -> dict[str, list[str]]:
+    """A query string taken apart, which nobody changes: most requests of a client ask alike."""
+    return parse_qs(text.partition("#")[0], keep_blank_values=True)

@@ -5,8 +5,7 @@ Objects are never changed in place: states of the history share their parts with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from replay.kube.attributes import JSON, Basis, Missing, PartialObject
@@ -22,8 +21,7 @@ class Hole(NamedTuple):
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """An object (or null) and the holes in it; at a hole the value is arbitrary and must not be read."""
 
     value: JSON
@@ -32,13 +30,19 @@ class Known:
 
     def with_value(self, path: Path, value: JSON) -> Known:
         """The same object with another value at a path, which is then known."""
-        holes = tuple(hole for hole in self.holes if hole.path[: len(path)] != path)
-        return Known(replaced(self.value, path, value), self.basis, holes)
+        return Known(replaced(self.value, path, value), self.basis, _apart_from(self.holes, path))
+
+    def with_fields(self, path: Path, fields: Mapping[str, JSON]) -> Known:
+        """The same object with some entries of the map at a path, which are then known."""
+        merged_map = {**(get(self.value, path) or {}), **fields}
+        holes = self.holes
+        for name in fields if holes else ():
+            holes = _apart_from(holes, (*path, name))
+        return Known(replaced(self.value, path, merged_map), self.basis, holes)
 
     def without(self, path: Path) -> Known:
         """The same object, known not to have a path."""
-        holes = tuple(hole for hole in self.holes if hole.path[: len(path)] != path)
-        return Known(removed(self.value, path), self.basis, holes)
+        return Known(removed(self.value, path), self.basis, _apart_from(self.holes, path))
 
     def with_holes(self, holes: Iterable[Hole]) -> Known:
         """The same object with more paths unknown."""
@@ -47,6 +51,11 @@ class Known:
     def as_basis(self, basis: Basis) -> Known:
         """The same object, known another way."""
         return self if basis is self.basis else Known(self.value, basis, self.holes)
+
+
+def _apart_from(holes: tuple[Hole, ...], path: Path) -> tuple[Hole, ...]:
+    """The holes that are not at or below a path; most objects have none."""
+    return holes and tuple(hole for hole in holes if hole.path[: len(path)] != path)
 
 
 def attribute(known: Known | Missing, root: str) -> JSON | PartialObject | Missing | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from replay.kube.attributes import Basis, Missing, Operation
 from replay.kube.discovery import Discovery
@@ -26,8 +26,7 @@ _AS_SENT = frozenset({"binding", "eviction"})
 """Subresources whose object goes through no strategy on its way to validation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
+class Rebuilt(NamedTuple):
     """What admission was told about the object: in the validating phase, and at the start of the mutating policies."""
 
     operation: Operation
@@ -36,8 +35,7 @@ class Rebuilt:
     before_mutation: Known | Missing
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """What a request is rebuilt with, apart from its own record."""
 
     olds: OldObjects

@@ -10,7 +10,7 @@ from __future__ import annotations
 from replay.kube.attributes import JSON, Basis, Missing
 from replay.reconstruct.body import Shape
 from replay.reconstruct.exchange import Exchange
-from replay.reconstruct.known import Hole, Known, get
+from replay.reconstruct.known import Hole, Known
 
 RECORD_REQUESTS = "record the requests to this resource (level Request)"
 _SYSTEM_FIELDS = (
@@ -36,8 +36,16 @@ def sent_object(exchange: Exchange, *, creating: bool) -> Known | Missing:
         return Missing("", "the request's body is not of the kind that the resource has")
     if body.get("apiVersion") != kind.api_version and exchange.request.shape(kind) is Shape.OTHER_VERSION:
         return Missing("", f"the request's body is of version {body.get('apiVersion')}, which cannot be converted here")
-    known = Known(_with_request_metadata(exchange, body, creating=creating), Basis.RECORDED)
-    return _with_managed_fields(exchange, known)
+    metadata = _request_metadata(exchange, body, creating=creating)
+    holes: tuple[Hole, ...] = ()
+    if exchange.succeeded and exchange.shape is Shape.OBJECT and exchange.concerns_parent:
+        # Field managers are set before the mutating phase and not changed after it: the response shows them.
+        managed = exchange.response.metadata.get("managedFields")
+        if managed is not None:
+            metadata["managedFields"] = managed
+    else:
+        holes = (Hole(_MANAGED, "managedFields of a request that stored nothing are not recorded"),)
+    return Known({**body, "metadata": metadata}, Basis.RECORDED, holes)
 
 
 def _unrecorded(exchange: Exchange) -> Missing:
@@ -47,8 +55,8 @@ def _unrecorded(exchange: Exchange) -> Missing:
     return Missing("", f"bodies are not recorded at level {exchange.record.level}", RECORD_REQUESTS)
 
 
-def _with_request_metadata(exchange: Exchange, body: dict[str, JSON], *, creating: bool) -> JSON:
-    """The body with the metadata that the handler sets."""
+def _request_metadata(exchange: Exchange, body: dict[str, JSON], *, creating: bool) -> dict[str, JSON]:
+    """The metadata of a body with what the handler sets, without `managedFields`."""
     metadata = dict(body.get("metadata") or {})
     record = exchange.record
     if creating and record.subresource not in _KEEPS_SYSTEM_FIELDS:
@@ -57,12 +65,4 @@ def _with_request_metadata(exchange: Exchange, body: dict[str, JSON], *, creatin
     if record.namespace and record.resource != "namespaces" and not metadata.get("namespace"):
         metadata["namespace"] = record.namespace
     metadata.pop("managedFields", None)
-    return {**body, "metadata": metadata}
-
-
-def _with_managed_fields(exchange: Exchange, known: Known) -> Known:
-    """Field managers are set before the mutating phase and not changed after it: the response shows them."""
-    if exchange.succeeded and exchange.shape is Shape.OBJECT and exchange.concerns_parent:
-        managed = get(exchange.response.json, _MANAGED)
-        return known.with_value(_MANAGED, managed) if managed is not None else known
-    return known.with_holes([Hole(_MANAGED, "managedFields of a request that stored nothing are not recorded")])
+    return metadata
