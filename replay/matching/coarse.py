@@ -6,7 +6,7 @@ the objects, the namespace or the version tell is left to the matcher.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from replay.kube.admissionregistration import ManifestSet, MatchPolicy, MatchResources, Rule, WebhookConfiguration
@@ -71,13 +71,17 @@ def coarse_predicate(
     return _without_excluded(_joined(" or ", predicates))
 
 
-def may_select(match_resources: MatchResources, requests: CoarseClass, mapper: EquivalentResourceMapper) -> bool:
-    """Whether `coarse_predicate` selects some of these requests for such criteria, whatever their names."""
-    if (requests.api_group, requests.resource) in EXCLUDED_FROM_ALL:
-        return False
+def may_select(match_resources: MatchResources, mapper: EquivalentResourceMapper) -> Callable[[CoarseClass], bool]:
+    """Whether `coarse_predicate` selects some requests of a class for such criteria, whatever their names."""
     rules = match_resources.resource_rules
-    patterns = (pattern for rule in rules for pattern in _patterns(rule, match_resources.match_policy, mapper))
-    return not rules or any(_selects(pattern, requests) for pattern in patterns)
+    patterns = [pattern for rule in rules for pattern in _patterns(rule, match_resources.match_policy, mapper)]
+
+    def selects(requests: CoarseClass) -> bool:
+        if (requests.api_group, requests.resource) in EXCLUDED_FROM_ALL:
+            return False
+        return not rules or any(_selects(pattern, requests) for pattern in patterns)
+
+    return selects
 
 
 def of_classes(classes: Iterable[CoarseClass]) -> Predicate:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -60,16 +61,16 @@ class Job:
     sets: tuple[ManifestSet, ManifestSet]
     version: KubernetesVersion
     snapshot: tuple[JSON, ...]
-    lookups: tuple[RequestRecord, ...]
-    revisions: tuple[tuple[int, int, int], ...]
     trust: Trust
-    owners: Owners
     predicate: Predicate
     spool: Path
     with_lines: bool = False
     redact: bool = True
     clock_error: int = 0
     webhooks: WebhookAnswers = NOBODY
+    lookups: tuple[RequestRecord, ...] = ()
+    revisions: tuple[tuple[int, int, int], ...] = ()
+    owners: Owners = field(default_factory=dict)
     within: Predicate | None = None
     """What is replayed of the requests that `predicate` selects, if not all."""
 
@@ -123,8 +124,7 @@ class Job:
         requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
         known = self._mutated.get(requests)
         if known is None:
-            criteria = mutating_criteria(self.asked)
-            known = self._mutated[requests] = any(may_select(each, requests, self._mapper) for each in criteria)
+            known = self._mutated[requests] = any(selects(requests) for selects in self._mutating)
         return known
 
     @cached_property
@@ -132,8 +132,9 @@ class Job:
         return {}
 
     @cached_property
-    def _mapper(self) -> EquivalentResourceMapper:
-        return EquivalentResourceMapper(self.cluster.discovery)
+    def _mutating(self) -> list[Callable[[CoarseClass], bool]]:
+        mapper = EquivalentResourceMapper(self.cluster.discovery)
+        return [may_select(criteria, mapper) for criteria in mutating_criteria(self.asked)]
 
     @property
     def mutates(self) -> bool:

@@ -88,10 +88,10 @@ def kept_results(
 ) -> KeptResults:
     """The results of a store for two sets; `base` is all else that they depend on, but for this code."""
     place = directory / RESULTS / _digest(code_digest(), *base)
-    units = [list(_units(manifests)) for manifests in sets]
+    units = [[(unit.digest, may_select(unit.match, mapper)) for unit in _units(manifests)] for manifests in sets]
     files = {}
     for requests in classes:
-        acting = ["\0".join(unit.digest for unit in each if may_select(unit.match, requests, mapper)) for each in units]
+        acting = ["\0".join(digest for digest, selects in each if selects(requests)) for each in units]
         files[requests] = place / f"{_digest(*requests)}.{_digest(*acting)}"
     return KeptResults(classes, files)
 

@@ -100,7 +100,7 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
         if options.rejects is not None:
             write_rejects(store.rejects(), options.rejects)
         inputs = Inputs(sets, version, tuple(snapshot), webhooks)
-        job = _job_without_lookups(store, inputs, options, Path(spool))
+        job = _job_without_history(store, inputs, options, Path(spool))
         summary, fidelity = _replay(store, job, options, progress)
         facts = log_facts([Path(log) for log in scenario.logs], store, ingest, summary.requests)
         notes = health_notes(store, job)
@@ -144,7 +144,7 @@ def _replay(store: Store, job: Job, options: Options, progress: Progress) -> tup
     results: list[PartResult] = []
     made: dict[CoarseClass, ClassResult] = {}
     if kept is None or changed:
-        job = with_lookups(store, job)
+        job = with_history(store, job)
         store.rest()
         results = replay_parts(job, [store.part(number) for number in range(store.parts)], options, progress)
         made = class_results(results, unread_counts(store, job.predicate, job.within))
@@ -205,16 +205,21 @@ def _param_resources(sets: Sequence[ManifestSet], discovery: Discovery) -> set[s
 
 def job_of(store: Store, inputs: Inputs, options: Options, spool: Path) -> Job:
     """What replaying the requests of a store takes; `spool` is where workers put their results."""
-    return with_lookups(store, _job_without_lookups(store, inputs, options, spool))
+    return with_history(store, _job_without_history(store, inputs, options, spool))
 
 
-def with_lookups(store: Store, job: Job) -> Job:
-    """The job with the writes to all that decisions look up."""
+def with_history(store: Store, job: Job) -> Job:
+    """The job with what the log tells of the cluster: what decisions look up, when revisions were stored, who owns what."""
     params = _param_resources(job.sets, Cluster(job.snapshot).discovery)
-    return replace(job, lookups=tuple(store.writes(sorted({*LOOKUPS, *RBAC, *params}))))
+    return replace(
+        job,
+        lookups=tuple(store.writes(sorted({*LOOKUPS, *RBAC, *params}))),
+        revisions=tuple((r, BEFORE if start is None else start, end) for r, start, end in store.answer("revisions")),
+        owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.answer("owners")},
+    )
 
 
-def _job_without_lookups(store: Store, inputs: Inputs, options: Options, spool: Path) -> Job:
+def _job_without_history(store: Store, inputs: Inputs, options: Options, spool: Path) -> Job:
     sets, version, snapshot, webhooks = inputs
     mapper = EquivalentResourceMapper(Cluster(snapshot).discovery)
     error = clock_error(max((row[3] for row in store.answer("log_clocks")), default=0))
@@ -222,10 +227,7 @@ def _job_without_lookups(store: Store, inputs: Inputs, options: Options, spool: 
         sets=sets,
         version=version,
         snapshot=snapshot,
-        lookups=(),
-        revisions=tuple((r, BEFORE if start is None else start, end) for r, start, end in store.answer("revisions")),
         trust=_trust(store, error),
-        owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.answer("owners")},
         predicate=coarse_predicate(without_shared_webhooks(sets, webhooks.names), mapper),
         spool=spool,
         with_lines=options.outcomes is not None,

@@ -52,4 +52,5 @@ def test_follows(place: Place, operation: Operation, subject: Subject, expected:
 
 def test_relevant_keeps_denied_owned_and_renamed() -> None:
     admitted_alone = Creation(Place(7, 0), about("configmaps", "c", uid="c1"), denied=False)
-    assert relevant([*CREATIONS[2:], admitted_alone]) == CREATIONS[2:]
+    denied = {creation.subject.identity for creation in CREATIONS if creation.denied}
+    assert relevant([*CREATIONS[2:], admitted_alone], denied) == CREATIONS[2:]

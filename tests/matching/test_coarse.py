@@ -23,7 +23,7 @@ from replay.kube.admissionregistration import (
 from replay.kube.attributes import JSON, Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.matching.coarse import coarse_predicate
+from replay.matching.coarse import CoarseClass, Predicate, both, coarse_predicate, may_select, of_classes
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.exclusion import is_excluded_from_all_hooks
 from replay.matching.matcher import Matcher
@@ -35,8 +35,12 @@ Row = tuple[str, str, str, str, str, str, str]
 
 
 def kept(sets: Sequence[ManifestSet], rows: Sequence[Row], *, webhooks: bool = True) -> list[bool]:
-    """Which rows the predicate keeps, as DuckDB evaluates it."""
-    predicate = coarse_predicate(sets, MAPPER, webhooks=webhooks)
+    """Which rows the predicate of some sets keeps."""
+    return selected(coarse_predicate(sets, MAPPER, webhooks=webhooks), rows)
+
+
+def selected(predicate: Predicate, rows: Sequence[Row]) -> list[bool]:
+    """Which rows a predicate keeps, as DuckDB evaluates it."""
     columns = "i, verb, api_group, api_version, resource, subresource, namespace, name"
     values = ", ".join("(?, ?, ?, ?, ?, ?, ?, ?)" for _ in rows)
     numbered = [value for index, row in enumerate(rows) for value in (index, *row)]
@@ -214,6 +218,34 @@ def test_coarse_contains_exact(criteria: list[MatchResources], pairs: list[tuple
         matches = [request.match(matcher.criteria(each)) for each in criteria]
         if any(match is not None for match in matches) and not is_excluded_from_all_hooks(attributes.resource):
             assert is_kept, row
+
+
+def class_of(row: Row) -> CoarseClass:
+    verb, group, _, resource, subresource, _, _ = row
+    return CoarseClass(verb, group, resource, subresource)
+
+
+@pytest.mark.property
+@settings(max_examples=150, deadline=None)
+@given(CRITERIA, st.lists(requests(), min_size=8, max_size=8))
+def test_a_class_is_selected_for_some_name(criteria: MatchResources, pairs: list[tuple[Attributes, Row]]) -> None:
+    rows = [(*row[:6], name) for _, row in pairs for name in ("", "web", "db")]
+    found = kept([policies(criteria)], rows)
+    of_class: dict[CoarseClass, bool] = {}
+    for row, is_kept in zip(rows, found, strict=True):
+        of_class[class_of(row)] = of_class.get(class_of(row), False) or is_kept
+    selects = may_select(criteria, MAPPER)
+    assert {requests: selects(requests) for requests in of_class} == of_class
+
+
+def test_requests_of_classes() -> None:
+    rows: list[Row] = [
+        ("create", "", "v1", name, sub, "shop", "web") for name in ("pods", "services") for sub in ("", "status")
+    ]
+    predicate = of_classes([class_of(rows[0]), class_of(rows[3])])
+    assert selected(predicate, rows) == [True, False, False, True]
+    assert selected(both(predicate, Predicate("resource = ?", ("pods",))), rows) == [True, False, False, False]
+    assert selected(of_classes([]), rows) == [False] * 4
 
 
 def test_criteria_of_several_sets_are_joined() -> None:

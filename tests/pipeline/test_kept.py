@@ -1,13 +1,16 @@
-"""Decisions that a store keeps change nothing but the time."""
+"""Results that a store keeps change nothing but the time."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from enum import StrEnum, auto
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from replay.pipeline.kept import RESULTS
 from replay.pipeline.output import summary_json
 from replay.pipeline.run import Options, run
 from replay.pipeline.scenario import scenario
@@ -16,15 +19,19 @@ from replay.pipeline.store import prune
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 
 
-def replayed(candidate: Path, lines: Path, store: Path | None) -> tuple[str, bytes]:
-    found = scenario([str(SAMPLE)], candidate=candidate)
-    result = run(found, Options(store, outcomes=lines, workers=1), lambda _what, _done, _total: None)
-    return summary_json(result), lines.read_bytes()
+def replayed(sets: Path, store: Path | None, *, redact: bool = True) -> str:
+    found = scenario([str(SAMPLE)], current=sets / "current", candidate=sets / "candidate")
+    return summary_json(run(found, Options(store, workers=1, redact=redact), lambda _what, _done, _total: None))
+
+
+def results(store: Path) -> set[str]:
+    """What a store keeps: the state of log, snapshot and code, the class of requests, and the policies on it."""
+    return {str(path.relative_to(store)) for path in (store / RESULTS).glob("*/*")}
 
 
 def edited(name: str, old: str, new: str) -> Callable[[Path], None]:
-    def edit(candidate: Path) -> None:
-        path = candidate / name
+    def edit(sets: Path) -> None:
+        path = sets / name
         text = path.read_text(encoding="utf-8")
         assert old in text
         path.write_text(text.replace(old, new), encoding="utf-8")
@@ -33,43 +40,114 @@ def edited(name: str, old: str, new: str) -> Callable[[Path], None]:
 
 
 def removed(name: str) -> Callable[[Path], None]:
-    return lambda candidate: (candidate / name).unlink()
+    return lambda sets: (sets / name).unlink()
 
 
-CHANGES: list[tuple[str, Callable[[Path], None]]] = [
-    ("nothing", lambda _candidate: None),
-    ("a message", edited("vap/memory-limits.yaml", "all containers need", "every container needs")),
-    ("what is matched", edited("vap/team-label.yaml", "- services", "- pods")),
-    ("the action of a binding", edited("vap/no-exec.yaml", "- Deny", "- Warn")),
-    ("a policy removed", removed("vap/image-registries.yaml")),
-    ("a mutation", edited("map/pod-defaults.yaml", "''Always''", "''IfNotPresent''")),
-    ("a mutating policy removed", removed("map/default-team.yaml")),
+class Replayed(StrEnum):
+    """Which classes of requests are replayed once more."""
+
+    NONE = auto()
+    SOME = auto()
+    ALL = auto()
+
+
+class Change(NamedTuple):
+    name: str
+    make: Callable[[Path], None]
+    replayed: Replayed
+    redact: bool = True
+
+
+CHANGES = [
+    Change("nothing", lambda _sets: None, Replayed.NONE),
+    Change(
+        "a message",
+        edited("candidate/vap/memory-limits.yaml", "all containers need", "every container needs"),
+        Replayed.SOME,
+    ),
+    Change("what is matched", edited("candidate/vap/team-label.yaml", "- services", "- pods"), Replayed.SOME),
+    Change("a new resource", edited("candidate/vap/team-label.yaml", "- services", "- endpoints"), Replayed.SOME),
+    Change("the action of a binding", edited("candidate/vap/no-exec.yaml", "- Deny", "- Warn"), Replayed.SOME),
+    Change("a policy removed", removed("candidate/vap/image-registries.yaml"), Replayed.SOME),
+    Change("a mutation", edited("candidate/map/pod-defaults.yaml", "''Always''", "''IfNotPresent''"), Replayed.SOME),
+    Change("a mutating policy removed", removed("candidate/map/default-team.yaml"), Replayed.SOME),
+    Change("a webhook for everything removed", removed("candidate/vwc/rec.yaml"), Replayed.ALL),
+    Change("the set in force", edited("current/vap/replica-cap.yaml", "<= 10", "<= 9"), Replayed.SOME),
+    Change("a name in force", edited("current/vap/replica-cap.yaml", "replica-cap", "cap"), Replayed.ALL),
+    Change("secrets are shown", lambda _sets: None, Replayed.ALL, redact=False),
 ]
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with the decisions of the sample's own sets."""
-    directory = tmp_path_factory.mktemp("kept")
-    replayed(SAMPLE / "candidate", directory / "lines", directory / "store")
-    return directory / "store"
+    """A store with the results of the sample's own sets."""
+    directory = tmp_path_factory.mktemp("kept") / "store"
+    replayed(SAMPLE, directory)
+    return directory
 
 
-@pytest.mark.parametrize("change", [row[1] for row in CHANGES], ids=[row[0] for row in CHANGES])
-def test_a_kept_store_gives_what_a_run_without_one_gives(
-    change: Callable[[Path], None], store: Path, tmp_path: Path
-) -> None:
-    candidate = tmp_path / "candidate"
-    shutil.copytree(SAMPLE / "candidate", candidate)
-    change(candidate)
+@pytest.mark.parametrize("change", CHANGES, ids=[change.name for change in CHANGES])
+def test_a_kept_store_gives_what_a_run_without_one_gives(change: Change, store: Path, tmp_path: Path) -> None:
+    sets, kept = tmp_path / "sets", tmp_path / "store"
+    for name in ("current", "candidate"):
+        shutil.copytree(SAMPLE / name, sets / name)
+    change.make(sets)
+    shutil.copytree(store, kept)
+    assert replayed(sets, kept, redact=change.redact) == replayed(sets, None, redact=change.redact)
+    before, added = results(store), len(results(kept) - results(store))
+    found = Replayed.NONE if not added else Replayed.ALL if added == len(before) else Replayed.SOME
+    assert found is change.replayed
+
+
+DAMAGES: list[tuple[str, Callable[[bytes], bytes]]] = [
+    ("empty", lambda _content: b""),
+    ("cut short", lambda content: content[:-1]),
+    ("one bit", lambda content: content[:50] + bytes([content[50] ^ 1]) + content[51:]),
+]
+
+
+@pytest.mark.parametrize("damage", [row[1] for row in DAMAGES], ids=[row[0] for row in DAMAGES])
+def test_what_is_damaged_is_replayed(damage: Callable[[bytes], bytes], store: Path, tmp_path: Path) -> None:
     kept = tmp_path / "store"
     shutil.copytree(store, kept)
-    assert replayed(candidate, tmp_path / "with", kept) == replayed(candidate, tmp_path / "without", None)
-    assert len(list((kept / "verdicts").iterdir())) == (1 if change is CHANGES[0][1] else 2)
+    for path in (kept / RESULTS).glob("*/*"):
+        path.write_bytes(damage(path.read_bytes()))
+    assert replayed(SAMPLE, kept) == replayed(SAMPLE, None)
 
 
-def test_pruning_a_store_forgets_its_decisions(store: Path, tmp_path: Path) -> None:
+def test_results_of_another_code_are_not_taken_over(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "store"
+    shutil.copytree(store, kept)
+    monkeypatch.setattr("replay.pipeline.kept.code_digest", lambda: "another")
+    replayed(SAMPLE, kept)
+    assert len(results(kept)) == 2 * len(results(store))
+
+
+def test_a_store_that_cannot_be_written_keeps_nothing(store: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "store"
+    shutil.copytree(store, kept)
+    shutil.rmtree(kept / RESULTS)
+    (kept / RESULTS).write_bytes(b"in the way")
+    assert replayed(SAMPLE, kept) == replayed(SAMPLE, None)
+
+
+def test_the_oldest_results_are_forgotten(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replay.pipeline.kept.IN_USE", -1)
+    monkeypatch.setattr("replay.pipeline.kept.MOST_SETS", 1)
+    kept, sets = tmp_path / "store", tmp_path / "sets"
+    shutil.copytree(store, kept)
+    for name in ("current", "candidate"):
+        shutil.copytree(SAMPLE / name, sets / name)
+    removed("candidate/vap/no-exec.yaml")(sets)
+    replayed(sets, kept)
+    assert len(results(kept)) == len(results(store))
+    assert results(kept) != results(store)
+
+
+def test_pruning_a_store_forgets_its_results(store: Path, tmp_path: Path) -> None:
     kept = tmp_path / "store"
     shutil.copytree(store, kept)
     assert prune(kept, "2100-01-01T00:00:00Z", "").removed == 1
-    assert not (kept / "verdicts").exists()
+    assert not (kept / RESULTS).exists()
