@@ -25,8 +25,9 @@ from replay.kube.gvk import GroupResource
 from replay.manifests.set_loader import load_manifest_set
 from replay.pipeline.job import Job, without_shared_webhooks
 from replay.pipeline.replayer import as_far_as_reached
-from replay.pipeline.run import Inputs, Options, Progress, job_of, log_facts, prepare_workers, replay_parts, set_facts
+from replay.pipeline.run import Inputs, Options, job_of, log_facts, set_facts
 from replay.pipeline.scenario import scenario_in
+from replay.pipeline.workers import Progress, prepare_workers, replay_parts
 from replay.reconstruct.cluster import Cluster, key_of
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.reached import progress as progress_of_record

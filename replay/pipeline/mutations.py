@@ -30,7 +30,8 @@ from replay.kube.redact import redacted_patch
 from replay.pipeline.job import Job
 from replay.pipeline.log import LogSource, opened
 from replay.pipeline.past import Chosen, manifests_of, past_job
-from replay.pipeline.run import Options, Progress, prepare_workers, replay_parts
+from replay.pipeline.run import Options
+from replay.pipeline.workers import Progress, prepare_workers, replay_parts
 from replay.reconstruct.body import Shape
 from replay.reconstruct.exchange import NOT_THE_OBJECT, Exchange
 from replay.reconstruct.known import Known, attribute, differences, get

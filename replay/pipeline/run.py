@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing.context import BaseContext
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
+from typing import BinaryIO, NamedTuple
 
 import orjson
 
-from replay.audit.part import StorePart
 from replay.audit.reject import EXPLANATIONS, RejectReason, write_rejects
 from replay.audit.selection import unread_counts
 from replay.audit.store import IngestReport, Store
@@ -42,6 +38,7 @@ from replay.pipeline.merge import class_results, merge, write_lines
 from replay.pipeline.scenario import STDIN, Scenario
 from replay.pipeline.totals import NOTHING, ClassResult
 from replay.pipeline.webhook import NOBODY, WebhookAnswers, webhook_answers
+from replay.pipeline.workers import Progress, prepare_workers, replay_parts
 from replay.reconstruct.clock import BEFORE
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.skew import MOST_TRUSTED, clock_error
@@ -49,15 +46,6 @@ from replay.reconstruct.snapshot import read_snapshot
 from replay.reconstruct.trust import Continuity, Trust
 from replay.report.set_diff import diff_text
 
-Progress = Callable[[str, int, int], None]
-R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
-_LONGEST_TEMPORARY = 74
-"""A fork server listens on a socket below the temporary directory, and the path of a socket has 107 bytes at most."""
-_HAS_FORKSERVER = (
-    "forkserver" in multiprocessing.get_all_start_methods()
-    and len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_TEMPORARY
-)
 FEW_REQUESTS = 1000
 """So many requests are replayed here and now sooner than workers are started for them."""
 RBAC = tuple(
@@ -245,80 +233,6 @@ def _trust(store: Store, error: int) -> Trust:
         found.breaks[GroupResource(group, resource)] += breaks
     trust = found.trust()
     return Trust(trust.distrusted, whole=False) if error > MOST_TRUSTED else trust
-
-
-class PartJob(Protocol[R_co]):
-    """Work that can be done part by part, in any process."""
-
-    def run(self, part: StorePart) -> R_co:
-        """The result for one part."""
-        ...
-
-
-_job_of_worker: PartJob[Any] | None = None
-
-
-def _adopt(job: PartJob[Any]) -> None:
-    """Give a worker process its job once, instead of with every part."""
-    global _job_of_worker  # noqa: PLW0603 - a worker has one job for its whole life
-    _job_of_worker = job
-
-
-def _run_part(part: StorePart) -> Any:
-    if _job_of_worker is None:
-        raise ReplayError("a worker was started without its job")
-    return _job_of_worker.run(part)
-
-
-def replay_parts(job: PartJob[R], parts: Sequence[StorePart], options: Options, progress: Progress) -> list[R]:
-    """All parts, in their order, by the executor of the options, by processes of our own, or right here."""
-    workers = min(options.workers or os.cpu_count() or 1, len(parts))
-    if options.executor is None and workers <= 1:
-        results = []
-        for number, part in enumerate(parts):
-            progress("Replaying", number, len(parts))
-            results.append(job.run(part))
-        return results
-    if options.executor is not None:
-        return _collect([options.executor.submit(job.run, part) for part in parts], progress)
-    with ProcessPoolExecutor(workers, _context(), _adopt, (job,)) as pool:
-        try:
-            return _collect([pool.submit(_run_part, part) for part in parts], progress)
-        except BaseException as error:
-            for worker in multiprocessing.active_children():
-                worker.terminate()  # parts that have begun take seconds, and nobody waits for their results any more
-            if isinstance(error, BrokenPipeError | EOFError):
-                raise BrokenExecutor from error  # a worker that was killed before it had its job
-            raise
-
-
-def prepare_workers(options: Options) -> None:
-    """Let a process without threads import what workers need while this one reads the log; workers are forked from it.
-
-    This process itself must not be forked: DuckDB and Polars have threads, and a fork would copy their locks.
-    """
-    if options.executor is None and (options.workers or os.cpu_count() or 1) > 1 and _HAS_FORKSERVER:
-        from multiprocessing import forkserver  # noqa: PLC0415 - not there on every system
-
-        forkserver.set_forkserver_preload(["replay.pipeline.job"])
-        forkserver.ensure_running()
-
-
-def _context() -> BaseContext:
-    return multiprocessing.get_context("forkserver" if _HAS_FORKSERVER else "spawn")
-
-
-def _collect(futures: list[Future[R]], progress: Progress) -> list[R]:
-    """Results in the order of the parts; the first failure cancels what has not begun."""
-    try:
-        for number, future in enumerate(as_completed(futures), 1):
-            future.result()
-            progress("Replaying", number, len(futures))
-    except BaseException:
-        for future in futures:
-            future.cancel()
-        raise
-    return [future.result() for future in futures]
 
 
 def log_facts(logs: Sequence[Path], store: Store, ingest: IngestReport, admission: int) -> LogFacts:

@@ -20,9 +20,10 @@ from replay.pipeline.log import LogSource, Progress, opened
 from replay.pipeline.past import Manifests, manifests_of, past_job
 from replay.pipeline.period import instant
 from replay.pipeline.promotion import STATIC_SUFFIX, candidate_mutations
-from replay.pipeline.run import Options, prepare_workers, replay_parts, set_facts
+from replay.pipeline.run import Options, set_facts
 from replay.pipeline.weekly_figures import Slot, figures_of
 from replay.pipeline.weekly_part import WeeklyJob, WeeklyPart
+from replay.pipeline.workers import prepare_workers, replay_parts
 from replay.report.document import MICROSECONDS, moment
 from replay.report.weekly_json import kept_before, read_figures
 

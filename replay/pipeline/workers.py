@@ -1,0 +1,130 @@
+"""Work on the parts of a store, in the processes of an executor: the seam at which a run can be spread further."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from multiprocessing.context import BaseContext
+from typing import Any, Protocol, TypeVar
+
+from replay.audit.part import StorePart
+from replay.errors import ReplayError
+
+Progress = Callable[[str, int, int], None]
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+_LONGEST_TEMPORARY = 74
+"""A fork server listens on a socket below the temporary directory, and the path of a socket has 107 bytes at most."""
+_HAS_FORKSERVER = (
+    "forkserver" in multiprocessing.get_all_start_methods()
+    and len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_TEMPORARY
+)
+_COLLECT = (20_000, 20, 100)
+"""How many new objects call for a garbage collection: requests leave no cycles, and looking for them took 5 % of the time."""
+
+
+class PartJob(Protocol[R_co]):
+    """Work that can be done part by part, in any process."""
+
+    def run(self, part: StorePart) -> R_co:
+        """The result for one part."""
+        ...
+
+
+class Workers(Protocol):
+    """Where work is done: `workers` processes, 0 for one for each core, unless there is an executor."""
+
+    @property
+    def workers(self) -> int:
+        """How many processes."""
+
+    @property
+    def executor(self) -> Executor | None:
+        """Somebody else's processes."""
+
+
+_job_of_worker: PartJob[Any] | None = None
+
+
+def _adopt(job: PartJob[Any]) -> None:
+    """Give a worker process its job once, instead of with every part."""
+    global _job_of_worker  # noqa: PLW0603 - a worker has one job for its whole life
+    _job_of_worker = job
+    gc.set_threshold(*_COLLECT)
+
+
+def _run_part(part: StorePart) -> Any:
+    if _job_of_worker is None:
+        raise ReplayError("a worker was started without its job")
+    return _job_of_worker.run(part)
+
+
+def replay_parts(job: PartJob[R], parts: Sequence[StorePart], options: Workers, progress: Progress) -> list[R]:
+    """All parts, in their order, by the executor of the options, by processes of our own, or right here."""
+    workers = min(options.workers or os.cpu_count() or 1, len(parts))
+    if options.executor is not None:
+        return _collect([options.executor.submit(job.run, part) for part in parts], progress)
+    if workers <= 1:
+        return _run_here(job, parts, progress)
+    with ProcessPoolExecutor(workers, _context(), _adopt, (job,)) as pool:
+        try:
+            return _collect([pool.submit(_run_part, part) for part in parts], progress)
+        except BaseException as error:
+            for worker in multiprocessing.active_children():
+                worker.terminate()  # parts that have begun take seconds, and nobody waits for their results any more
+            if isinstance(error, BrokenPipeError | EOFError):
+                raise BrokenExecutor from error  # a worker that was killed before it had its job
+            raise
+
+
+def _run_here(job: PartJob[R], parts: Sequence[StorePart], progress: Progress) -> list[R]:
+    results = []
+    with _rare_collections():
+        for number, part in enumerate(parts):
+            progress("Replaying", number, len(parts))
+            results.append(job.run(part))
+    return results
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(*_COLLECT)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def prepare_workers(options: Workers) -> None:
+    """Let a process without threads import what workers need while this one reads the log; workers are forked from it.
+
+    This process itself must not be forked: DuckDB and Polars have threads, and a fork would copy their locks.
+    """
+    if options.executor is None and (options.workers or os.cpu_count() or 1) > 1 and _HAS_FORKSERVER:
+        from multiprocessing import forkserver  # noqa: PLC0415 - not there on every system
+
+        forkserver.set_forkserver_preload(["replay.pipeline.job"])
+        forkserver.ensure_running()
+
+
+def _context() -> BaseContext:
+    return multiprocessing.get_context("forkserver" if _HAS_FORKSERVER else "spawn")
+
+
+def _collect(futures: list[Future[R]], progress: Progress) -> list[R]:
+    """Results in the order of the parts; the first failure cancels what has not begun."""
+    try:
+        for number, future in enumerate(as_completed(futures), 1):
+            future.result()
+            progress("Replaying", number, len(futures))
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
+    return [future.result() for future in futures]
