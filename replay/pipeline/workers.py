@@ -24,7 +24,7 @@ _HAS_FORKSERVER = (
     "forkserver" in multiprocessing.get_all_start_methods()
     and len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_TEMPORARY
 )
-_COLLECT = (20_000, 20, 100)
+_COLLECT = (50_000, 50, 1000)
 """How many new objects call for a garbage collection: requests leave no cycles, and looking for them took 5 % of the time."""
 
 
