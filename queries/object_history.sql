@@ -1,13 +1,14 @@
 -- What:       the rows of the requests that a predicate selects, and of the writes that tell the state of the same objects
 --             before them (`selected` false): by object, in order. A write counts where it succeeded, or where nobody can
 --             tell. Clocks of API servers differ: writes up to five seconds after the last selected one are included.
+--             A creation finds nothing: what was there before it is not looked for.
 --             Only numbers of rows are answered: reading the rows themselves is cheaper once it is known which.
 -- Parameters: $predicate  an SQL expression over `request` (`replay/matching/coarse.py` makes one of two manifest sets)
 --             the variables store_rows and store_dropped, as `open.sql` of each store sets them
 -- Example:    replace $predicate by: verb = 'update' and resource = 'pods'
 with told as materialized (
   select
-    row_id, identity, seq, audit_id,
+    row_id, identity, seq, audit_id, verb,
     coalesce($predicate, false) as selected,
     verb in ('create', 'update', 'patch', 'delete')
       and (code between 200 and 299 or code >= 500 or code = 0)
@@ -19,7 +20,8 @@ with told as materialized (
       select 1 from read_parquet(getvariable('store_dropped')) as dropped where dropped.row_id = stored.row_id
     )
 ), chosen as (
-  select identity, max(seq) + 5000000::bigint * 1024 as until from told where selected group by identity
+  select identity, max(seq) filter (verb <> 'create') + 5000000::bigint * 1024 as until
+  from told where selected group by identity
 )
 select told.row_id, selected
 from told
