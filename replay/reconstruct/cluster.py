@@ -8,24 +8,28 @@ shows is known, and that an object is absent is not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from replay.audit.event import RequestRecord
+from replay.audit.lookups import ObjectKey, object_key
 from replay.kube.attributes import JSON, Basis, Missing
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, split_api_version
+from replay.reconstruct.body import Body
 from replay.reconstruct.clock import RevisionClock
 from replay.reconstruct.effect import EffectKind
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.history import History
-from replay.reconstruct.known import Known, attribute, get, merged
+from replay.reconstruct.known import Known, attribute, merged
 
 NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 ADMISSIONREGISTRATION = "admissionregistration.k8s.io"
 CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
 CACHE_DELAY = 1_000_000
 """How long, in microseconds, the API server's informers are taken to lag behind storage at most."""
+MOST_HISTORIES = 4096
+"""How many histories a process remembers: those of a large log have no room in memory together."""
 
 Key = tuple[str, str, str, str]
 """Group, kind, namespace and name."""
@@ -38,29 +42,48 @@ def key_of(obj: JSON) -> Key:
     return group, str(obj.get("kind")), str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
 
 
+Writes = Mapping[ObjectKey, Sequence[RequestRecord]]
+"""The writes to each object, in order."""
+
+
 class Cluster:
     """The objects of a snapshot and of the records given, each with its history."""
 
     def __init__(
-        self, snapshot: Iterable[JSON] = (), records: Iterable[RequestRecord] = (), clock: RevisionClock | None = None
+        self,
+        snapshot: Iterable[JSON] = (),
+        records: Writes | Iterable[RequestRecord] = (),
+        clock: RevisionClock | None = None,
+        timed: Callable[[RequestRecord], RequestRecord] | None = None,
     ) -> None:
-        """`records` are the writes, in order, to the kinds that decisions look up: namespaces, parameters, RBAC, CRDs."""
+        """`records` are the writes to the kinds that decisions look up: namespaces, parameters, RBAC, CRDs.
+
+        By object, or in order. Those of an object are read when it is asked for, and only the last objects asked for are
+        remembered. `timed` changes a record before it is used.
+        """
         self.snapshot = list(snapshot)
         self.clock = clock
-        records = list(records)
+        self._timed = timed
         self._objects = {key_of(obj): obj for obj in self.snapshot}
         self._covered = {key[:2] for key in self._objects}
-        self.discovery = builtin_discovery().with_crds(self._crds(records))
-        self._histories: dict[tuple[str, str], dict[Key, History]] = {}
-        for key, exchanges in self._by_object(records).items():
-            self._add(key, exchanges)
-        for key in self._objects:
-            if key not in self._histories.get(key[:2], {}):
-                self._add(key, [])
+        self._writes = records if isinstance(records, Mapping) else _by_object(records)
+        self.discovery = builtin_discovery().with_crds(self._crds())
+        self._keys: dict[tuple[str, str], dict[Key, ObjectKey | None]] = {}
+        for found, key in self._written():
+            self._keys.setdefault(found[:2], {})[found] = key
+        for found in self._objects:
+            self._keys.setdefault(found[:2], {}).setdefault(found, None)
+        self._histories: dict[Key, History] = {}
 
-    def _crds(self, records: Sequence[RequestRecord]) -> list[JSON]:
+    def _crds(self) -> list[JSON]:
         """The CustomResourceDefinitions of the log, then those of the snapshot, which are newer or complete them."""
-        logged = (Exchange(r, builtin_discovery()) for r in records if r.resource == "customresourcedefinitions")
+        records = [
+            record
+            for key, found in self._writes.items()
+            if key.resource == "customresourcedefinitions"
+            for record in found
+        ]
+        logged = (Exchange(r, builtin_discovery()) for r in sorted(records, key=lambda r: (r.seq, r.audit_id)))
         found = [exchange.response.json for exchange in logged if exchange.succeeded and exchange.response.json]
         return [obj for obj in (*found, *self.snapshot) if (key_of(obj)[0], key_of(obj)[1]) == CRD]
 
@@ -68,8 +91,8 @@ class Cluster:
     def crds(self) -> list[JSON]:
         """All CustomResourceDefinitions that are known, one of each name: the snapshot's, else the log's last."""
         found: dict[str, JSON] = {}
-        for key, history in self._histories.get(CRD, {}).items():
-            states = [effect.state for effect in history.effects if effect.state is not None]
+        for key in self._keys.get(CRD, {}):
+            states = [effect.state for effect in self._history(key).effects if effect.state is not None]
             if states:
                 found[key[3]] = states[-1]
         return [found[name] for name in sorted(found)]
@@ -82,46 +105,59 @@ class Cluster:
         """The snapshot's version of one object, None if it has none."""
         return self._objects.get((group, kind, namespace, name))
 
-    def strangers(self) -> int:
-        """How many objects of the snapshot have another `uid` than the log shows for every life of them.
-
-        Many of them mean that the snapshot is of another cluster.
-        """
-        count = 0
-        for histories in self._histories.values():
-            for key, history in histories.items():
-                own = get(self._objects.get(key), ("metadata", "uid"))
-                logged = {effect.uid for effect in history.effects if effect.exchange is not None and effect.uid}
-                created = any(effect.exchange and effect.exchange.record.verb == "create" for effect in history.effects)
-                count += bool(own and logged and own not in logged and not created)
-        return count
-
     def at(self, record: RequestRecord) -> ClusterLister:
         """The cluster as a request found it."""
         return ClusterLister(self, record.received, record.stage_time)
 
-    def histories(self, kind: GroupVersionKind) -> dict[Key, History]:
-        """The histories of the objects of a kind, whatever the version."""
-        return self._histories.get((kind.group, kind.kind), {})
+    def keys(self, kind: GroupVersionKind) -> Collection[Key]:
+        """The objects of a kind, whatever the version."""
+        return self._keys.get((kind.group, kind.kind), {})
+
+    def history(self, kind: GroupVersionKind, namespace: str, name: str) -> History | None:
+        """The history of an object, None if neither snapshot nor log has it."""
+        key = (kind.group, kind.kind, namespace, name)
+        return self._history(key) if key in self.keys(kind) else None
 
     def is_covered(self, kind: GroupVersionKind) -> bool:
         """Whether the snapshot holds objects of a kind, and so is taken to hold all of them."""
         return (kind.group, kind.kind) in self._covered
 
-    def _by_object(self, records: Iterable[RequestRecord]) -> dict[Key, list[Exchange]]:
-        found: dict[Key, list[Exchange]] = {}
-        for record in records:
-            exchange = Exchange(record, self.discovery)
-            kind = exchange.parent_kind
-            name = record.name or str(exchange.response.metadata.get("name") or "")
-            if kind is not None and name:
-                namespace = "" if record.resource == "namespaces" else record.namespace
-                found.setdefault((kind.group, kind.kind, namespace, name), []).append(exchange)
+    def _written(self) -> Iterator[tuple[Key, ObjectKey]]:
+        """The objects of the log; a resource that discovery does not know takes its kind from the first body that tells it."""
+        kinds: dict[tuple[str, str], GroupVersionKind] = {}
+        for key in self._writes:
+            resource = key[:2]
+            if resource not in kinds:
+                exchanges = (Exchange(record, self.discovery) for record in self._writes[key])
+                kind = next((kind for exchange in exchanges if (kind := exchange.parent_kind) is not None), None)
+                if kind is None:
+                    continue
+                kinds[resource] = kind
+            yield (kinds[resource].group, kinds[resource].kind, key.namespace, key.name), key
+
+    def _history(self, key: Key) -> History:
+        """The history of a known object; the one that nobody asked for longest is forgotten."""
+        found = self._histories.pop(key, None)
+        if found is None:
+            written = self._keys[key[:2]][key]
+            records = self._writes[written] if written is not None else ()
+            exchanges = [Exchange(self._timed(r) if self._timed else r, self.discovery) for r in records]
+            known = [exchange for exchange in exchanges if exchange.parent_kind is not None]
+            found = History(known, self._objects.get(key), self.clock)
+            if len(self._histories) >= MOST_HISTORIES:
+                del self._histories[next(iter(self._histories))]
+        self._histories[key] = found
         return found
 
-    def _add(self, key: Key, exchanges: list[Exchange]) -> None:
-        history = History(exchanges, self._objects.get(key), self.clock)
-        self._histories.setdefault(key[:2], {})[key] = history
+
+def _by_object(records: Iterable[RequestRecord]) -> Writes:
+    """Records by what they are about; a generated name stands in the response."""
+    found: dict[ObjectKey, list[RequestRecord]] = {}
+    for record in records:
+        name = record.name or str(Body(record.response_object).metadata.get("name") or "")
+        if name:
+            found.setdefault(object_key(record, name), []).append(record)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +175,7 @@ class ClusterLister:
 
     def known(self, kind: GroupVersionKind, namespace: str, name: str) -> Known | Missing | None:
         """The object with how it was known; None if it is known not to exist."""
-        history = self.cluster.histories(kind).get((kind.group, kind.kind, namespace, name))
+        history = self.cluster.history(kind, namespace, name)
         if history is None:
             if self.cluster.is_covered(kind):
                 return None
@@ -158,7 +194,7 @@ class ClusterLister:
                 kind.kind, f"the snapshot holds no {kind.kind}", "give a snapshot of the cluster (--cluster)"
             )
         found = []
-        for key in sorted(self.cluster.histories(kind), key=lambda key: key[2:]):
+        for key in sorted(self.cluster.keys(kind), key=lambda key: key[2:]):
             if namespace is None or key[2] == namespace:
                 known = self.known(kind, key[2], key[3])
                 if isinstance(known, Missing):

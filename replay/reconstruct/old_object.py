@@ -206,12 +206,15 @@ class OldObjects:
 
 
 def sent_revision(exchange: Exchange) -> int | None:
-    """The resourceVersion that an update, or a patch of an update, makes its condition."""
-    body = exchange.request.json
-    if isinstance(body, dict):
-        return revision(body.get("metadata"))
+    """The resourceVersion that an update, or a patch of an update, makes its condition.
+
+    `objectRef` names that of an update's body (`audit.LogRequestObject`), which then need not be decoded.
+    """
     named = exchange.record.object_resource_version if exchange.record.verb == "update" else ""
-    return int(named) if named.isdecimal() and named != "0" else None
+    if named.isdecimal() and named != "0":
+        return int(named)
+    body = exchange.request.json
+    return revision(body.get("metadata")) if isinstance(body, dict) else None
 
 
 def _precondition(exchange: Exchange) -> int | None:
