@@ -56,13 +56,18 @@ class Atom:
 
     def deduce(self, value: JSON) -> Atom:
         """The part that fits the value, the whole atom if none does."""
-        if isinstance(value, bool | int | float | str):
-            return self if self.scalar is None else Atom(scalar=self.scalar)
+        if isinstance(value, (bool, int, float, str)):
+            return self if self.scalar is None or self._is_single else Atom(scalar=self.scalar)
         if isinstance(value, list):
-            return self if self.list is None else Atom(list=self.list)
+            return self if self.list is None or self._is_single else Atom(list=self.list)
         if isinstance(value, dict):
-            return self if self.map is None else Atom(map=self.map)
+            return self if self.map is None or self._is_single else Atom(map=self.map)
         return self
+
+    @property
+    def _is_single(self) -> bool:
+        """Whether only one kind of value fits: nearly everywhere."""
+        return (self.scalar is None) + (self.list is None) + (self.map is None) == 2
 
 
 def _untyped() -> Atom:

@@ -17,6 +17,7 @@ _KEY = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]")
 
 
 _NOTHING: frozenset[str] = frozenset()
+_NOWHERE: frozenset[Place] = frozenset()
 
 
 class Inputs:
@@ -25,7 +26,7 @@ class Inputs:
     Match conditions have a `request` of their own: its resource is the one that was sent, whatever was matched.
     """
 
-    __slots__ = ("_activations", "_bindings", "_match_request", "_missing", "_partial", "_places")
+    __slots__ = ("_activations", "_bindings", "_match_request", "_missing", "_partial", "_places", "_whole")
 
     def __init__(self, bindings: Mapping[str, Any], match_request: Any) -> None:
         """`bindings` are those of the validations."""
@@ -36,9 +37,17 @@ class Inputs:
             plain = value.value if type(value) is TypedMap else value
             if type(plain) is PartialObject:
                 self._partial[name] = plain
-        self._missing = {name: _parts(value) for name, value in self._partial.items()} if self._partial else {}
-        self._places = frozenset(place_of(name, part) for name, parts in self._missing.items() for part, _ in parts)
+        self._missing = {name: _parts(value) for name, value in self._partial.items()}
+        self._places = _NOWHERE
+        if self._partial:
+            missing = self._missing.items()
+            self._places = frozenset(place_of(name, part) for name, parts in missing for part, _ in parts)
         self._activations: dict[tuple[bool, frozenset[Place]], Activation] = {}
+        self._whole: Activation | None = None
+
+    def with_object(self, value: Any) -> Inputs:
+        """The same request with another object, as CEL gets it."""
+        return Inputs({**self._bindings, "object": value}, self._match_request)
 
     @property
     def is_partial(self) -> bool:
@@ -51,8 +60,12 @@ class Inputs:
         Missing parts of a partly known object that none of them reads are given as if they were not there: the value of
         the expressions is the same whatever these are.
         """
+        has_own_request = matching and self._match_request is not self._bindings["request"]
+        if not self._partial and not has_own_request:
+            self._whole = self._whole or Activation(self._bindings)
+            return self._whole
         read = read_places(footprint, self._places) if self._places else self._places
-        key = (matching and self._match_request is not self._bindings["request"], read)
+        key = (has_own_request, read)
         if key not in self._activations:
             bindings = dict(self._bindings)
             if key[0]:

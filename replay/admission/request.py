@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from replay.kube.attributes import JSON, Attributes, Missing, PartialObject, UserInfo
@@ -18,10 +19,10 @@ def admission_request(
     """
     request: dict[str, Any] = {
         "uid": "",
-        "kind": kind._asdict(),
-        "resource": resource._asdict(),
-        "requestKind": attributes.kind._asdict(),
-        "requestResource": attributes.resource._asdict(),
+        "kind": _fields(kind),
+        "resource": _fields(resource),
+        "requestKind": _fields(attributes.kind),
+        "requestResource": _fields(attributes.resource),
         "operation": str(attributes.operation),
         "userInfo": user_info(attributes.user_info),
         "object": None,
@@ -40,6 +41,12 @@ def admission_request(
         request[missing.path.removeprefix("request.")] = missing
         unknown.append(missing)
     return PartialObject(request, tuple(unknown)) if unknown else request
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _fields(value: GroupVersionKind | GroupVersionResource) -> dict[str, str]:
+    """The fields as JSON, which nobody changes."""
+    return value._asdict()
 
 
 def user_info(user: UserInfo) -> dict[str, Any]:

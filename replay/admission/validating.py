@@ -33,6 +33,7 @@ from replay.kube.admissionregistration import (
 from replay.kube.attributes import JSON, Attributes, Missing, PartialObject
 from replay.kube.authorizer import Authorizer
 from replay.kube.discovery import APIResource, Discovery
+from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.kube.rbac import RBACAuthorizer
 from replay.matching.equivalence import EquivalentResourceMapper
@@ -122,6 +123,10 @@ class ValidatingAdmission:
         """The resource of the policy's parameters, None if it takes none."""
         return None if policy.param_kind is None else param_kind(policy.param_kind, self._discovery, lister)
 
+    def cel_value(self, value: Object, kind: GroupVersionKind) -> Any:
+        """An object of a kind as expressions see it."""
+        return self._converter.cel_value(value, kind)
+
     def inputs(
         self, match: Match, attributes: Attributes, lister: Lister, param: JSON | PartialObject | None
     ) -> Inputs:
@@ -164,13 +169,12 @@ class _Request:
         """`beside` is the same request with another object: what does not depend on the difference is taken from it."""
         self._admission = admission
         self._changed: frozenset[Place] | None = None
-        self._beside: dict[Any, ValidateResult] = {}
+        self._beside = beside
         if beside is not None and changes is not None:
             self._changed = _difference(beside.attributes.object, attributes.object, changes)
-            self._beside = beside.results
         self.attributes: Attributes = attributes
         self._lister = lister
-        self._inputs: dict[Any, Inputs] = {}
+        self.inputs: dict[Any, Inputs] = {}
         self.results: dict[Any, ValidateResult] = {}
         self._params: list[JSON | PartialObject | None] = []
 
@@ -288,18 +292,27 @@ class _Request:
 
         An object in another version than the one that was sent may have the difference elsewhere.
         """
-        known = self._beside.get(key)
-        if known is None or self._changed is None or match.kind != self.attributes.kind:
+        if self._beside is None or self._changed is None or match.kind != self.attributes.kind:
             return None
-        return None if read_places(validator.footprint, self._changed) else known
+        known = self._beside.results.get(key)
+        return None if known is None or read_places(validator.footprint, self._changed) else known
 
     def _input(self, match: Match, param: JSON | PartialObject | None) -> Inputs:
         """What expressions read for a parameter, made once for each version of the objects."""
         key = (match.resource, id(param))
-        found = self._inputs.get(key)
+        found = self.inputs.get(key)
         if found is None:
-            found = self._inputs[key] = self._admission.inputs(match, self.attributes, self._lister, param)
+            found = self.inputs[key] = self._input_beside(key, match) or self._admission.inputs(
+                match, self.attributes, self._lister, param
+            )
         return found
+
+    def _input_beside(self, key: Any, match: Match) -> Inputs | None:
+        """What the same request with another object has in common with this one, if it was wanted there."""
+        beside = None if self._beside is None else self._beside.inputs.get(key)
+        if beside is None or match.kind != self.attributes.kind:
+            return None
+        return beside.with_object(self._admission.cel_value(self.attributes.object, match.kind))
 
 
 def _difference(one: Object, other: Object, changes: Changes) -> frozenset[Place] | None:

@@ -14,8 +14,9 @@ from replay.kube.attributes import JSON
 from replay.kube.default_rules import FILLED, RULES
 from replay.kube.go_object import counterparts
 from replay.kube.quantity import parse_quantity
-from replay.kube.schema import Encoding, Schema
+from replay.kube.schema import Schema
 
+_NOTHING: dict[str, JSON] = {}
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _CORE = "io.k8s.api.core.v1."
 _FINE = re.compile(r"([+-]?)(\d+)(?:([nu])|e(-(?:[4-9]|\d\d)))")
@@ -33,22 +34,30 @@ def set_defaults(schema: Schema, value: dict[str, JSON], before: JSON = None) ->
     rule = RULES.get(schema.name)
     if rule is not None:
         rule(value)
-    known = before if isinstance(before, dict) else {}
-    for name, field_schema in schema.with_default.items():
+    known = before if isinstance(before, dict) else _NOTHING
+    for name, default in schema.written_defaults:
         if value.get(name) is None:
-            _fill(value, name, field_schema)
+            value[name] = default
     for name, given in value.items():
-        if isinstance(given, dict | list) and given is not known.get(name):
-            _descend(schema.fields[name], value, name, known.get(name), schema.name)
+        kind = type(given)
+        if kind is dict or kind is list:
+            was = known.get(name)
+            if given is was:
+                continue
+            if kind is dict and type(was) is dict and _is_copy(given, was):
+                value[name] = was  # a rule copies what it may have to change
+            else:
+                _descend(schema.fields[name], value, name, was, schema.name)
 
 
-def _fill(value: dict[str, JSON], name: str, schema: Schema) -> None:
-    """The default that the schema states; `{}` and zero stand for what the Go type writes anyway."""
-    default = schema.default
-    if default is None or default == {}:
-        return
-    if schema.encoding in {Encoding.POINTER, Encoding.NULL} or default not in ("", 0, False):
-        value[name] = default
+def _is_copy(value: dict[str, JSON], before: dict[str, JSON]) -> bool:
+    """Whether all that a struct holds is, by identity, what it held before."""
+    if len(value) != len(before):
+        return False
+    for name, inner in value.items():  # noqa: SIM110 - quicker than a generator
+        if before.get(name, _NOTHING) is not inner:
+            return False
+    return True
 
 
 def _descend(schema: Schema, parent: dict[str, JSON], name: str, before: JSON, owner: str) -> None:
@@ -58,7 +67,7 @@ def _descend(schema: Schema, parent: dict[str, JSON], name: str, before: JSON, o
         if items is None or not (items.fields or items.values):
             return
         for item, known in zip(value, counterparts(value, before), strict=True):
-            if isinstance(item, dict) and item is not known:
+            if type(item) is dict and item is not known:
                 set_defaults(items, item, known)
     elif schema.fields:
         set_defaults(schema, value, before)

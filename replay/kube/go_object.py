@@ -137,7 +137,7 @@ class _Decoder:
 
 def _is_part(value: JSON, before: JSON) -> bool:
     """Whether a container is, by identity, the one that was there before."""
-    return value is before and isinstance(value, dict | list)
+    return value is before and isinstance(value, (dict, list))
 
 
 def counterparts(items: list[JSON], before: JSON) -> list[JSON]:
@@ -152,7 +152,7 @@ def counterparts(items: list[JSON], before: JSON) -> list[JSON]:
 def _left_out(field: Schema, value: JSON) -> bool:
     if value is None:
         return True
-    return field.encoding is Encoding.OMIT_EMPTY and (value in ("", 0, [], {}) or value is False)
+    return not value and field.encoding is Encoding.OMIT_EMPTY and (value in ("", 0, [], {}) or value is False)
 
 
 def _zero(schema: Schema) -> JSON:

@@ -83,6 +83,17 @@ class Schema:
         """The properties for which the schema states a default."""
         return {name: field for name, field in self.fields.items() if field.default is not None}
 
+    @cached_property
+    def written_defaults(self) -> tuple[tuple[str, JSON], ...]:
+        """The stated defaults of built-in kinds that show; `{}` and zero stand for what the Go type writes anyway."""
+        pointers = {Encoding.POINTER, Encoding.NULL}
+        stated = ((name, field.default, field.encoding) for name, field in self.with_default.items())
+        return tuple(
+            (name, default)
+            for name, default, encoding in stated
+            if default != {} and (encoding in pointers or default not in ("", 0, False))
+        )
+
     def field(self, name: str) -> Schema | None:
         """The schema of a property, else that of any value of a map, else None."""
         return self.fields.get(name) or self.values
