@@ -66,14 +66,23 @@ class Observed:
     """Everything about admission that one event holds.
 
     `failures` are the entries of `validation_failure` as the server wrote them; `policy_annotations` are those of policies
-    and webhooks, by `<name>/<key>`; `failed_open` maps annotation keys to the webhook that failed and was ignored.
+    and webhooks, by `<name>/<key>`; `annotations` are all, unless none is about admission.
     """
 
     denial: ObservedDenial | None = None
     failures: tuple[Mapping[str, Any], ...] = ()
     policy_annotations: Mapping[str, str] = field(default_factory=dict)
-    mutations: tuple[WebhookMutation, ...] = ()
-    failed_open: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def mutations(self) -> tuple[WebhookMutation, ...]:
+        """The webhooks' annotations in the order in which the webhooks were called."""
+        return _mutations(self.annotations)
+
+    @property
+    def failed_open(self) -> dict[str, str]:
+        """Annotation keys, and the webhooks that failed and were ignored."""
+        return {key: value for key, value in self.annotations.items() if key.startswith(_FAILED_OPEN)}
 
 
 def observed_denial(status_message: str) -> ObservedDenial | None:
@@ -102,8 +111,7 @@ def observe(record: RequestRecord) -> Observed:
         denial,
         _failures(annotations.get(VALIDATION_FAILURE)),
         own,
-        _mutations(annotations),
-        {key: value for key, value in annotations.items() if key.startswith(_FAILED_OPEN)},
+        annotations,
     )
 
 
@@ -125,7 +133,6 @@ def _failures(text: str | None) -> tuple[Mapping[str, Any], ...]:
 
 
 def _mutations(annotations: Mapping[str, str]) -> tuple[WebhookMutation, ...]:
-    """The webhooks' annotations in the order in which the webhooks were called."""
     found = []
     for key, text in annotations.items():
         match = (

@@ -172,7 +172,8 @@ class Replayer:
     def _outcome(self, request: ReplayRequest, current: Decision, candidate: Decision) -> Outcome:
         record, attributes = request.record, request.attributes
         kind = outcome_kind(current, candidate)
-        if self.redact and not (current is candidate and not current.denials):
+        is_told = self.with_lines or kind is not OutcomeKind.UNCHANGED or current.webhooks or candidate.webhooks
+        if self.redact and (is_told or current.patch != candidate.patch):
             resource = attributes.resource.resource
             current, candidate = _redacted(resource, current), _redacted(resource, candidate)
         return Outcome(
