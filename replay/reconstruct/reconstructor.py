@@ -176,8 +176,10 @@ class Reconstructor:
         self, known: Known | Missing, root: str, exchange: Exchange
     ) -> JSON | PartialObject | Missing | None:
         """What the attributes carry; of an object without a body at least its name is known."""
+        if not isinstance(known, Missing):
+            return attribute(known, root) if known.holes else known.value
         kind, record = exchange.kind, exchange.record
-        if isinstance(known, Missing) and kind is not None and record.subresource not in _NAMED_IN_URL_ALONE:
+        if kind is not None and record.subresource not in _NAMED_IN_URL_ALONE:
             namespace = "" if record.resource == "namespaces" else record.namespace
             return self._skeletons.of(known, root, kind, namespace, record.name)
         return attribute(known, root)
