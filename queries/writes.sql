@@ -1,17 +1,19 @@
--- What:       all successful writes to some resources, in order: what namespaces, CRDs, parameters and RBAC objects were when
+-- What:       all successful writes to some resources in one part, by object and in order: what namespaces, CRDs, parameters
+--             and RBAC objects were when. Kinds that decisions look up stand in the first parts.
 -- Parameters: $resources  list of `resource.group`, or `resource` of the core group
---             $parts      only the first so many parts are looked at: kinds that decisions look up stand there
--- Example:    execute writes(resources := ['namespaces', 'customresourcedefinitions.apiextensions.k8s.io'], parts := 1)
+--             $part       the number of a part
+-- Example:    execute writes(resources := ['namespaces', 'customresourcedefinitions.apiextensions.k8s.io'], part := 0)
 select
-  identity, seq, audit_id, level, stage, verb, request_uri, user_agent, "user"::varchar as "user", caller,
+  object_name, seq, audit_id, level, stage, verb, request_uri, user_agent, "user"::varchar as "user", caller,
   api_group, api_version, resource, subresource, "namespace", "name", object_uid, object_resource_version,
   code, status, status_reason, status_message, epoch_us(received) as received, epoch_us(stage_time) as stage_time,
   annotations::varchar as annotations, request_object::varchar as request_object, response_object::varchar as response_object,
   file, line, true as selected, response_kind, response_uid, response_resource_version
 from request
 where
-  part < $parts
+  part = $part
+  and object_name <> ''
   and verb in ('create', 'update', 'patch', 'delete')
   and (code between 200 and 299 or code >= 500 or code = 0)
   and list_contains($resources, concat_ws('.', resource, nullif(api_group, '')))
-order by seq, audit_id
+order by identity, seq, audit_id

@@ -116,17 +116,19 @@ class StorePart:
         return rows.join(named, on="file_id", how="left").with_columns(line.alias("line"), *times, *texts)
 
 
-def _numbered(frame: pl.DataFrame) -> Iterator[Iterable[tuple[int, RequestRecord]]]:
-    """The rows of a frame with `identity` and the fields of `RequestRecord`, a few thousand at a time."""
-    for part in frame.select("identity", *RequestRecord._fields).iter_slices(_SLICE):
+def _numbered(frame: pl.DataFrame, key: str = "identity") -> Iterator[Iterable[tuple[Any, RequestRecord]]]:
+    """The rows of a frame with a key and the fields of `RequestRecord`, a few thousand at a time."""
+    for part in frame.select(key, *RequestRecord._fields).iter_slices(_SLICE):
         columns: list[list[Any]] = [column.to_list() for column in part.get_columns()]
         columns[_USER + 1] = [user_info_from_json(text) for text in columns[_USER + 1]]
         yield zip(columns[0], map(RequestRecord._make, zip(*columns[1:], strict=True)), strict=True)
 
 
-def numbered_records(relation: duckdb.DuckDBPyRelation) -> Iterator[Iterable[tuple[int, RequestRecord]]]:
-    """The rows of a relation of `identity` and the fields of `RequestRecord`, a few thousand at a time."""
-    yield from _numbered(frame_from_relation(relation))
+def numbered_records(
+    relation: duckdb.DuckDBPyRelation, key: str = "identity"
+) -> Iterator[Iterable[tuple[Any, RequestRecord]]]:
+    """The rows of a relation of a key and the fields of `RequestRecord`, a few thousand at a time."""
+    yield from _numbered(frame_from_relation(relation), key)
 
 
 def connect(temporary: str, threads: int, memory: str = PART_MEMORY) -> duckdb.DuckDBPyConnection:

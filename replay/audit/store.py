@@ -37,6 +37,7 @@ from replay.audit.catalog import (
 )
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import LOOKED_UP, Numbers, Progress, Reader, first_parts
+from replay.audit.lookups import Lookups, write_lookups
 from replay.audit.part import INGEST_MEMORY, QUERY_MEMORY, Predicate, StorePart, Tables, connect, numbered_records
 from replay.audit.reject import EXPLANATIONS, Reject, RejectReason, Rejects
 from replay.audit.remembered import REMEMBERED, remembered
@@ -264,19 +265,32 @@ class Store:
         """See `StorePart.objects`."""
         return self.part(part).objects(predicate)
 
-    def writes(self, resources: Iterable[str]) -> list[RequestRecord]:
-        """All writes to some resources, in order; each is `resource.group`, or `resource` of the core group."""
+    def lookups(self, resources: Iterable[str]) -> Lookups:
+        """All successful writes to some resources, each `resource.group`, or `resource` of the core group.
+
+        They are in a file that stands as long as the store is open.
+        """
         wanted = sorted(set(resources))
         parts = first_parts(self.parts) if set(wanted) <= set(LOOKED_UP) else self.parts
-        return self._list("writes", resources=wanted, parts=parts)
+        self._spill.mkdir(exist_ok=True)
+        descriptor, path = tempfile.mkstemp(prefix="lookups-", dir=self._spill)
+        os.close(descriptor)
+        return write_lookups(
+            (
+                row
+                for part in range(parts)
+                for rows in self._records("writes", "object_name", resources=wanted, part=part)
+                for row in rows
+            ),
+            Path(path),
+        )
 
     def collections(self) -> list[RequestRecord]:
         """All successful `deletecollection` requests, in order."""
-        return self._list("collections")
+        return [record for rows in self._records("collections", "identity") for _, record in rows]
 
-    def _list(self, name: str, **parameters: Any) -> list[RequestRecord]:
-        relation = self._connect().sql(queries.text(name), params=parameters)
-        return [record for rows in numbered_records(relation) for _, record in rows]
+    def _records(self, name: str, key: str, **parameters: Any) -> Iterator[Iterable[tuple[Any, RequestRecord]]]:
+        yield from numbered_records(self._connect().sql(queries.text(name), params=parameters), key)
 
     def query(self, name: str, **parameters: Any) -> pl.DataFrame:
         """The rows of a query of `queries/`; raises `StoreError` if there is none of this name or it fails."""

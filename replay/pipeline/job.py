@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -28,7 +28,7 @@ from replay.pipeline.totals import Totals
 from replay.pipeline.webhook import NOBODY, Sets, WebhookAnswers
 from replay.reconstruct.before import Mutators
 from replay.reconstruct.clock import RevisionClock
-from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.cluster import Cluster, Writes
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.skew import TolerantReconstructor, widened, widened_samples
@@ -68,7 +68,7 @@ class Job:
     redact: bool = True
     clock_error: int = 0
     webhooks: WebhookAnswers = NOBODY
-    lookups: tuple[RequestRecord, ...] = ()
+    lookups: Writes = field(default_factory=dict)
     revisions: tuple[tuple[int, int, int], ...] = ()
     owners: Owners = field(default_factory=dict)
     within: Predicate | None = None
@@ -77,8 +77,9 @@ class Job:
     @cached_property
     def cluster(self) -> Cluster:
         """The cluster over the time of the log."""
-        lookups = [widened(record, self.clock_error) for record in self.lookups]
-        return Cluster(self.snapshot, lookups, RevisionClock(widened_samples(self.revisions, self.clock_error)))
+        clock = RevisionClock(widened_samples(self.revisions, self.clock_error))
+        timed = partial(widened, error=self.clock_error) if self.clock_error else None
+        return Cluster(self.snapshot, self.lookups, clock, timed)
 
     @cached_property
     def chain(self) -> Chain:

@@ -201,7 +201,7 @@ def with_history(store: Store, job: Job) -> Job:
     params = _param_resources(job.sets, Cluster(job.snapshot).discovery)
     return replace(
         job,
-        lookups=tuple(store.writes(sorted({*LOOKUPS, *RBAC, *params}))),
+        lookups=store.lookups({*LOOKUPS, *RBAC, *params}),
         revisions=tuple((r, BEFORE if start is None else start, end) for r, start, end in store.answer("revisions")),
         owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.answer("owners")},
     )

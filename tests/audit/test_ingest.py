@@ -392,7 +392,8 @@ def test_history_of_objects(tmp_path: Path) -> None:
         ]
         grouped = sorted(len(each) for part in range(store.parts) for each in store.objects(part))
         assert grouped == [1, 1, 1, 8]
-        assert [record.audit_id for record in store.writes(["secrets"])] == ["create-10"]
+        found_writes = {key: [record.audit_id for record in rows] for key, rows in store.lookups(["secrets"]).items()}
+        assert found_writes == {("", "secrets", "n", "p"): ["create-10"]}
         assert [record.audit_id for record in store.collections()] == ["deletecollection-9"]
 
 
