@@ -125,6 +125,10 @@ class _Reader:
         if node.function == "_?_:_":
             self.consume(traced[0])
             return traced[1] | traced[2]
+        if node.function == "@in" and isinstance(operands[0], Const) and isinstance(operands[0].value, str):
+            # A map is asked for the key; a list is read as a whole, because the path ends early there.
+            self.consume(frozenset(f"{joined(path, operands[0].value)}?" for path in traced[1]))
+            return _NOTHING
         if node.function in _PASSING:
             return frozenset().union(*traced)
         for paths in traced:

@@ -191,6 +191,8 @@ FOOTPRINTS = [
     ("a computed key", "object.m[object.k] == 1", {"object.m[]", "object.k"}),
     ("a branch", "(object.a ? object.b : object.c).d == 1", {"object.a", "object.b.d", "object.c.d"}),
     ("a variable", "variables.v.x == 1", {"object.w.x"}),
+    ("a key in a map", "'k' in object.m", {"object.m.k?"}),
+    ("a computed key in a map", "object.k in object.m", {"object.m", "object.k"}),
     ("nothing", "1 + 1", set()),
 ]
 
