@@ -317,7 +317,7 @@ class Store:
             return make()
         return remembered(self.directory, self._catalog, name, make, of)
 
-    def answer(self, name: str, **parameters: int) -> list[list[Any]]:
+    def answer(self, name: str, **parameters: int | list[int]) -> list[list[Any]]:
         """The rows of a query that asks about the whole log, remembered where the store is kept."""
         content = self.remembered(
             name,

@@ -42,7 +42,7 @@ from replay.pipeline.workers import Progress, prepare_workers, replay_parts
 from replay.reconstruct.clock import BEFORE
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.skew import MOST_TRUSTED, clock_error
-from replay.reconstruct.snapshot import read_snapshot
+from replay.reconstruct.snapshot import read_snapshot, revisions_of
 from replay.reconstruct.trust import Continuity, Trust
 from replay.report.set_diff import diff_text
 
@@ -199,10 +199,11 @@ def job_of(store: Store, inputs: Inputs, options: Options, spool: Path) -> Job:
 def with_history(store: Store, job: Job) -> Job:
     """The job with what the log tells of the cluster: what decisions look up, when revisions were stored, who owns what."""
     params = _param_resources(job.sets, Cluster(job.snapshot).discovery)
+    revisions = store.answer("revisions", wanted=revisions_of(job.snapshot), error=job.clock_error)
     return replace(
         job,
         lookups=store.lookups({*LOOKUPS, *RBAC, *params}),
-        revisions=tuple((r, BEFORE if start is None else start, end) for r, start, end in store.answer("revisions")),
+        revisions=tuple((r, BEFORE if start is None else start, end) for r, start, end in revisions),
         owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.answer("owners")},
     )
 

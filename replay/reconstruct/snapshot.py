@@ -6,7 +6,7 @@ API objects one a line, `kubectl get -A -o json` lists, YAML documents, compress
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import yaml
 
 from replay.errors import SnapshotError
 from replay.kube.attributes import JSON
+from replay.reconstruct.body import revision
 
 _COMPRESSED = (".gz", ".zst")
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".yaml", ".yml")
@@ -43,6 +44,12 @@ def read_snapshot(path: Path) -> list[JSON]:
     except (OSError, EOFError) as error:
         raise SnapshotError(f"cannot be read: {error}", path=str(path)) from error
     return [found for line, document in _documents(path, content) for found in _objects(path, line, document)]
+
+
+def revisions_of(snapshot: Iterable[JSON]) -> list[int]:
+    """The revisions at which the objects of a snapshot were stored, sorted: when that was is asked of the log."""
+    found = (revision(obj.get("metadata")) for obj in snapshot)
+    return sorted({each for each in found if each is not None})
 
 
 def _is_snapshot(file: Path) -> bool:

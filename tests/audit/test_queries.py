@@ -91,6 +91,7 @@ SAMPLES = {
     "predicate": "resource = 'pods'",
     "only_failed": "false",
     "resources": "['namespaces']",
+    "wanted": "[7]",
     "start": "0",
     "end": "1",
 }
