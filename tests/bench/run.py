@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import yaml
+
 from tests.bench.watch import Measured, watched
 
 T = TypeVar("T")
@@ -27,8 +29,11 @@ CASES = ROOT / "tests" / "admission" / "data" / "cases.jsonl"
 REPLAY = [sys.executable, "-c", "from replay.cli.app import main; main()"]
 GO_SECONDS = 28.0
 """CPU of the API server's own code for the requests of `bench`, from log to decisions; 5 s of it are evaluation."""
-CHANGED = "widget-rules", "object.spec.size <= 10", "object.spec.size <= 9"
-"""The policy that is changed between two runs on one store, and how."""
+CHANGES = {
+    "a policy on widgets": ("widget-rules", "object.spec.size <= 10", "object.spec.size <= 9"),
+    "a policy on pods and workloads": ("image-registries", "allowed registry", "admitted registry"),
+}
+"""The policies that are changed between two runs on one store, and how."""
 
 
 def log_and_sets() -> tuple[Path, Path]:
@@ -57,7 +62,7 @@ def stages(log: Path, sets: Path) -> dict[str, float]:
     from replay.audit.store import Store  # noqa: PLC0415 - other measurements do not pay for it
     from replay.cellib.version import KubernetesVersion  # noqa: PLC0415
     from replay.pipeline import run as pipeline  # noqa: PLC0415
-    from replay.pipeline.merge import merge  # noqa: PLC0415
+    from replay.pipeline.merge import class_results, merge  # noqa: PLC0415
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
     from replay.reconstruct.request import Reached  # noqa: PLC0415
     from replay.reconstruct.snapshot import read_snapshot  # noqa: PLC0415
@@ -93,7 +98,7 @@ def stages(log: Path, sets: Path) -> dict[str, float]:
         found["requests"] = timed(found, "reconstruct", rebuilt)
         timed(found, "match and evaluate", decided)
         results = timed(found, "compare", lambda: [job.run(part) for part in parts])
-        timed(found, "merge", lambda: merge(results, None))
+        timed(found, "merge", lambda: merge(class_results(results, ()), {}))
     names = ("read", "reconstruct", "match and evaluate", "compare")
     for name, before in reversed(list(zip(names[1:], names, strict=False))):
         found[name] -= found[before]
@@ -101,14 +106,22 @@ def stages(log: Path, sets: Path) -> dict[str, float]:
 
 
 def multiplied(candidate: Path, target: Path, wanted: int) -> int:
-    """A candidate set with at least `wanted` validating policies: copies under other names; returns how many there are."""
+    """A candidate set with at least `wanted` validating policies, no two alike; returns how many there are.
+
+    Copies have other names, and every validation of a copy a condition of its own that always holds: copies that say the same
+    would be evaluated once.
+    """
     shutil.copytree(candidate, target)
     originals = sorted((candidate / "vap").glob("*.yaml"))
     copies = -(-wanted // len(originals))
     for copy in range(1, copies):
         for path in originals:
             text = path.read_text(encoding="utf-8").replace(".static.k8s.io", f"-{copy}.static.k8s.io")
-            (target / "vap" / f"{path.stem}-{copy}.yaml").write_text(text, encoding="utf-8")
+            documents = list(yaml.safe_load_all(text))
+            for document in documents:
+                for validation in document["spec"].get("validations", ()):
+                    validation["expression"] = f"({validation['expression']}) || request.uid == 'copy {copy}'"
+            (target / "vap" / f"{path.stem}-{copy}.yaml").write_text(yaml.safe_dump_all(documents), encoding="utf-8")
     return copies * len(originals)
 
 
@@ -151,13 +164,12 @@ def end_to_end(table: Table, log: Path, sets: Path, work: Path) -> None:
     store = work / "store"
     table.command("replay run --store, first", run_command([log], sets, "--store", store))
     table.command("replay run --store, nothing changed", run_command([], sets, "--store", store))
-    changed = work / "changed"
-    shutil.copytree(sets / "candidate", changed)
-    name, before, after = CHANGED
-    path = changed / "vap" / f"{name}.yaml"
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace(before, after), encoding="utf-8")
-    table.command("replay run --store, one policy changed", run_command([], sets, "--store", store, candidate=changed))
+    for what, (name, before, after) in CHANGES.items():
+        changed = work / name
+        shutil.copytree(sets / "candidate", changed)
+        path = changed / "vap" / f"{name}.yaml"
+        path.write_text(path.read_text(encoding="utf-8").replace(before, after), encoding="utf-8")
+        table.command(f"replay run --store, {what} changed", run_command([], sets, "--store", store, candidate=changed))
     table.number("cold / DuckDB alone", cold.wall / bare.wall, "times (wall)")
     table.number("Go code / cold", GO_SECONDS / cold.cpu, "times (CPU)")
     table.number("one worker / all cores", one.wall / cold.wall, "times (wall)")
