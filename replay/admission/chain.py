@@ -8,7 +8,7 @@ the request.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from replay.admission.change import Changes
 from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict
@@ -110,7 +110,8 @@ class Chain:
     ) -> list[Decision]:
         """The decisions of the validating policies, all sets at once where they see the same object."""
         if all(value is objects[0] for value in objects):
-            return self.validating.decide(attributes.with_object(objects[0]), lister)
+            seen = attributes if objects[0] is attributes.object else attributes.with_object(objects[0])
+            return self.validating.decide(seen, lister)
         return self.validating.decide_each(objects, attributes, lister, changes)
 
 
@@ -155,22 +156,21 @@ class _Request:
             return decision
         early = mutation.webhooks
         if mutation.denials:
-            return _decision(mutation, denials=tuple(mutation.denials), annotations=early.audit_annotations)
+            return _refused(mutation)
         late = WebhookEffects()
         if webhooks and not decision.denials:
             attributes = self._attributes.with_object(value)
             late = validate(self._chain.validating_webhooks, webhooks, attributes, self._lister, self._backends)
-        combined = _decision(
-            mutation,
-            denials=(*decision.denials, *late.denials),
-            annotations={**early.audit_annotations, **decision.audit_annotations, **late.audit_annotations},
-            undetermined=(*decision.undetermined, *late.undetermined),
-            warnings=(*decision.warnings, *late.warnings),
-        )
-        patch = self.changes(self._before.object, mutation.object)
-        return replace(
-            combined,
-            patch=patch,
+        undetermined = (*mutation.undetermined, *early.undetermined, *decision.undetermined, *late.undetermined)
+        denials = (*decision.denials, *late.denials)
+        return Decision(
+            verdict=_verdict(undetermined, denials),
+            denials=denials,
+            warnings=tuple(dict.fromkeys((*early.warnings, *decision.warnings, *late.warnings))),
+            audit_annotations={**early.audit_annotations, **decision.audit_annotations, **late.audit_annotations},
+            patch=self.changes(self._before.object, mutation.object),
+            undetermined=tuple(dict.fromkeys(undetermined)),
+            mutated=(*mutation.mutated, *early.mutated),
             webhooks=(*early.calls, *late.calls),
             caused_by_mutation=decision.caused_by_mutation,
             healed_by_mutation=decision.healed_by_mutation,
@@ -193,22 +193,22 @@ def _admit_policies(policies: PolicyPlugin, mutation: _Mutation, *, reinvoke: bo
     return result.should_reinvoke
 
 
-def _decision(
-    mutation: _Mutation,
-    *,
-    denials: tuple[Denial, ...],
-    annotations: dict[str, str],
-    undetermined: tuple[Undetermined, ...] = (),
-    warnings: tuple[str, ...] = (),
-) -> Decision:
-    open_questions = (*mutation.undetermined, *mutation.webhooks.undetermined, *undetermined)
-    verdict = Verdict.DENIED if denials else Verdict.ADMITTED
+def _refused(mutation: _Mutation) -> Decision:
+    """The decision of a mutating phase that ends the request."""
+    webhooks = mutation.webhooks
+    undetermined = (*mutation.undetermined, *webhooks.undetermined)
     return Decision(
-        verdict=Verdict.UNDETERMINED if open_questions else verdict,
-        denials=denials,
-        warnings=tuple(dict.fromkeys((*mutation.webhooks.warnings, *warnings))),
-        audit_annotations=annotations,
-        undetermined=tuple(dict.fromkeys(open_questions)),
-        mutated=(*mutation.mutated, *mutation.webhooks.mutated),
-        webhooks=tuple(mutation.webhooks.calls),
+        verdict=_verdict(undetermined, mutation.denials),
+        denials=tuple(mutation.denials),
+        warnings=tuple(dict.fromkeys(webhooks.warnings)),
+        audit_annotations=webhooks.audit_annotations,
+        undetermined=tuple(dict.fromkeys(undetermined)),
+        mutated=(*mutation.mutated, *webhooks.mutated),
+        webhooks=tuple(webhooks.calls),
     )
+
+
+def _verdict(undetermined: Sequence[Undetermined], denials: Sequence[Denial]) -> Verdict:
+    if undetermined:
+        return Verdict.UNDETERMINED
+    return Verdict.DENIED if denials else Verdict.ADMITTED

@@ -247,7 +247,7 @@ class _Mutation:
         admission, lister, kind = self._request.admission, self._request.lister, invocation.match.kind
         versioned = admission.converter.versioned(replace(self._attributes, object=value), kind, lister).object
         inputs = admission.inputs(invocation.match, self._attributes, lister, invocation.param)
-        return inputs.with_object(admission.converter.cel_value(versioned, kind))
+        return inputs.with_object(versioned)
 
     def _mutation(
         self, compiler: ExpressionCompiler, invocation: Invocation, index: int, before: Object

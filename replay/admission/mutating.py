@@ -160,9 +160,9 @@ class MutatingAdmission:
             "params": param,
             **authorizer_bindings(self._authorizer(lister), attributes),
         }
-        if match.resource == attributes.resource:
-            return MutationInputs(bindings, request)
-        return MutationInputs(bindings, admission_request(attributes, attributes.resource, match.kind))
+        if match.resource != attributes.resource:
+            request = admission_request(attributes, attributes.resource, match.kind)
+        return MutationInputs(bindings, request, lambda value: self.converter.cel_value(value, match.kind))
 
 
 class MutatingRequest:
@@ -195,9 +195,7 @@ class MutatingRequest:
         evaluator, kind = invocation.hook.evaluator, invocation.match.kind
         if not evaluator.has_match_conditions:
             return ""
-        converter = self.admission.converter
-        versioned = self._versioned(kind, value)
-        return evaluator.match(self._input(invocation), versioned, lambda each: converter.cel_value(each, kind)).error
+        return evaluator.match(self._input(invocation), self._versioned(kind, value)).error
 
     def _input(self, invocation: Invocation) -> MutationInputs:
         match = invocation.match
@@ -218,11 +216,11 @@ class MutatingRequest:
         converter = self.admission.converter
         versioned = self._versioned(kind, value)
         patcher = self.admission.patchers.of(kind)
-        result = invocation.hook.evaluator.mutate(
-            self._input(invocation), versioned, patcher, lambda each: converter.cel_value(each, kind)
-        )
-        if kind == sent or result.object is versioned:
-            return replace(result, object=value) if result.object is versioned else result
+        result = invocation.hook.evaluator.mutate(self._input(invocation), versioned, patcher)
+        if result.object is value or kind == sent:
+            return result
+        if result.object is versioned:
+            return replace(result, object=value)
         back = replace(self.attributes, kind=kind, object=result.object)
         return replace(result, object=converter.versioned(back, sent, self.lister).object)
 
@@ -250,7 +248,6 @@ class _Pass:
         self._again = again
         self._reinvoke = reinvoke
         self._object = value
-        self._attributes = request.attributes.with_object(value)
         self._denials: list[Denial] = []
         self._undetermined: list[Undetermined] = []
         self._mutated: list[Mutated] = []
@@ -260,7 +257,7 @@ class _Pass:
     @cached_property
     def _matcher(self) -> RequestMatcher:
         """The matcher of this pass, for the hooks that were not matched beforehand."""
-        return self._admission.request_matcher(self._attributes, self._request.lister)
+        return self._admission.request_matcher(self._request.attributes.with_object(self._object), self._request.lister)
 
     def run(self, hooks: Sequence[Planned]) -> MutatingResult:
         """Find the invocations, then run them in order."""
@@ -318,7 +315,9 @@ class _Pass:
             self._configuration_error(hook, bound.binding, by_binding.message)
             return
         unknown = match.unknown or (by_binding.unknown if by_binding is not None else None)
-        found = collect_params(params, bound.binding.param_ref, self._attributes.namespace, self._request.lister)
+        found = collect_params(
+            params, bound.binding.param_ref, self._request.attributes.namespace, self._request.lister
+        )
         if isinstance(found, ConfigurationError):
             self._configuration_error(hook, bound.binding, found.message)
         elif isinstance(found, Missing):

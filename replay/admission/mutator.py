@@ -29,19 +29,28 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class MutationInputs:
-    """What the expressions of one policy, binding and parameter read, but for `object`.
+    """What the expressions for one match and parameter read, but for `object`, which changes."""
 
-    Match conditions have a `request` of their own: its resource is the one that was sent, whatever was matched.
-    """
+    __slots__ = ("_bindings", "_made", "_match_request", "_view")
 
-    bindings: Mapping[str, Any]
-    match_request: Any
+    def __init__(self, bindings: Mapping[str, Any], match_request: Any, view: Callable[[Object], Any]) -> None:
+        """`view` makes the `object` that expressions see.
 
-    def with_object(self, value: Any) -> Inputs:
-        """All of it; `value` is the object as expressions see it."""
-        return Inputs({**self.bindings, "object": value}, self.match_request)
+        Match conditions have a `request` of their own: its resource is the one that was sent, whatever was matched.
+        """
+        self._bindings = bindings
+        self._match_request = match_request
+        self._view = view
+        self._made: dict[int, tuple[Object, Inputs]] = {}
+
+    def with_object(self, value: Object) -> Inputs:
+        """All of it, made once for each state of the object, which is kept so that its id stays its own."""
+        made = self._made.get(id(value))
+        if made is None:
+            inputs = Inputs({**self._bindings, "object": self._view(value)}, self._match_request)
+            made = self._made[id(value)] = (value, inputs)
+        return made[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,44 +99,39 @@ class Mutator:
             for mutation in self._policy.mutations
         )
 
-    def mutate(
-        self, inputs: MutationInputs, value: Object, patcher: ObjectPatcher | None, view: Callable[[Object], Any]
-    ) -> MutateResult:
-        """Mutate `value`, with `inputs` for everything but it; `view` makes the `object` that expressions see.
+    def mutate(self, inputs: MutationInputs, value: Object, patcher: ObjectPatcher | None) -> MutateResult:
+        """Mutate `value`, with `inputs` for everything but it.
 
         Without a patcher the kind's schema is not known, and so is what the policy makes of the object.
         """
-        matched = self.match(inputs, value, view)
+        matched = self.match(inputs, value)
         if matched.error:
             return MutateResult(value, errors=(matched.error,))
         if not matched.matches:
             return MutateResult(value)
         if value is None:
             return MutateResult(None, matched=True)
-        result = self._mutate(inputs, value, patcher, view)
+        result = self._mutate(inputs, value, patcher)
         if not matched.unknown:
             return result
         if is_same(result.object, value) and not (result.errors or result.status or result.unknown):
             return MutateResult(value)
         return _unknown(matched.unknown)
 
-    def match(self, inputs: MutationInputs, value: Object, view: Callable[[Object], Any]) -> MatchConditionsResult:
+    def match(self, inputs: MutationInputs, value: Object) -> MatchConditionsResult:
         """Whether the match conditions hold for `value`; arguments as for `mutate`."""
         if not self.has_match_conditions:
             return MATCHES
-        seen = inputs.with_object(view(value))
-        evaluation = evaluations(self._compiler, seen, MATCH_CONDITIONS_BUDGET, matching=True)
+        evaluation = evaluations(self._compiler, inputs.with_object(value), MATCH_CONDITIONS_BUDGET, matching=True)
         return match_conditions(self._match_conditions, evaluation, self._policy.failure_policy)
 
-    def _mutate(
-        self, inputs: MutationInputs, value: Object, patcher: ObjectPatcher | None, view: Callable[[Object], Any]
-    ) -> MutateResult:
+    def _mutate(self, inputs: MutationInputs, value: Object, patcher: ObjectPatcher | None) -> MutateResult:
         """The mutations in order, each on the result of the one before; one that fails is left out."""
         errors: list[str] = []
         dirty = False
         for mutation, compiled in self._mutations:
             try:
-                change = self._change(mutation, compiled, inputs.with_object(view(value)), patcher)
+                change = self._change(mutation, compiled, inputs.with_object(value), patcher)
                 mutated = change if isinstance(change, Unknown) else patch_partially(value, change)
             except MutationError as error:
                 errors.append(str(error))

@@ -124,9 +124,12 @@ class Validator:
             if evaluated is not None and evaluated.out_of_budget:
                 return self._error(str(evaluated.error))
             results.append(evaluated)
-        if self._are_all_true(results, evaluation):
+        if not self._are_all_true(results, evaluation):
+            decisions = self._decide(results, inputs, evaluation)
+        elif self._policy.audit_annotations:
+            decisions = (ADMITTED,) * len(results)
+        else:
             return NO_DECISION
-        decisions = self._decide(results, inputs, evaluation)
         annotations = self._annotate(inputs)
         if isinstance(annotations, str):
             return self._error(annotations)
@@ -135,10 +138,11 @@ class Validator:
         return ValidateResult(decisions, annotations)
 
     def _are_all_true(self, results: list[Evaluated | None], evaluation: Evaluation | Evaluations) -> bool:
-        """Whether nothing can come of the policy any more: the usual case, found out cheaply."""
-        if self._policy.audit_annotations or not evaluation.covers(self._messages_limit):
-            return False
-        return all(evaluated is not None and evaluated.value is True for evaluated in results)
+        """Whether nothing can come of the validations any more: the usual case, found out cheaply."""
+        for evaluated in results:
+            if evaluated is None or evaluated.value is not True:
+                return False
+        return evaluation.covers(self._messages_limit)
 
     def _decide(
         self, results: list[Evaluated | None], inputs: Inputs, evaluation: Evaluation | Evaluations
