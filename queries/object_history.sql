@@ -1,5 +1,6 @@
 -- What:       the rows of the requests that a predicate selects, and of the writes that tell the state of the same objects
---             before them (`selected` false): by object, in order. A write counts where it succeeded, or where nobody can
+--             before them (`selected` false): by object, in order, and objects by their first selected request, so that those
+--             that look up the same follow each other. A write counts where it succeeded, or where nobody can
 --             tell. Clocks of API servers differ: writes up to five seconds after the last selected one are included.
 --             A creation finds nothing: what was there before it is not looked for.
 --             Only numbers of rows are answered: reading the rows themselves is cheaper once it is known which.
@@ -20,11 +21,11 @@ with told as materialized (
       select 1 from read_parquet(getvariable('store_dropped')) as dropped where dropped.row_id = stored.row_id
     )
 ), chosen as (
-  select identity, max(seq) filter (verb <> 'create') + 5000000::bigint * 1024 as until
+  select identity, min(seq) as since, max(seq) filter (verb <> 'create') + 5000000::bigint * 1024 as until
   from told where selected group by identity
 )
 select told.row_id, selected
 from told
 join chosen on told.identity = chosen.identity
 where selected or (is_write and seq <= until)
-order by told.identity, seq, audit_id
+order by since, told.identity, seq, audit_id

@@ -28,7 +28,7 @@ ADMISSIONREGISTRATION = "admissionregistration.k8s.io"
 CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
 CACHE_DELAY = 1_000_000
 """How long, in microseconds, the API server's informers are taken to lag behind storage at most."""
-MOST_HISTORIES = 4096
+MOST_HISTORIES = 1024
 """How many histories a process remembers: those of a large log have no room in memory together."""
 
 Key = tuple[str, str, str, str]
