@@ -93,7 +93,7 @@ class StorePart:
             return
         chosen = self._chosen(predicate)
         if not chosen.is_empty():
-            yield from _numbered(chosen.join(self._frame(), on="row_id", how="left", maintain_order="left"))
+            yield from _numbered(chosen.join(self._frame(chosen), on="row_id", how="left", maintain_order="left"))
 
     def _chosen(self, predicate: Predicate | None) -> pl.DataFrame:
         """The numbers of the rows to read, in order, and whether each is selected."""
@@ -103,9 +103,10 @@ class StorePart:
             connection.execute(self.tables.variables())
             return frame_from_relation(connection.sql(query, params=list(parameters)))
 
-    def _frame(self) -> pl.DataFrame:
-        """All rows of the part, with the names of their files."""
-        rows = pl.concat([pl.read_parquet(path, columns=_STORED, hive_partitioning=False) for path in self.tables.rows])
+    def _frame(self, chosen: pl.DataFrame) -> pl.DataFrame:
+        """Those rows of the part, in any order, with the names of their files."""
+        stored = pl.scan_parquet(list(self.tables.rows), hive_partitioning=False).select(_STORED)
+        rows = stored.filter(pl.col("row_id").is_in(chosen["row_id"].implode())).collect()
         files = pl.concat(
             [pl.read_parquet(path, columns=["file_id", "name", "first_row"]) for path in self.tables.files]
         )

@@ -257,6 +257,10 @@ class Store:
         """One part, as a value that another process can be sent."""
         return StorePart(number, _tables(self.directory, self._catalog, number), str(self._spill))
 
+    def whole(self) -> StorePart:
+        """All parts as one, for where few rows are wanted."""
+        return StorePart(0, self.tables, str(self._spill))
+
     def records(self, part: int, predicate: Predicate | None = None) -> Iterator[RequestRecord]:
         """See `StorePart.records`."""
         return self.part(part).records(predicate)

@@ -124,26 +124,33 @@ def _replay(store: Store, job: Job, options: Options, progress: Progress) -> tup
     """All requests of a store, but for those whose results it keeps."""
     kept = _kept(store, job, options)
     known = kept.read() if kept is not None else {}
-    changed = [requests for requests in kept.files if requests not in known] if kept is not None else []
-    if kept is not None:
-        job = replace(job, within=of_classes(changed))
-        if sum(kept.classes[requests] for requests in changed) < FEW_REQUESTS:
-            options = replace(options, workers=1)
     results: list[PartResult] = []
     made: dict[CoarseClass, ClassResult] = {}
-    if kept is None or changed:
-        job = with_history(store, job)
-        store.rest()
-        results = replay_parts(job, [store.part(number) for number in range(store.parts)], options, progress)
-        made = class_results(results, unread_counts(store, job.predicate, job.within))
-    if kept is not None:
-        kept.write({requests: made.get(requests, NOTHING) for requests in changed})
+    if kept is None:
+        results = _replay_parts(store, with_history(store, job), options, progress)
+        made = class_results(results, unread_counts(store, job.predicate))
+    elif changed := [requests for requests in kept.files if requests not in known]:
+        job = replace(job, within=of_classes(changed))
+        is_few = sum(kept.classes[requests] for requests in changed) < FEW_REQUESTS
+        results = _replay_parts(store, with_history(store, job), options, progress, is_few=is_few)
+        found = class_results(results, unread_counts(store, job.predicate, job.within))
+        made = {requests: found.get(requests, NOTHING) for requests in changed}
+        kept.write(made)
     follows: dict[Place, str] = {}
     with _output(options.outcomes) as file:
         merged = merge({**known, **made}, follows)
         if file is not None:
             write_lines(results, follows, file)
     return merged
+
+
+def _replay_parts(
+    store: Store, job: Job, options: Options, progress: Progress, *, is_few: bool = False
+) -> list[PartResult]:
+    """All parts by workers; few requests here and now, and all at once."""
+    store.rest()
+    parts = [store.whole()] if is_few else [store.part(number) for number in range(store.parts)]
+    return replay_parts(job, parts, options, progress)
 
 
 def _kept(store: Store, job: Job, options: Options) -> KeptResults | None:
