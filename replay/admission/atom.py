@@ -53,6 +53,8 @@ class Atom:
     map: MapAtom | None = None
     fitting: frozenset[type] = _NULL
     """The Python types of which every value certainly conforms; null always does."""
+    good_patches: set[bytes] = field(default_factory=set)
+    """Apply configurations, as JSON, that conform and touch nothing atomic."""
 
     def deduce(self, value: JSON) -> Atom:
         """The part that fits the value, the whole atom if none does."""

@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import orjson
+
 VALIDATION_FAILURE_KEY = "validation.policy.admission.k8s.io/validation_failure"
 
 MAX_VALIDATION_FAILURES = 50
@@ -37,7 +39,10 @@ def validation_failure_value(failures: Sequence[ValidationFailure]) -> str:
         }
         for failure in failures[:MAX_VALIDATION_FAILURES]
     ]
-    text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text = orjson.dumps(rows).decode()
+    except TypeError:  # text that is not UTF-8
+        text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
     for character, escape in _GO_ESCAPES:
         text = text.replace(character, escape)
     return text

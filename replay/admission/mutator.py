@@ -13,6 +13,7 @@ from replay.admission.match_conditions import MATCHES, MatchConditionsResult, ma
 from replay.admission.mutation_value import InputValues, MutationError, apply_configuration_from, json_patch_from
 from replay.admission.object_patcher import ObjectPatcher, StatusError
 from replay.admission.partial_patch import is_same, patch_partially
+from replay.admission.place import root_of
 from replay.admission.validator import RUNTIME_BUDGET
 from replay.cel.values import Unknown
 from replay.cellib.composition import CompiledExpression, Evaluated, ExpressionCompiler
@@ -159,7 +160,9 @@ class Mutator:
         if patcher is None:
             return Unknown((_NO_SCHEMA,))
         activation = inputs.activation(compiled.footprint)
-        values = InputValues({**activation.bindings, **activation.plain(compiled.kind)})
+        names = {root_of(path) for path in compiled.footprint}
+        bindings = {**activation.bindings, **activation.plain(compiled.kind)}
+        values = InputValues({name: value for name, value in bindings.items() if name in names})
         if mutation.patch_type == "ApplyConfiguration":
             configuration = apply_configuration_from(evaluated.value, values)
             return partial(patcher.apply_configuration, configuration=configuration)

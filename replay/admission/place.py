@@ -48,6 +48,11 @@ def read_places(footprint: frozenset[str], places: frozenset[Place]) -> frozense
     )
 
 
+def root_of(path: str) -> str:
+    """The binding into which a path of a footprint leads."""
+    return path.rstrip("?").partition(".")[0].partition("[")[0]
+
+
 def _overlaps(one: Place, other: Place) -> bool:
     """Whether one path leads on from the other."""
     return all(left == right or left is ANY or right is ANY for left, right in zip(one, other, strict=False))

@@ -11,10 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import orjson
+
 from replay.admission.atom import Atom, ListAtom, MapAtom
 from replay.admission.go_value import GoValue
 from replay.kube.attributes import JSON
 from replay.manifests.go_format import float_text, quote
+
+_EXACT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
+_REMEMBERED, _LONGEST = 1024, 4096
+"""How many patches of a kind are known to be good, and how many bytes one of them may have."""
 
 _ABSENT: Any = object()
 """No value on one side of a merge; null is a value."""
@@ -40,15 +46,28 @@ def apply_configuration(atom: Atom, live: JSON, patch: JSON) -> JSON:
 
     Both carry `apiVersion` and `kind`, of the kind that `atom` describes. Raises `MergeError`.
     """
+    _check_patch(atom, patch)
+    if not _conforms(atom, live) and (errors := list(_validate(atom, live, allow_duplicates=True))):
+        raise MergeError(f"failed to convert original object to typed object: {_joined(errors)}")
+    merged = _merge(atom, live, patch)
+    return {} if merged is _ABSENT else merged
+
+
+def _check_patch(atom: Atom, patch: JSON) -> None:
+    """Raise `MergeError` for a patch that does not conform or touches what is atomic; those found good come again."""
+    try:
+        text = orjson.dumps(patch, option=_EXACT)
+    except TypeError:  # values that JSON does not have
+        text = b""
+    if text and text in atom.good_patches:
+        return
     if errors := list(_validate(atom, patch, allow_duplicates=False)):
         raise MergeError(f"failed to convert patch object to typed object: {_joined(errors)}")
     if atomics := list(_atomics(atom, patch, "")):
         message = "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: "
         raise MergeError(message + ", ".join(atomics))
-    if not _conforms(atom, live) and (errors := list(_validate(atom, live, allow_duplicates=True))):
-        raise MergeError(f"failed to convert original object to typed object: {_joined(errors)}")
-    merged = _merge(atom, live, patch)
-    return {} if merged is _ABSENT else merged
+    if text and len(text) <= _LONGEST and len(atom.good_patches) < _REMEMBERED:
+        atom.good_patches.add(text)
 
 
 def _joined(errors: list[_ValidationError]) -> str:
