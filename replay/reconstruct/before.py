@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from enum import Enum
 
-from replay.kube.attributes import Basis, Missing
+from replay.kube.attributes import JSON, Basis, Missing
 from replay.reconstruct.body import Shape
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.known import Hole, Known, Path, get
-from replay.reconstruct.patch import PatchForm, UnappliedPatchError, agrees, applied, form_of, touched
+from replay.reconstruct.patch import PatchForm, UnappliedPatchError, agrees, form_of, touched
+from replay.reconstruct.patched import after_patch
 
 _GENERATION = ("metadata", "generation")
 _IGNORED = (_GENERATION, ("metadata", "resourceVersion"), ("metadata", "managedFields"))
@@ -64,7 +65,7 @@ def _is_explained(exchange: Exchange, old: Known | Missing) -> bool:
     if isinstance(old, Missing) or old.value is None or form_of(exchange) is PatchForm.APPLY:
         return False
     try:
-        after = applied(exchange.request.json, form_of(exchange), old.value)
+        after = after_patch(exchange, old.value)
     except UnappliedPatchError:
         return False
     return agrees(after, exchange.response.json, (*_IGNORED, *(hole.path for hole in old.holes)))
@@ -91,7 +92,8 @@ def patched(  # noqa: PLR0911 - one return per reason why the result is not know
     known = old.as_basis(Basis.RECONSTRUCTED)
     holes = [Hole(("metadata", "managedFields"), "managedFields of a request that stored nothing are not recorded")]
     try:
-        return Known(applied(patch, form, old.value), Basis.RECONSTRUCTED, known.holes).with_holes(holes)
+        _check_lists(patch, known)
+        return Known(after_patch(exchange, old.value), Basis.RECONSTRUCTED, known.holes).with_holes(holes)
     except UnappliedPatchError as error:
         if form is PatchForm.APPLY and _applied_before(exchange, old):
             return Missing("", str(error))
@@ -100,6 +102,13 @@ def patched(  # noqa: PLR0911 - one return per reason why the result is not know
             return Missing("", str(error))
         shallow = [_up_to_known(path, old) for path in paths if path not in _NAMES]
         return known.with_holes([*holes, *(Hole(path, str(error)) for path in shallow)])
+
+
+def _check_lists(patch: JSON, old: Known) -> None:
+    """Raise `UnappliedPatchError` where an item that is not known whole may stand elsewhere in its list afterwards."""
+    items = [hole.path for hole in old.holes if any(isinstance(part, int) for part in hole.path)]
+    if any(item[: len(path)] == path for item in items for path in touched(patch)):
+        raise UnappliedPatchError("the patch changes a list of which an item is not known")
 
 
 _NAMES = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))

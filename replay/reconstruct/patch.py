@@ -111,21 +111,21 @@ def applied(patch: JSON, form: PatchForm, before: JSON) -> JSON:
         raise UnappliedPatchError("an apply configuration is merged by field ownership, which the log does not state")
     if not isinstance(patch, dict):
         raise UnappliedPatchError("the patch is not recorded")
-    if _is_ambiguous(patch):
+    if is_ambiguous(patch):
         raise UnappliedPatchError("the content type of the patch is not recorded, and its forms differ for lists")
-    return _merge_patched(patch, before)
+    return merge_patched(patch, before)
 
 
-def _is_ambiguous(patch: JSON) -> bool:
+def is_ambiguous(patch: JSON) -> bool:
     """Whether strategic and plain merge differ: directives, and lists."""
     if isinstance(patch, list):
         return True
     if not isinstance(patch, dict):
         return False
-    return any(key.startswith("$") or _is_ambiguous(value) for key, value in patch.items())
+    return any(key.startswith("$") or is_ambiguous(value) for key, value in patch.items())
 
 
-def _merge_patched(patch: JSON, before: JSON) -> JSON:
+def merge_patched(patch: JSON, before: JSON) -> JSON:
     """RFC 7386."""
     if not isinstance(patch, dict):
         return patch
@@ -134,7 +134,7 @@ def _merge_patched(patch: JSON, before: JSON) -> JSON:
         if value is None:
             after.pop(key, None)
         else:
-            after[key] = _merge_patched(value, after.get(key))
+            after[key] = merge_patched(value, after.get(key))
     return after
 
 
