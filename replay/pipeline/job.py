@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -73,6 +73,10 @@ class Job:
     owners: Owners = field(default_factory=dict)
     within: Predicate | None = None
     """What is replayed of the requests that `predicate` selects, if not all."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: it makes for itself what this one has made."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @cached_property
     def cluster(self) -> Cluster:

@@ -13,13 +13,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import yaml
 
 from tests.bench.watch import Measured, watched
+
+if TYPE_CHECKING:
+    from replay.audit.part import StorePart
+    from replay.pipeline.job import Job
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
@@ -57,17 +62,15 @@ def timed(found: dict[str, float], name: str, action: Callable[[], T]) -> T:
     return result
 
 
-def stages(log: Path, sets: Path) -> dict[str, float]:
-    """CPU seconds of each stage; the passes contain each other, and what is noted are their differences."""
+@contextmanager
+def prepared(log: Path, sets: Path, found: dict[str, float]) -> Iterator[tuple[Job, list[StorePart]]]:
+    """A job and its parts, in a store that is there meanwhile; the CPU seconds of each step are noted."""
     from replay.audit.store import Store  # noqa: PLC0415 - other measurements do not pay for it
     from replay.cellib.version import KubernetesVersion  # noqa: PLC0415
     from replay.pipeline import run as pipeline  # noqa: PLC0415
-    from replay.pipeline.merge import class_results, merge  # noqa: PLC0415
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
-    from replay.reconstruct.request import Reached  # noqa: PLC0415
     from replay.reconstruct.snapshot import read_snapshot  # noqa: PLC0415
 
-    found: dict[str, float] = {}
     snapshot = read_snapshot(next(sets.glob("cluster.*")))
     scenario = Scenario((str(log),), sets / "current", sets / "candidate", None)
     version = KubernetesVersion.parse("1.37")
@@ -76,7 +79,17 @@ def stages(log: Path, sets: Path) -> dict[str, float]:
         timed(found, "ingest", lambda: store.ingest([log]))
         inputs = pipeline.Inputs(loaded, version, tuple(snapshot))
         job = timed(found, "prepare", lambda: pipeline.job_of(store, inputs, pipeline.Options(workers=1), Path(spool)))
-        parts = [store.part(number) for number in range(store.parts)]
+        store.rest()
+        yield job, [store.part(number) for number in range(store.parts)]
+
+
+def stages(log: Path, sets: Path) -> dict[str, float]:
+    """CPU seconds of each stage; the passes contain each other, and what is noted are their differences."""
+    from replay.pipeline.merge import class_results, merge  # noqa: PLC0415 - as above
+    from replay.reconstruct.request import Reached  # noqa: PLC0415
+
+    found: dict[str, float] = {}
+    with prepared(log, sets, found) as (job, parts):
         replayer = timed(found, "compile the sets", lambda: job.replayer)
 
         def rebuilt() -> int:
@@ -103,6 +116,23 @@ def stages(log: Path, sets: Path) -> dict[str, float]:
     for name, before in reversed(list(zip(names[1:], names, strict=False))):
         found[name] -= found[before]
     return found
+
+
+def cores(table: Table, log: Path, sets: Path) -> None:
+    """How much faster two workers replay than one: the part of a run that is Python."""
+    from replay.pipeline.run import Options  # noqa: PLC0415 - as above
+    from replay.pipeline.workers import prepare_workers, replay_parts  # noqa: PLC0415
+
+    wall = {}
+    with prepared(log, sets, {}) as (job, parts):
+        for workers in (1, 2):
+            options = Options(workers=workers)
+            prepare_workers(options)
+            start = time.perf_counter()
+            replay_parts(job, parts, options, lambda _what, _done, _total: None)
+            wall[workers] = time.perf_counter() - start
+            table.number(f"replay of all parts, {workers} workers", wall[workers], "s (wall)")
+    table.number("one worker / two workers", wall[1] / wall[2], "times (wall)")
 
 
 def multiplied(candidate: Path, target: Path, wanted: int) -> int:
@@ -217,7 +247,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--policies", type=int, nargs="*", default=[20, 200, 2000], help="sizes of generated sets")
     parser.add_argument("--large", type=Path, help="a directory made by large_log.py")
-    parser.add_argument("--only", nargs="*", default=["end", "stages", "engines", "scaling", "large"])
+    parser.add_argument("--only", nargs="*", default=["end", "stages", "cores", "engines", "scaling", "large"])
     arguments = parser.parse_args()
     log, sets = log_and_sets()
     table = Table()
@@ -227,6 +257,8 @@ def main() -> None:
             end_to_end(table, log, sets, work)
         if "stages" in arguments.only:
             by_stage(table, log, sets)
+        if "cores" in arguments.only:
+            cores(table, log, sets)
         if "engines" in arguments.only:
             engines(table)
         if "scaling" in arguments.only:
