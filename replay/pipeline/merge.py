@@ -14,7 +14,7 @@ import orjson
 from replay.compare.cascade import Cascade, Place
 from replay.compare.fidelity import Fidelity
 from replay.compare.fidelity import merged as merged_fidelity
-from replay.compare.summary import Summary
+from replay.compare.summary import CellKey, Finding, Summary
 from replay.kube.attributes import Operation
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.job import PartResult
@@ -46,14 +46,32 @@ def merge(classes: dict[CoarseClass, ClassResult], follows: dict[Place, str]) ->
     summary = Summary()
     ordered = [result for _, result in sorted(classes.items())]
     cascade = Cascade.of(creation for result in ordered for creation in result.totals.creations)
+    known: dict[Any, Any] = {}
     for result in ordered:
         summary.add(result.totals.summary)
         for place, about, found in result.findings():
             label = cascade.follows(place, Operation(found.example.operation), about)
             if label:
                 follows[place] = label
-            summary.add_finding(found, follows=bool(label))
+            summary.add_finding(_sharing(found, known), follows=bool(label))
     return summary, merged_fidelity(result.totals.fidelity for result in ordered)
+
+
+def _sharing(found: Finding, known: dict[Any, Any]) -> Finding:
+    """The same finding, made of values that are in memory once: each was read from a file on its own."""
+    key, example = found
+
+    def shared(value: Any) -> Any:
+        return known.setdefault(value, value)
+
+    return Finding(
+        CellKey(*map(shared, key)),
+        example._replace(
+            operation=shared(example.operation),
+            messages=tuple(map(shared, example.messages)),
+            patch=known.setdefault(orjson.dumps(example.patch), example.patch),
+        ),
+    )
 
 
 def write_lines(results: Sequence[PartResult], follows: dict[Place, str], outcomes: BinaryIO) -> None:

@@ -238,7 +238,9 @@ def _if_reached(decision: Decision, reason: str) -> Decision:
 
 def _redacted(resource: str, decision: Decision) -> Decision:
     """A decision without secrets in its messages and patches; the same object where it shows none."""
-    if not (decision.denials or decision.patch or decision.warnings or decision.webhooks):
+    denials = (*decision.denials, *decision.caused_by_mutation, *decision.healed_by_mutation)
+    texts = (*(denial.message for denial in denials), *decision.warnings)
+    if not (decision.patch or decision.webhooks) and all(redacted_text(text) is text for text in texts):
         return decision
     return replace(
         decision,
@@ -252,5 +254,8 @@ def _redacted(resource: str, decision: Decision) -> Decision:
     )
 
 
-def _without_tokens(denials: Sequence[Denial]) -> tuple[Denial, ...]:
-    return tuple(replace(denial, message=redacted_text(denial.message)) for denial in denials)
+def _without_tokens(denials: tuple[Denial, ...]) -> tuple[Denial, ...]:
+    texts = [redacted_text(denial.message) for denial in denials]
+    if all(text is denial.message for text, denial in zip(texts, denials, strict=True)):
+        return denials
+    return tuple(replace(denial, message=text) for text, denial in zip(texts, denials, strict=True))
