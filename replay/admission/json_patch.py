@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -170,11 +171,12 @@ def _text(operation: Mapping[str, Any], field: str, error: str) -> str:
     return value
 
 
-def _keys(path: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def _keys(path: str) -> tuple[str, ...]:
     """The decoded tokens of a JSON pointer (RFC 6901): one pass over `~1` and `~0`, all else as it is."""
     if "~" not in path:
-        return path.split("/")[1:]
-    return [_unescaped(part) for part in path.split("/")[1:]]
+        return tuple(path.split("/")[1:])
+    return tuple(_unescaped(part) for part in path.split("/")[1:])
 
 
 def _unescaped(token: str) -> str:

@@ -220,9 +220,9 @@ class MutatingRequest:
         if result.object is value or kind == sent:
             return result
         if result.object is versioned:
-            return replace(result, object=value)
+            return result._replace(object=value)
         back = replace(self.attributes, kind=kind, object=result.object)
-        return replace(result, object=converter.versioned(back, sent, self.lister).object)
+        return result._replace(object=converter.versioned(back, sent, self.lister).object)
 
 
 class PolicyPlugin:

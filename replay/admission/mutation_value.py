@@ -96,15 +96,12 @@ def _plain(value: Any) -> Any:
 def _containers(values: Iterable[Any]) -> set[int]:
     """The ids of the containers among some values, and of all that are inside them."""
     found = set()
-    left = [value for value in values if isinstance(value, dict | list)]
+    left = list(values)
     while left:
-        container = left.pop()
-        found.add(id(container))
-        left += [
-            inner
-            for inner in (container.values() if isinstance(container, dict) else container)
-            if isinstance(inner, dict | list)
-        ]
+        value = left.pop()
+        if isinstance(value, dict | list):
+            found.add(id(value))
+            left += value.values() if isinstance(value, dict) else value
     return found
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from replay.admission.inputs import Inputs, evaluations
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
@@ -54,8 +53,7 @@ class MutationInputs:
         return made[1]
 
 
-@dataclass(frozen=True, slots=True)
-class MutateResult:
+class MutateResult(NamedTuple):
     """What a policy did for one binding and parameter.
 
     `matched` tells whether its match conditions held, `dirty` whether any mutation was applied, changing something or not.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from replay.kube.admissionregistration import FailurePolicy
 from replay.kube.attributes import Missing
@@ -39,8 +39,7 @@ class AuditAnnotationAction(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyDecision:
+class PolicyDecision(NamedTuple):
     """The decision of one validation, or of the whole policy.
 
     `unknown` says on which missing input the action, or of a certain denial the message, depends.
@@ -53,8 +52,7 @@ class PolicyDecision:
     unknown: tuple[Missing, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyAuditAnnotation:
+class PolicyAuditAnnotation(NamedTuple):
     """One of `auditAnnotations`, evaluated."""
 
     key: str
@@ -64,8 +62,7 @@ class PolicyAuditAnnotation:
     unknown: tuple[Missing, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ValidateResult:
+class ValidateResult(NamedTuple):
     """The decisions in the order of the validations, or a single one of the policy as a whole.
 
     `unknown` says on what it depends whether there is any decision at all; then there are none here.

@@ -152,7 +152,7 @@ def _decided(hooks: Sequence[Planned], request: _Request, first: _Request) -> De
     if request is first:
         return first.dispatch(hooks)
     plain = first.dispatch(hooks)
-    return with_mutation_effects(request.dispatch(hooks), plain)
+    return plain if request.is_unaffected(hooks) else with_mutation_effects(request.dispatch(hooks), plain)
 
 
 class _Request:
@@ -286,6 +286,16 @@ class _Request:
             result = self._same_beside(key, validator, match) or validator.validate(self._input(match, param))
             self.results[key] = result
         return result
+
+    def is_unaffected(self, hooks: Sequence[Planned]) -> bool:
+        """Whether no hook reads anything of the difference to the other object, which was decided by all of them."""
+        changed = self._changed
+        return changed is not None and all(
+            planned.match is not None
+            and planned.match.kind == self.attributes.kind
+            and not read_places(planned.hook.evaluator.footprint, changed)
+            for planned in hooks
+        )
 
     def _same_beside(self, key: Any, validator: Validator, match: Match) -> ValidateResult | None:
         """The result for the other object, where the policy reads nothing of the difference.
