@@ -6,7 +6,7 @@ would not have happened, and are counted apart.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -88,6 +88,26 @@ def relevant(creations: Iterable[Creation], denied: Container[Identity]) -> list
     return [c for c in creations if c.denied or c.subject.owner_uids or c.subject.identity in denied]
 
 
+def _touched(creations: Sequence[Creation]) -> list[Creation]:
+    """The creations that a denial can reach, whatever the order: of a large log most cannot be.
+
+    Denied ones, what these own or, as namespaces, contain, directly or not, and all others of the same objects.
+    """
+    found = {c.subject.identity for c in creations if c.denied}
+    uids: set[str] = set()
+    reached = -1
+    while len(found) != reached:
+        reached = len(found)
+        uids.update(c.subject.uid for c in creations if c.subject.identity in found)
+        found.update(
+            c.subject.identity
+            for c in creations
+            if not uids.isdisjoint(c.subject.owner_uids)
+            or (c.subject.namespace and ("", "namespaces", "", c.subject.namespace) in found)
+        )
+    return [c for c in creations if c.subject.identity in found]
+
+
 @dataclass(slots=True)
 class Cascade:
     """The creations that a candidate newly denies, and what follows them.
@@ -103,7 +123,7 @@ class Cascade:
     def of(creations: Iterable[Creation]) -> Cascade:
         """In the order of the log, so that what follows a denial hands it on to what it owns itself."""
         cascade = Cascade()
-        for place, about, denied in sorted(creations):
+        for place, about, denied in sorted(_touched(list(creations))):
             label = cascade.follows(place, Operation.CREATE, about) or (about.label if denied else "")
             if label and about.uid:
                 cascade.by_uid.setdefault(about.uid, (place, label))

@@ -22,6 +22,8 @@ from replay.pipeline.replayer import Pending
 from replay.pipeline.totals import NOTHING, ClassResult, Totals
 
 Line = tuple[Place, bytes]
+_MOST_SHARED = 10_000
+"""How many values of findings are remembered: what repeats was among the first."""
 
 
 def class_results(
@@ -62,14 +64,14 @@ def _sharing(found: Finding, known: dict[Any, Any]) -> Finding:
     key, example = found
 
     def shared(value: Any) -> Any:
-        return known.setdefault(value, value)
+        return known.setdefault(value, value) if len(known) < _MOST_SHARED else known.get(value, value)
 
     return Finding(
         CellKey(*map(shared, key)),
         example._replace(
             operation=shared(example.operation),
             messages=tuple(map(shared, example.messages)),
-            patch=known.setdefault(orjson.dumps(example.patch), example.patch),
+            patch=known.setdefault(orjson.dumps(example.patch), example.patch) if example.patch else (),
         ),
     )
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from replay.compare.cascade import Cascade, Creation, Place, Subject, relevant
@@ -54,3 +56,27 @@ def test_relevant_keeps_denied_owned_and_renamed() -> None:
     admitted_alone = Creation(Place(7, 0), about("configmaps", "c", uid="c1"), denied=False)
     denied = {creation.subject.identity for creation in CREATIONS if creation.denied}
     assert relevant([*CREATIONS[2:], admitted_alone], denied) == CREATIONS[2:]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_no_denial_reaches_need_not_be_looked_at(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(seed)
+
+    def some(place: int) -> Creation:
+        number = chance.randrange(12)
+        resource = chance.choice(("namespaces", "pods", "jobs"))
+        namespace = "" if resource == "namespaces" else f"o{chance.randrange(6)}"
+        owners = (f"u{chance.randrange(12)}",) if chance.random() < 0.4 else ()
+        about = Subject(
+            "", resource, "", namespace, f"o{number}", f"u{number}" if chance.random() < 0.8 else "", owners
+        )
+        return Creation(Place(place, 0), about, chance.random() < 0.1)
+
+    creations = [some(place) for place in range(60)]
+    few = Cascade.of(creations)
+    monkeypatch.setattr("replay.compare.cascade._touched", list)
+    whole = Cascade.of(creations)
+    for creation in creations:
+        for operation in (Operation.CREATE, Operation.UPDATE):
+            asked = creation.place, operation, creation.subject
+            assert few.follows(*asked) == whole.follows(*asked)
