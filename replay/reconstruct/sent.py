@@ -18,8 +18,6 @@ _SYSTEM_FIELDS = (
     "creationTimestamp",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
-    "resourceVersion",
-    "generation",
     "selfLink",
 )
 _KEEPS_SYSTEM_FIELDS = frozenset({"binding"})
