@@ -12,6 +12,8 @@ from replay.admission.validating import ValidatingAdmission
 from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation
 from replay.cellib.version import NEWEST
 from replay.kube.admissionregistration import (
+    LabelSelector,
+    LabelSelectorRequirement,
     ManifestSet,
     MatchResources,
     Rule,
@@ -117,3 +119,59 @@ def test_equal_policies_of_several_sets_are_evaluated_once(monkeypatch: pytest.M
         ["renamed", "different"],
     ]
     assert calls == ["false", "1 == 2"]
+
+
+NOT_SYSTEM = LabelSelector({}, (LabelSelectorRequirement("system", "DoesNotExist", ()),))
+POLICIES = {
+    "all": MatchResources(resource_rules=RULES),
+    "by namespace": MatchResources(resource_rules=RULES, namespace_selector=NOT_SYSTEM),
+    "by object": MatchResources(resource_rules=RULES, object_selector=LabelSelector({"app": "web"})),
+    "by name": MatchResources(resource_rules=(replace(RULES[0], resource_names=("web",)),)),
+}
+BOUND = ManifestSet(
+    validating_policies=tuple(replace(policy(name), match_constraints=match) for name, match in POLICIES.items()),
+    validating_bindings=(
+        *(binding(f"{name} 1", name) for name in POLICIES),
+        replace(binding("all 2", "all"), match_resources=MatchResources(namespace_selector=NOT_SYSTEM)),
+    ),
+)
+SYSTEM: dict[str, str] = {"system": ""}
+
+
+def pod(name: str, labels: object, app: str = "") -> Attributes:
+    gvk, gvr = GroupVersionKind("", "v1", "Pod"), GroupVersionResource("", "v1", "pods")
+    namespace = labels if isinstance(labels, Missing) else {"metadata": {"name": "n", "labels": labels}}
+    metadata = {"name": name, "labels": {"app": app}}
+    return Attributes(
+        Operation.CREATE,
+        gvk,
+        gvr,
+        "",
+        "n",
+        name,
+        UserInfo("alice"),
+        object={"metadata": metadata},
+        namespace_object=namespace,
+    )
+
+
+KINDS: list[tuple[str, Attributes, list[str]]] = [
+    ("plain", pod("x", {}), ["all 1", "all 2", "by namespace 1"]),
+    ("system namespace", pod("x", SYSTEM), ["all 1"]),
+    ("other labels", pod("x", {"a": "b"}), ["all 1", "all 2", "by namespace 1"]),
+    ("object", pod("x", {}, "web"), ["all 1", "all 2", "by namespace 1", "by object 1"]),
+    ("name", pod("web", SYSTEM), ["all 1", "by name 1"]),
+    ("a label that is no text", pod("x", {"system": ["?"]}), ["all 1"]),
+    ("labels not known", pod("x", Missing("namespaceObject", "not recorded")), ["all 1"]),
+    ("cluster scope", NODE, ["all 1", "all 2", "by namespace 1"]),
+]
+
+
+def test_requests_of_one_kind_are_matched_alike_and_others_on_their_own() -> None:
+    admission = ValidatingAdmission([BOUND], NEWEST, builtin_discovery())
+    for _ in range(2):  # nothing known, then all known
+        found = []
+        for name, attributes, _expected in KINDS:
+            decision = admission.decide(attributes, NoObjects())[0]
+            found.append((name, [denial.binding for denial in decision.denials]))
+        assert found == [(name, expected) for name, _, expected in KINDS]

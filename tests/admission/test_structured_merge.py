@@ -50,6 +50,32 @@ def test_apply_configuration(row: dict[str, Any]) -> None:
     assert {name: row[name] for name in ("object", "patch")} == {name: given[name] for name in ("object", "patch")}
 
 
+POD: JSON = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"managedFields": [{"fieldsV1": {"f:spec": {"f:containers": {".": {}}}}}]},
+    "spec": {"containers": [{"name": "a", "image": "a:1"}]},
+}
+
+
+def test_patches_that_come_again() -> None:
+    good = {"spec": {"containers": [{"name": "a", "image": "a:2"}]}}
+    number = {"spec": {"containers": [{"name": "a", "image": 2}]}}
+    unknown = {"spec": {"containrs": []}}
+    for _ in range(2):
+        assert merged(POD, good) == {**POD, "spec": good["spec"]}
+        with pytest.raises(MergeError, match="expected string"):
+            merged(POD, number)
+        with pytest.raises(MergeError, match="field not declared in schema"):
+            merged(POD, unknown)
+
+
+def test_the_object_must_conform_too() -> None:
+    broken = {**POD, "spec": {"containers": [{"name": "a", "args": ["x", 1]}]}}
+    with pytest.raises(MergeError, match="failed to convert original object to typed object: .spec.containers"):
+        merged(broken, {"metadata": {"labels": {"a": "b"}}})
+
+
 def _sorted(text: str) -> str:
     return "\n".join(sorted(text.replace("structs: ", "structs: \n").replace(", ", "\n").split("\n")))
 

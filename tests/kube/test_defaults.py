@@ -66,6 +66,15 @@ def test_parts_of_the_object_before_are_kept() -> None:
     assert before == unchanged
 
 
+def test_what_a_rule_only_copied_is_kept() -> None:
+    before = defaulted({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": [{"name": "a"}]}})
+    after = defaulted({**before, "metadata": {"annotations": {"a": "b"}}}, before)
+    assert after["spec"] is before["spec"]
+    limited = {"name": "a", "resources": {"limits": {"cpu": "1"}}}
+    changed = defaulted({**before, "spec": {**before["spec"], "containers": [limited]}}, before)
+    assert changed["spec"]["containers"][0]["resources"] == {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
+
+
 CUSTOM = Schema(
     {
         "type": "object",
