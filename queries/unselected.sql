@@ -1,17 +1,17 @@
--- What:       requests that admission saw and a predicate does not select, without their bodies, in the columns of a record
+-- What:       the numbers of the rows of requests that admission saw and a predicate does not select, in order
 -- Parameters: $predicate  an SQL expression over `request`
 --             $within     another one, which does select them
 --             $only_failed  true to leave out those that succeeded
+--             the variables store_rows and store_dropped, as `open.sql` of each store sets them
 -- Example:    replace $predicate by: resource = 'pods', $within by: true, and $only_failed by: false
-select
-  identity, seq, audit_id, level, stage, verb, request_uri, user_agent, "user"::varchar as "user", caller,
-  api_group, api_version, resource, subresource, "namespace", object_name as "name", object_uid, object_resource_version,
-  code, status, status_reason, status_message, epoch_us(received) as received, epoch_us(stage_time) as stage_time,
-  annotations::varchar as annotations, null::varchar as request_object, null::varchar as response_object,
-  file, line, true as selected, response_kind, response_uid, response_resource_version
-from request
+select row_id, true as selected
+from read_parquet(getvariable('store_rows')) as stored
 where
-  not coalesce($predicate, false)
+  reject is null
+  and not exists (
+    select 1 from read_parquet(getvariable('store_dropped')) as dropped where dropped.row_id = stored.row_id
+  )
+  and not coalesce($predicate, false)
   and $within
   and (
     verb in ('create', 'update', 'patch', 'delete', 'deletecollection')

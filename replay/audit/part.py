@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
+from sys import intern
 from typing import Any, Protocol
 
 import duckdb
@@ -28,7 +29,15 @@ PART_MEMORY = "256MB"
 _SLICE = 2048
 _ELSEWHERE = ("file", "line", "selected")
 _STORED = ["identity", "row_id", "list_row", "file_id", *(n for n in RequestRecord._fields if n not in _ELSEWHERE)]
+_BODIES = ("request_object", "response_object")
 _USER = RequestRecord._fields.index("user")
+_FEW_VALUES = [
+    RequestRecord._fields.index(name)
+    for name in (
+        *("level", "stage", "verb", "user_agent", "caller", "api_group", "api_version", "resource", "subresource"),
+        *("namespace", "status", "status_reason", "file", "response_kind"),
+    )
+]
 
 
 class Predicate(Protocol):
@@ -62,7 +71,7 @@ class Tables:
         variables = [
             f"set variable store_{name} = [{', '.join(map(literal, paths))}];" for name, paths in lists.items()
         ]
-        return "\n".join([*variables, queries.text("ingest_views")])
+        return "\n".join(variables)
 
 
 @dataclass(frozen=True)
@@ -88,12 +97,23 @@ class StorePart:
         for _, group in groupby(pairs, key=itemgetter(0)):
             yield [record for _, record in group]
 
+    def bare_records(self, rows: pl.DataFrame) -> Iterator[RequestRecord]:
+        """The records of rows (`row_id`, `selected`), in their order, without bodies and under the names of their objects."""
+        if rows.is_empty():
+            return
+        bodies = [pl.lit(None, pl.String).alias(name) for name in _BODIES]
+        columns = [pl.col(name) for name in _STORED if name not in (*_BODIES, "name")]
+        frame = self._frame(rows, [*columns, pl.col("object_name").alias("name"), *bodies])
+        for numbered in _numbered(rows.join(frame, on="row_id", how="left", maintain_order="left")):
+            yield from (record for _, record in numbered)
+
     def _rows(self, predicate: Predicate | None) -> Iterator[Iterable[tuple[int, RequestRecord]]]:
         if not self.tables.rows:
             return
         chosen = self._chosen(predicate)
         if not chosen.is_empty():
-            yield from _numbered(chosen.join(self._frame(chosen), on="row_id", how="left", maintain_order="left"))
+            frame = self._frame(chosen, [pl.col(name) for name in _STORED])
+            yield from _numbered(chosen.join(frame, on="row_id", how="left", maintain_order="left"))
 
     def _chosen(self, predicate: Predicate | None) -> pl.DataFrame:
         """The numbers of the rows to read, in order, and whether each is selected."""
@@ -103,9 +123,9 @@ class StorePart:
             connection.execute(self.tables.variables())
             return frame_from_relation(connection.sql(query, params=list(parameters)))
 
-    def _frame(self, chosen: pl.DataFrame) -> pl.DataFrame:
-        """Those rows of the part, in any order, with the names of their files."""
-        stored = pl.scan_parquet(list(self.tables.rows), hive_partitioning=False).select(_STORED)
+    def _frame(self, chosen: pl.DataFrame, columns: Sequence[pl.Expr]) -> pl.DataFrame:
+        """Some columns of those rows of the part, in any order, with the names of their files."""
+        stored = pl.scan_parquet(list(self.tables.rows), hive_partitioning=False).select(columns)
         rows = stored.filter(pl.col("row_id").is_in(chosen["row_id"].implode())).collect()
         files = pl.concat(
             [pl.read_parquet(path, columns=["file_id", "name", "first_row"]) for path in self.tables.files]
@@ -122,6 +142,8 @@ def _numbered(frame: pl.DataFrame, key: str = "identity") -> Iterator[Iterable[t
     for part in frame.select(key, *RequestRecord._fields).iter_slices(_SLICE):
         columns: list[list[Any]] = [column.to_list() for column in part.get_columns()]
         columns[_USER + 1] = [user_info_from_json(text) for text in columns[_USER + 1]]
+        for index in _FEW_VALUES:  # equal texts are one object, here and wherever they are sent together
+            columns[index + 1] = list(map(intern, columns[index + 1]))
         yield zip(columns[0], map(RequestRecord._make, zip(*columns[1:], strict=True)), strict=True)
 
 

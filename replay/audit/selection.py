@@ -5,26 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.audit import queries
+from replay.audit.arrow import frame_from_relation
 from replay.audit.event import RequestRecord
-from replay.audit.part import Predicate, StorePart, connect, engine, numbered_records
+from replay.audit.part import Predicate, StorePart, connect, engine
 from replay.audit.store import Store
 
 
 def unselected(
     part: StorePart, predicate: Predicate, within: Predicate | None = None, *, only_failed: bool
 ) -> Iterator[RequestRecord]:
-    """The requests of a part that admission saw and the predicate does not select; their bodies are None.
+    """The requests of a part that admission saw and the predicate does not select, as `StorePart.bare_records` reads them.
 
     `within` is another predicate, which does select them.
     """
     if not part.tables.rows:
         return
     with engine(part.temporary).cursor() as connection:
-        connection.execute(part.tables.views())
+        connection.execute(part.tables.variables())
         query, parameters = _query("unselected", predicate, within)
         query = query.replace("$only_failed", "true" if only_failed else "false")
-        for rows in numbered_records(connection.sql(query, params=parameters)):
-            yield from (record for _, record in rows)
+        rows = frame_from_relation(connection.sql(query, params=parameters))
+    yield from part.bare_records(rows)
 
 
 def unread_counts(
