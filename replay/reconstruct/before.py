@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum
 
 from replay.kube.attributes import JSON, Basis, Missing
+from replay.reconstruct.apply import after_apply, may_remove
 from replay.reconstruct.body import Shape
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.known import Hole, Known, Path, get
@@ -93,9 +94,11 @@ def patched(  # noqa: PLR0911 - one return per reason why the result is not know
     holes = [Hole(("metadata", "managedFields"), "managedFields of a request that stored nothing are not recorded")]
     try:
         _check_lists(patch, known)
+        if form is PatchForm.APPLY:
+            return after_apply(exchange, known).with_holes(holes)
         return Known(after_patch(exchange, old.value), Basis.RECONSTRUCTED, known.holes).with_holes(holes)
     except UnappliedPatchError as error:
-        if form is PatchForm.APPLY and _applied_before(exchange, old):
+        if form is PatchForm.APPLY and may_remove(exchange, old):
             return Missing("", str(error))
         paths = touched(patch)
         if any(not path for path in paths):
@@ -120,10 +123,3 @@ def _up_to_known(path: Path, old: Known) -> Path:
         if get(old.value, path[:length]) is None:
             return path[:length]
     return path
-
-
-def _applied_before(exchange: Exchange, old: Known) -> bool:
-    """Whether the manager has applied to the object before: what it leaves out now goes away."""
-    manager = (exchange.query.get("fieldManager") or [""])[0]
-    entries = get(old.value, ("metadata", "managedFields")) or ()
-    return any((of.get("manager"), of.get("operation")) == (manager, "Apply") for of in entries)

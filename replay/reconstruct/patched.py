@@ -19,18 +19,18 @@ from replay.reconstruct.strategic_merge import StrategicMergeError, has_directiv
 
 def after_patch(exchange: Exchange, before: JSON) -> JSON:
     """The object after a JSON, merge or strategic merge patch; raises `UnappliedPatchError` where the log leaves it open."""
-    patch, form, schema = exchange.request.json, form_of(exchange), _schema(exchange)
+    patch, form, schema = exchange.request.json, form_of(exchange), builtin_schema(exchange)
     if form is PatchForm.MERGE and isinstance(patch, dict):
         if schema is not None:
             return _after_map(schema, before, patch)
         if exchange.api_resource is not None and exchange.api_resource.custom:
             return merge_patched(patch, before)
     after = applied(patch, form, before)
-    return after if schema is None else _settled(schema, after, before)
+    return after if schema is None else settled(schema, after, before)
 
 
-def _schema(exchange: Exchange) -> Schema | None:
-    """The schema of a built-in kind."""
+def builtin_schema(exchange: Exchange) -> Schema | None:
+    """The schema of the kind that a request is about, None unless it is built in."""
     kind, api_resource = exchange.kind, exchange.api_resource
     return None if kind is None or api_resource is None or api_resource.custom else _builtin().for_kind(kind)
 
@@ -43,25 +43,25 @@ def _builtin() -> Schemas:
 def _after_map(schema: Schema, before: JSON, patch: dict[str, JSON]) -> JSON:
     """The object after a map patch of one of two forms; one that the server refuses is not the one that was sent."""
     if not is_ambiguous(patch):
-        return _settled(schema, merge_patched(patch, before), before)
+        return settled(schema, merge_patched(patch, before), before)
     found = []
     try:
-        found.append(_settled(schema, strategic_merge(schema, before, patch), before))
+        found.append(settled(schema, strategic_merge(schema, before, patch), before))
     except StrategicMergeError as error:
         if has_directive(patch):
             raise UnappliedPatchError("the strategic merge patch does not fit the object") from error
     if not has_directive(patch):
-        found.append(_settled(schema, merge_patched(patch, before), before))
+        found.append(settled(schema, merge_patched(patch, before), before))
     if any(after != found[0] for after in found):
         raise UnappliedPatchError("the content type of the patch is not recorded, and its forms differ for lists")
     return found[0]
 
 
-def _settled(schema: Schema, after: JSON, before: JSON) -> JSON:
-    """The object as its Go type holds it, with the defaults of what the patch left out."""
+def settled(schema: Schema, after: JSON, before: JSON) -> JSON:
+    """The object as its Go type holds it, with the defaults of what a patch left out; raises `UnappliedPatchError`."""
     try:
-        settled = round_trip(schema, after, before)
+        written = round_trip(schema, after, before)
     except DecodeError as error:
         raise UnappliedPatchError("the patch does not fit the kind of the object") from error
-    set_defaults(schema, settled, before)
-    return settled
+    set_defaults(schema, written, before)
+    return written
