@@ -1,0 +1,85 @@
+"""What decisions look up, in a file: by object, in order, in any process, as long as somebody holds it."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from replay.audit.ingest import first_parts
+from replay.audit.lookups import Lookups, ObjectKey
+from replay.audit.store import Store
+
+
+def event(number: int, resource: str, name: str, **fields: object) -> str:
+    reference = {"resource": resource, "apiVersion": "v1", **({"name": name} if name else {})}
+    plain = {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "RequestResponse",
+        "auditID": f"id-{number}",
+        "stage": "ResponseComplete",
+        "verb": "create",
+        "requestURI": "/",
+        "responseStatus": {"code": 201},
+        "stageTimestamp": f"2026-01-01T00:00:{number:02}.000000Z",
+        "objectRef": {**reference, **({"namespace": "shop"} if resource != "namespaces" else {})},
+    }
+    return json.dumps({**plain, **fields})
+
+
+GENERATED = {"kind": "ConfigMap", "metadata": {"name": "web-x7k"}}
+LOG = [
+    event(1, "namespaces", "shop"),
+    event(2, "configmaps", "", responseObject=GENERATED),
+    event(3, "configmaps", "", responseStatus={"code": 500}),
+    event(4, "pods", "web"),
+    event(
+        5,
+        "namespaces",
+        "shop",
+        verb="update",
+        objectRef={"resource": "namespaces", "namespace": "shop", "name": "shop"},
+    ),
+    event(6, "namespaces", "shop", verb="get", responseStatus={"code": 200}),
+    event(7, "configmaps", "web-x7k", verb="delete", responseStatus={"code": 200}),
+]
+KNOWN = {
+    ("", "namespaces", "", "shop"): ["id-1", "id-5"],
+    ("", "configmaps", "shop", "web-x7k"): ["id-2", "id-7"],
+}
+
+
+def ids(lookups: Lookups) -> dict[ObjectKey, list[str]]:
+    return {key: [record.audit_id for record in records] for key, records in lookups.items()}
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_writes_to_each_object(tmp_path: Path, *, kept: bool) -> None:
+    (tmp_path / "log").write_text("\n".join(LOG))
+    with Store.open(tmp_path / "store" if kept else None) as store:
+        store.ingest([tmp_path / "log"])
+        found = store.lookups(["namespaces", "configmaps"])
+        sent = pickle.loads(pickle.dumps(found))
+        assert ids(found) == ids(sent) == KNOWN
+        assert ids(store.lookups(["pods", "configmaps"])).keys() == {
+            ("", "configmaps", "shop", "web-x7k"),
+            ("", "pods", "shop", "web"),
+        }
+        assert ids(store.lookups([])) == {}
+    assert ids(found) == KNOWN  # the file is gone, and still open
+
+
+@pytest.mark.parametrize(("parts", "first"), [(1, 1), (5, 1), (16, 1), (17, 2), (128, 8)])
+def test_how_many_parts_are_for_what_is_looked_up(parts: int, first: int) -> None:
+    assert first_parts(parts) == first
+
+
+def test_kinds_that_are_looked_up_have_parts_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("\n".join(LOG))
+    with Store.open(tmp_path / "store") as store:
+        store.ingest([tmp_path / "log"])
+        found = dict(store.sql("select resource, max(part) from request group by resource").iter_rows())
+    assert found["namespaces"] == found["configmaps"] == 0 < found["pods"]
