@@ -1,0 +1,82 @@
+"""The cluster at an instant, read object by object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from replay.audit.event import RequestRecord
+from replay.audit.lookups import ObjectKey
+from replay.kube.attributes import UserInfo
+from replay.kube.gvk import GroupVersionKind
+from replay.reconstruct.cluster import Cluster
+
+NAMESPACE = GroupVersionKind("", "v1", "Namespace")
+
+
+def write(seq: int, verb: str, name: str, team: str) -> RequestRecord:
+    body = f'{{"kind":"Namespace","apiVersion":"v1","metadata":{{"name":"{name}","labels":{{"team":"{team}"}}}}}}'
+    return RequestRecord(
+        *(
+            seq,
+            f"id-{seq}",
+            "RequestResponse",
+            "ResponseComplete",
+            verb,
+            "/",
+            "",
+            UserInfo(),
+            "",
+            "",
+            "v1",
+            "namespaces",
+        ),
+        *("", name if verb == "update" else "", name, "", "", 201 if verb == "create" else 200, "", "", ""),
+        *(seq * 10_000_000, seq * 10_000_000 + 1000, None, None, body, "log", seq),
+    )
+
+
+RECORDS = [
+    write(1, "create", "shop", "red"),
+    write(2, "create", "lab", "blue"),
+    write(3, "update", "shop", "green"),
+    write(4, "update", "lab", "grey"),
+]
+
+
+class Counted(dict[ObjectKey, Sequence[RequestRecord]]):
+    """Lookups that note what is read."""
+
+    read: int = 0
+
+    def __getitem__(self, key: ObjectKey) -> Sequence[RequestRecord]:
+        self.read += 1
+        return super().__getitem__(key)
+
+
+def teams(cluster: Cluster) -> Iterator[object]:
+    for seq in (0, 2, 3, 9):
+        for name in ("shop", "lab"):
+            at = RECORDS[0]._replace(received=seq * 10_000_000 + 5_000_000, stage_time=seq * 10_000_000 + 5_000_001)
+            found = cluster.at(at).get(NAMESPACE, "", name)
+            yield found["metadata"]["labels"]["team"] if isinstance(found, dict) else found
+
+
+def test_histories_are_forgotten_and_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = [None, None, "red", "blue", "green", "blue", "green", "grey"]
+    written = {
+        ObjectKey("", "namespaces", "", name): [r for r in RECORDS if r.name == name] for name in ("shop", "lab")
+    }
+    assert list(teams(Cluster((), RECORDS))) == expected
+    plenty = Counted(written)
+    assert list(teams(Cluster((), plenty))) == expected
+    monkeypatch.setattr("replay.reconstruct.cluster.MOST_HISTORIES", 1)
+    scarce = Counted(written)
+    assert list(teams(Cluster((), scarce))) == expected
+    assert plenty.read < scarce.read
+
+
+def test_records_may_be_timed_otherwise() -> None:
+    cluster = Cluster((), RECORDS, timed=lambda record: record._replace(received=0, stage_time=1))
+    assert next(teams(cluster)) == "green"
