@@ -211,7 +211,7 @@ def test_what_is_not_whole_has_a_cause(
 
     `test_no_claim_is_wrong` shows that what is known is equal to what the server saw. Each class is a rule on the request,
     not a list. Measured on the whole recording, with the number of requests of which object and oldObject are whole
-    (135,732 of 135,910 leaves of all objects are known):
+    (135,739 of 135,910 leaves of all objects are known):
 
         requests  object  oldObject
             1897    1897       1897  the log holds it
