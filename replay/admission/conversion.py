@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from replay.cel.typed import TypedMap
 from replay.kube.attributes import JSON, Attributes, Missing, PartialObject
@@ -54,7 +54,8 @@ class ObjectConverter:
         """
         if obj is None or isinstance(obj, Missing) or kind.group not in self._builtin_groups:
             return obj
-        return TypedMap(cast("dict[str, Any]", obj))  # a partly known object is wrapped whole, too
+        struct: Any = obj
+        return TypedMap(struct)  # a partly known object is wrapped whole, too
 
     def versioned(self, attributes: Attributes, kind: GroupVersionKind, lister: Lister) -> VersionedObjects:
         """Both objects as `kind`; what only the server's own code can convert becomes `Missing`."""

@@ -26,7 +26,16 @@ class Inputs:
     Match conditions have a `request` of their own: its resource is the one that was sent, whatever was matched.
     """
 
-    __slots__ = ("_activations", "_bindings", "_match_request", "_missing", "_partial", "_places", "_whole")
+    __slots__ = (
+        "_activations",
+        "_bindings",
+        "_match_request",
+        "_missing",
+        "_partial",
+        "_places",
+        "_whole",
+        "is_partial",
+    )
 
     def __init__(self, bindings: Mapping[str, Any], match_request: Any) -> None:
         """`bindings` are those of the validations."""
@@ -37,6 +46,8 @@ class Inputs:
             plain = value.value if type(value) is TypedMap else value
             if type(plain) is PartialObject:
                 self._partial[name] = plain
+        self.is_partial = bool(self._partial)
+        """Whether any object is known in part."""
         self._missing = {name: _parts(value) for name, value in self._partial.items()}
         self._places = _NOWHERE
         if self._partial:
@@ -48,11 +59,6 @@ class Inputs:
     def with_object(self, value: Any) -> Inputs:
         """The same request with another object, as CEL gets it."""
         return Inputs({**self._bindings, "object": value}, self._match_request)
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether any object is known in part."""
-        return bool(self._partial)
 
     def activation(self, footprint: frozenset[str], *, matching: bool = False) -> Activation:
         """The activation for expressions that read at most `footprint`; `matching`: for match conditions.

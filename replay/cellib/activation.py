@@ -48,7 +48,7 @@ class Activation:
             _restrict(plain, group)
         if plain is None:
             plain = self._plain[group] = {"object": None, "oldObject": None, "namespaceObject": None, **self._bindings}
-            if "params" in plain:
+            if plain.get("params") is not None:
                 plain["params"] = _rewritten(plain["params"])
             for name, value in self._bindings.items():
                 kind_of_value = type(value)

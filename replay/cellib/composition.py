@@ -257,9 +257,10 @@ class Evaluation:
             value, looped = value
             spent += looped
         if variables is not None:
-            spent += variables.take_bound()
+            spent += variables.bound
+            variables.bound = 0
             # What variables cost that compiled code left to the strict engine is exact already.
-            self._floor -= self._strictly().take_cost()
+            self._floor -= variables.strict.take_cost()
         if spent >= self._floor:
             raise LeaveError
         self._floor -= spent

@@ -114,11 +114,15 @@ class StrictValues(Protocol):
         """A variable by name, as expressions of a kind see it."""
         ...
 
+    def take_cost(self) -> int:
+        """What variables cost since the last time this was asked."""
+        ...
+
 
 class FastVariables(dict[str, Value]):
     """The variables as compiled code reads them: plain values, computed on first use; raises where there is none."""
 
-    __slots__ = ("_bound", "_inputs", "_kind", "_strict", "_variables")
+    __slots__ = ("_inputs", "_kind", "_variables", "bound", "strict")
 
     def __init__(
         self,
@@ -130,30 +134,26 @@ class FastVariables(dict[str, Value]):
         """`strict` gives the value of a variable that compiled code does not answer, as expressions of a kind see it."""
         self._variables = variables
         self._inputs = inputs
-        self._strict = strict
         self._kind = kind
-        self._bound = 0
-
-    def take_bound(self) -> int:
-        """An upper bound of the cost of the variables computed since this was last asked."""
-        bound, self._bound = self._bound, 0
-        return bound
+        self.strict = strict
+        self.bound = 0
+        """An upper bound of the cost of the variables computed since this was last set to zero."""
 
     def __missing__(self, name: str) -> Value:
         """Compute a variable."""
         program = self._variables[unescaped(name) or name].program
         code = program.compiled if program is not None else None
         if code is None:
-            value = plain_value(self._strict.value(self._kind, name))
+            value = plain_value(self.strict.value(self._kind, name))
         else:
-            self._bound += code.bound
+            self.bound += code.bound
             try:
                 value = code.function(self._inputs, self)
                 if code.has_loops:
                     value, looped = value
-                    self._bound += looped
+                    self.bound += looped
             except Exception:  # noqa: BLE001 - whatever compiled code does not answer is for the strict engine
-                value = plain_value(self._strict.value(self._kind, name))
+                value = plain_value(self.strict.value(self._kind, name))
         self[name] = value
         return value
 
