@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -37,7 +38,10 @@ def watched(command: list[str]) -> Measured:
     cpu: dict[int, float] = {}
     peaks: dict[int, float] = {}
     together = 0.0
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+    with (
+        tempfile.TemporaryFile("w+") as file,  # nobody reads a pipe meanwhile, and it holds 64 KiB
+        subprocess.Popen(command, stdout=file, text=True, start_new_session=True) as process,
+    ):
         while process.poll() is None:
             now = 0.0
             for pid in _session(process.pid):
@@ -47,7 +51,8 @@ def watched(command: list[str]) -> Measured:
             together = max(together, now)
             time.sleep(_INTERVAL)
         wall = time.perf_counter() - start
-        output = process.stdout.read() if process.stdout else ""
+        file.seek(0)
+        output = file.read()
     return Measured(wall, sum(cpu.values()), max(peaks.values(), default=0), together, process.returncode, output)
 
 
