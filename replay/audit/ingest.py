@@ -35,6 +35,7 @@ ROWS_HELD_FOR_PART = 128
 """How many rows wait to be written, at least, and for each part: memory that is used again need not be cleared again."""
 LOOKED_UP = (
     "configmaps",
+    "limitranges",
     "namespaces",
     "nodes",
     "serviceaccounts",

@@ -52,6 +52,7 @@ RBAC = tuple(
     f"{name}.rbac.authorization.k8s.io" for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
 )
 LOOKUPS = (
+    "limitranges",
     "namespaces",
     "nodes",
     "serviceaccounts",

@@ -33,8 +33,12 @@ REGISTRATIONS = tuple(
         "validatingwebhookconfigurations",
     )
 )
-POD_PLUGINS = (GroupResource("", "serviceaccounts"), GroupResource("scheduling.k8s.io", "priorityclasses"))
-"""What the plugins ServiceAccount and Priority read: a pod that was refused is rebuilt with what they would have added."""
+POD_PLUGINS = (
+    GroupResource("", "limitranges"),
+    GroupResource("", "serviceaccounts"),
+    GroupResource("scheduling.k8s.io", "priorityclasses"),
+)
+"""What the plugins LimitRanger, ServiceAccount and Priority read: a pod that was refused is rebuilt with what they would have added."""
 NEVER = frozenset({SECRETS, GroupResource("", "events"), GroupResource("events.k8s.io", "events")})
 """Secrets are nobody's business here; events live for an hour, and are as many as all else together."""
 

@@ -13,6 +13,7 @@ from replay.kube.lister import Lister
 from replay.reconstruct.body import Shape
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.known import Hole, Known, Path, get
+from replay.reconstruct.limit_ranger import with_limits
 
 _VOLUME_PREFIX = "kube-api-access-"
 _MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -36,9 +37,9 @@ def after_builtin_mutators(  # noqa: PLR0911 - one return per resource that some
     if group_resource == ("", "pods"):
         if not creating:
             return _with_tolerations(sent)
-        return _with_tolerations(
-            _with_priority(_with_service_account(sent, record.namespace, shown, lister), shown, lister)
-        )
+        pod = with_limits(sent, record.namespace, shown, lister)
+        pod = _with_service_account(pod, record.namespace, shown, lister)
+        return _with_tolerations(_with_priority(pod, shown, lister))
     if not creating:
         return sent
     if group_resource == ("", "nodes"):

@@ -22,12 +22,15 @@ from replay.reconstruct.effect import EffectKind
 from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.history import History
 from replay.reconstruct.known import Known, attribute, merged
+from replay.reconstruct.limit_ranger import LIMIT_RANGE
 
 NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 ADMISSIONREGISTRATION = "admissionregistration.k8s.io"
 CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
 CACHE_DELAY = 1_000_000
 """How long, in microseconds, the API server's informers are taken to lag behind storage at most."""
+NONE_UNLESS_SHOWN = frozenset({LIMIT_RANGE})
+"""Kinds that most clusters have no object of: there are those that the log or the snapshot shows, as the README says."""
 MOST_HISTORIES = 1024
 """How many histories a process remembers: those of a large log have no room in memory together."""
 
@@ -120,7 +123,7 @@ class Cluster:
 
     def is_covered(self, kind: GroupVersionKind) -> bool:
         """Whether the snapshot holds objects of a kind, and so is taken to hold all of them."""
-        return (kind.group, kind.kind) in self._covered
+        return (kind.group, kind.kind) in self._covered or kind in NONE_UNLESS_SHOWN
 
     def _written(self) -> Iterator[tuple[Key, ObjectKey]]:
         """The objects of the log; a resource that discovery does not know takes its kind from the first body that tells it."""

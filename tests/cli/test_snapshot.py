@@ -54,6 +54,7 @@ def test_only_what_the_set_needs_is_read(kubectl: Path, tmp_path: Path) -> None:
     assert {tuple(call[:2]) for call in calls} == {("--context=prod", "get")}
     kinds = [call[2] for call in calls if "admissionregistration" not in call[2]]
     assert kinds == [
+        "limitranges",
         "namespaces",
         "serviceaccounts",
         "customresourcedefinitions.apiextensions.k8s.io",
