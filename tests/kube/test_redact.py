@@ -50,6 +50,22 @@ PATCHES: list[tuple[str, str, JSON, JSON]] = [
     ("no value", "secrets", {"op": "remove", "path": "/data/a"}, {"op": "remove", "path": "/data/a"}),
     ("labels", "secrets", {"op": "add", "path": "/metadata/labels/a", "value": "b"}, None),
     ("another kind", "configmaps", {"op": "add", "path": "/data/a", "value": "x"}, None),
+    *(
+        (name, "pods", {"op": "add", "path": path, "value": value}, {"op": "add", "path": path, "value": expected})
+        for name, path, value, expected in (
+            ("a token", "/metadata/annotations/a", TOKEN, REDACTED),
+            ("a token deep inside", "/metadata/annotations", {"a": [TOKEN]}, {"a": [REDACTED]}),
+            ("the field of a token", "/spec/bearerToken", "opaque", REDACTED),
+            ("the key of a client", "/spec/client-key-data", "opaque", REDACTED),
+            (
+                "what was applied last",
+                "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration",
+                "{}",
+                REDACTED,
+            ),
+            ("a token beside a large number", "/spec", {"a": 1 << 70, "token": "x"}, {"a": 1 << 70, "token": REDACTED}),
+        )
+    ),
 ]
 
 
