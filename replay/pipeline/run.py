@@ -90,9 +90,11 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
             write_rejects(store.rejects(), options.rejects)
         inputs = Inputs(sets, version, tuple(snapshot), webhooks)
         job = _job_without_history(store, inputs, options, Path(spool))
-        summary, fidelity = _replay(store, job, options, progress)
-        facts = log_facts([Path(log) for log in scenario.logs], store, ingest, summary.requests)
+        # All queries come before the results, which for a large log leave them little memory.
+        facts = log_facts([Path(log) for log in scenario.logs], store, ingest)
         notes = health_notes(store, job)
+        summary, fidelity = _replay(store, job, options, progress)
+        facts.admission = summary.requests
     return RunResult(
         facts,
         set_facts(scenario.current, sets[0]),
@@ -128,13 +130,15 @@ def _replay(store: Store, job: Job, options: Options, progress: Progress) -> tup
     results: list[PartResult] = []
     made: dict[CoarseClass, ClassResult] = {}
     if kept is None:
+        unread = unread_counts(store, job.predicate)
         results = _replay_parts(store, with_history(store, job), options, progress)
-        made = class_results(results, unread_counts(store, job.predicate))
+        made = class_results(results, unread)
     elif changed := [requests for requests in kept.files if requests not in known]:
         job = replace(job, within=of_classes(changed))
         is_few = sum(kept.classes[requests] for requests in changed) < FEW_REQUESTS
+        unread = unread_counts(store, job.predicate, job.within)
         results = _replay_parts(store, with_history(store, job), options, progress, is_few=is_few)
-        found = class_results(results, unread_counts(store, job.predicate, job.within))
+        found = class_results(results, unread)
         made = {requests: found.get(requests, NOTHING) for requests in changed}
         kept.write(made)
     follows: dict[Place, str] = {}
@@ -244,8 +248,8 @@ def _trust(store: Store, error: int) -> Trust:
     return Trust(trust.distrusted, whole=False) if error > MOST_TRUSTED else trust
 
 
-def log_facts(logs: Sequence[Path], store: Store, ingest: IngestReport, admission: int) -> LogFacts:
-    """What was read, of which admission saw so many requests."""
+def log_facts(logs: Sequence[Path], store: Store, ingest: IngestReport, admission: int = 0) -> LogFacts:
+    """What was read, of which admission saw so many requests, if that is known yet."""
     rejects = ingest.rejects
     ((first, last, requests, files),) = store.answer("log_facts")
     return LogFacts(
