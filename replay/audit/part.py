@@ -163,7 +163,6 @@ def connect(temporary: str, threads: int, memory: str = PART_MEMORY) -> duckdb.D
             "threads": threads,
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
-            "enable_progress_bar": "false",  # it is drawn on standard output, which belongs to the report
         }
     )
 
