@@ -164,8 +164,12 @@ class MutatingWebhookPlugin:
             self._require()
         changed = False
         for hook in self._hooks:
+            answer = self._admission.should_call(hook, attributes, self._lister)
+            # apiserver: who was not called in the first pass is not called in the second, even if it matches by then
+            if answer is None or (reinvoke and not self.is_asked_again(hook)):
+                continue
             before = attributes.object
-            attributes = replace(attributes, object=self._ask(hook, attributes, effects, reinvoke=reinvoke))
+            attributes = replace(attributes, object=self._ask(hook, answer, attributes, effects, reinvoke=reinvoke))
             if effects.denials:
                 break
             if attributes.object is not before and not equal(before, attributes.object):
@@ -176,15 +180,24 @@ class MutatingWebhookPlugin:
         self._last_output = attributes.object
         return attributes.object, changed
 
+    def is_asked_again(self, hook: WebhookHook) -> bool:
+        """Whether something changed the object after a webhook that wants to see it again."""
+        return hook.index in self._again
+
     def _require(self) -> None:
         self._again |= self._invoked
         self._invoked = set()
 
-    def _ask(self, hook: WebhookHook, attributes: Attributes, effects: WebhookEffects, *, reinvoke: bool) -> Object:
-        """The object after one webhook."""
-        answer = self._admission.should_call(hook, attributes, self._lister)
-        if answer is None or (reinvoke and hook.index not in self._again):
-            return attributes.object
+    def _ask(
+        self,
+        hook: WebhookHook,
+        answer: WebhookInvocation | Denial | Missing,
+        attributes: Attributes,
+        effects: WebhookEffects,
+        *,
+        reinvoke: bool,
+    ) -> Object:
+        """The object after one webhook, of which `answer` tells how it is called."""
         if isinstance(answer, Denial):
             effects.denials.append(answer)
         elif isinstance(answer, Missing):

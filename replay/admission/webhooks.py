@@ -126,8 +126,9 @@ class WebhookAdmission:
         self._authorizer = authorizer
         self._converter = ObjectConverter(discovery)
         self._matcher = Matcher(EquivalentResourceMapper(discovery))
-        self._sets = [self._hooks(manifests) for manifests in sets]
-        self._is_empty = not any(self._sets)
+        self.hooks = [self._hooks(manifests) for manifests in sets]
+        """For each set all its webhooks, in order."""
+        self._is_empty = not any(self.hooks)
         self._known: dict[RequestClass, list[tuple[WebhookHook, ...]]] = {}
 
     def _hooks(self, manifests: ManifestSet) -> tuple[WebhookHook, ...]:
@@ -140,7 +141,7 @@ class WebhookAdmission:
                 configuration.static,
                 index,
                 webhook,
-                self._matcher.criteria(_match_resources(webhook), match_all=False),
+                self._matcher.criteria(match_resources(webhook), match_all=False),
                 MatchConditions(webhook, self._version),
             )
             for index, (configuration, webhook) in enumerate(listed)
@@ -149,11 +150,11 @@ class WebhookAdmission:
     def candidates(self, attributes: Attributes) -> list[tuple[WebhookHook, ...]]:
         """For each set the webhooks that are asked about the resource at all and whose rules match, in order."""
         if self._is_empty:
-            return self._sets
+            return self.hooks
         request = self._matcher.request_class(attributes)
         if request not in self._known:
             self._known[request] = [
-                tuple(hook for hook in hooks if _is_candidate(hook, request)) for hooks in self._sets
+                tuple(hook for hook in hooks if _is_candidate(hook, request)) for hooks in self.hooks
             ]
         return self._known[request]
 
@@ -198,22 +199,23 @@ class WebhookAdmission:
         if isinstance(match, MatchError):
             return _match_refusal(hook, match)
 
-        def bindings() -> dict[str, Any]:
-            objects = self._converter.versioned(attributes, match.kind, lister)
-            return {
-                "object": self._converter.cel_value(objects.object, match.kind),
-                "oldObject": self._converter.cel_value(objects.old_object, match.kind),
-                "request": admission_request(attributes, attributes.resource, match.kind),
-                "namespaceObject": None,
-                **authorizer_bindings(self._authorizer(lister), attributes),
-            }
-
-        conditions = hook.conditions.match(bindings)
+        conditions = hook.conditions.match(lambda: self.bindings(attributes, match.kind, lister))
         if not conditions.matches and not conditions.error:
             return None
         unknown = match.unknown or next(iter(conditions.unknown), None)
         invocation = WebhookInvocation(hook, match.resource, match.kind)
         return unknown or _refusal(hook, attributes, conditions) or invocation
+
+    def bindings(self, attributes: Attributes, kind: GroupVersionKind, lister: Lister) -> dict[str, Any]:
+        """What the match conditions of a webhook read that gets the request as `kind`."""
+        objects = self._converter.versioned(attributes, kind, lister)
+        return {
+            "object": self._converter.cel_value(objects.object, kind),
+            "oldObject": self._converter.cel_value(objects.old_object, kind),
+            "request": admission_request(attributes, attributes.resource, kind),
+            "namespaceObject": None,
+            **authorizer_bindings(self._authorizer(lister), attributes),
+        }
 
 
 def _refusal(hook: WebhookHook, attributes: Attributes, conditions: MatchConditionsResult) -> Denial | None:
@@ -236,7 +238,7 @@ def _is_candidate(hook: WebhookHook, request: RequestClass) -> bool:
     return hook.criteria.may_match(request)
 
 
-def _match_resources(webhook: Webhook) -> MatchResources:
+def match_resources(webhook: Webhook) -> MatchResources:
     """The criteria of a webhook in the form that policies have."""
     return MatchResources(
         namespace_selector=webhook.namespace_selector,
