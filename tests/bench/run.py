@@ -124,10 +124,10 @@ def cores(table: Table, log: Path, sets: Path) -> None:
     from replay.pipeline.workers import prepare_workers, replay_parts  # noqa: PLC0415
 
     wall = {}
+    prepare_workers(Options(workers=2))  # as in a run: while the log is read
     with prepared(log, sets, {}) as (job, parts):
         for workers in (1, 2):
             options = Options(workers=workers)
-            prepare_workers(options)
             start = time.perf_counter()
             replay_parts(job, parts, options, lambda _what, _done, _total: None)
             wall[workers] = time.perf_counter() - start
