@@ -76,6 +76,29 @@ class PolicyExplanation:
         return bool(self.error) or any(not each.mismatch for each in self.bindings)
 
 
+@dataclass(frozen=True, slots=True)
+class PassExplanation:
+    """One pass of the mutating phase, counted from 1: the first one with all policies, the second with those that ran again.
+
+    `webhooks` are those that are called again.
+    """
+
+    number: int
+    policies: tuple[PolicyExplanation, ...] = ()
+    webhooks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookExplanation:
+    """A webhook: `reason` says why it is not called, empty where it is; `steps` are the match conditions that are false."""
+
+    webhook: str
+    configuration: str
+    phase: str
+    reason: str = ""
+    steps: tuple[ExpressionStep, ...] = ()
+
+
 @dataclass(slots=True)
 class TracedExpressions:
     """The expressions of one policy, binding and parameter, evaluated one by one with their parts."""

@@ -123,6 +123,7 @@ class WebhookAdmission:
         """Match conditions are compiled when a request first needs them."""
         self.phase = phase
         self._version = version
+        self._discovery = discovery
         self._authorizer = authorizer
         self._converter = ObjectConverter(discovery)
         self._matcher = Matcher(EquivalentResourceMapper(discovery))
@@ -146,6 +147,10 @@ class WebhookAdmission:
             )
             for index, (configuration, webhook) in enumerate(listed)
         )
+
+    def of(self, manifests: ManifestSet) -> WebhookAdmission:
+        """The webhooks of one other set, asked in the same way."""
+        return WebhookAdmission((manifests,), self.phase, self._version, self._discovery, self._authorizer)
 
     def candidates(self, attributes: Attributes) -> list[tuple[WebhookHook, ...]]:
         """For each set the webhooks that are asked about the resource at all and whose rules match, in order."""

@@ -41,7 +41,8 @@ def explain(
     from replay.pipeline.log import LogSource  # noqa: PLC0415
     from replay.pipeline.page import write_page  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
-    from replay.report.explain_report import explain_document, explain_json  # noqa: PLC0415
+    from replay.report.explain_json import explain_json  # noqa: PLC0415
+    from replay.report.explain_report import explain_document  # noqa: PLC0415
     from replay.report.terminal import print_document  # noqa: PLC0415
 
     zone = time_zone(tz)

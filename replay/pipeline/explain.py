@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from replay.admission.decision import Decision
 from replay.admission.explain import Explainer
 from replay.audit.observed import observe
 from replay.errors import ReplayError
+from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Missing
 from replay.pipeline.job import Job
 from replay.pipeline.log import LogSource, Progress, opened, repeats, require_known
@@ -61,14 +63,23 @@ def _sets(job: Job, manifests: Manifests, request: ReplayRequest) -> tuple[SetEx
         return tuple(SetExplanation(name, decisions[0]) for name, each in given if each is not None)
     explainer = Explainer(job.chain, manifests.version, job.cluster.discovery)
     lister, before = job.cluster.at(request.record), request.before_mutation
+    if isinstance(before, Missing):
+        before = request.attributes.with_object(before)
     seen = job.chain.validated(before, request.attributes, lister)
-    return tuple(
-        SetExplanation(
-            name,
-            decisions[index],
-            () if isinstance(before, Missing) else tuple(explainer.mutating(each, before, lister)[0]),
-            tuple(explainer.validating(each, seen[index], lister)),
-        )
-        for index, (name, each) in enumerate(given)
-        if each is not None
-    )
+    explained = []
+    for index, (name, each) in enumerate(given):
+        if each is not None:
+            mutating = explainer.mutating(index, each, before, lister)
+            validating = explainer.validating(each, seen[index], lister, mutating.refused)
+            refused = mutating.refused or _refused(decisions[index], each)
+            webhooks = explainer.validating_webhooks(index, each, seen[index], lister, refused)
+            both = (*mutating.webhooks, *webhooks)
+            explained.append(SetExplanation(name, decisions[index], mutating.passes, validating, both))
+    return tuple(explained)
+
+
+def _refused(decision: Decision, manifests: ManifestSet) -> str:
+    """Why the validating webhooks are not asked: a policy denies before."""
+    policies = {policy.name for policy in manifests.validating_policies}
+    denying = next((denial.policy for denial in decision.denials if denial.policy in policies), "")
+    return f"`{denying}` denies the request" if denying else ""

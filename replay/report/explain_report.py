@@ -1,15 +1,21 @@
-"""One request through the chain, for whoever disputes a denial: as a document and as JSON."""
+"""One request through the chain, for whoever disputes a denial."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Any
 
 from replay.admission.decision import Decision, Verdict
-from replay.admission.explanation import BindingExplanation, ExpressionStep, PolicyExplanation
+from replay.admission.explanation import (
+    BindingExplanation,
+    ExpressionStep,
+    PassExplanation,
+    PolicyExplanation,
+    WebhookExplanation,
+)
 from replay.audit.observed import Observed
 from replay.kube.attributes import Missing, PartialObject
 from replay.reconstruct.request import Reached, ReplayRequest
@@ -36,13 +42,27 @@ class SetExplanation:
 
     name: str
     decision: Decision
-    mutating: tuple[PolicyExplanation, ...] = ()
+    passes: tuple[PassExplanation, ...] = ()
+    """Those of the mutating phase in which something happened."""
     validating: tuple[PolicyExplanation, ...] = ()
+    webhooks: tuple[WebhookExplanation, ...] = ()
 
     @property
     def policies(self) -> tuple[PolicyExplanation, ...]:
-        """All policies in the order in which they are asked."""
-        return (*self.mutating, *self.validating)
+        """All policies in the order in which they are first asked."""
+        first = (policy for each in self.passes if each.number == 1 for policy in each.policies)
+        return (*first, *self.validating)
+
+    @property
+    def steps(self) -> Iterator[tuple[int, PolicyExplanation]]:
+        """Every policy as often as it runs, with the number of the pass; validating ones have none, and 0 here."""
+        yield from ((each.number, policy) for each in self.passes for policy in each.policies)
+        yield from ((0, policy) for policy in self.validating)
+
+    @property
+    def is_reinvoked(self) -> bool:
+        """Whether anything of the mutating phase runs twice."""
+        return any(each.number > 1 for each in self.passes)
 
 
 @dataclass(frozen=True)
@@ -65,8 +85,8 @@ def explain_document(explained: Explained, zone: tzinfo = UTC) -> Document:
     sections = [_knowledge(explained), _observed(explained)]
     for each in explained.sets:
         sections.append(_decision(explained, each))
-        sections += (_policy(explained, each, policy) for policy in each.policies if policy.matches)
-        sections.append(_others(each))
+        sections += (_policy(explained, each, number, policy) for number, policy in each.steps if policy.matches)
+        sections += [_called_again(each), _others(each), _webhooks(explained, each)]
     if not explained.sets:
         sections.append(
             Section("sets", "No manifests given", "Give --current or --candidate to see what policies decide.")
@@ -122,8 +142,10 @@ def _facts(explained: Explained, zone: tzinfo) -> Iterator[Fact]:
     yield Fact("Event", inert(f"{record.file}:{record.line}"), f"level {record.level}, stage {record.stage}")
     if explained.items > 1:
         yield Fact("Object", f"{explained.item} of 0 to {explained.items - 1}", "--item shows another one")
-    for other in explained.repeats:
+    for other in explained.repeats[:_REPEATS]:
         yield Fact("Same auditID", inert(other), "not used", Tone.WARN)
+    if len(explained.repeats) > _REPEATS:
+        yield Fact("", f"and {number(len(explained.repeats) - _REPEATS)} more", "", Tone.WARN)
 
 
 def _knowledge(explained: Explained) -> Section:
@@ -209,9 +231,10 @@ def _decision(explained: Explained, each: SetExplanation) -> Section:
     return Section(f"{each.name}-set", title, lead, blocks, _TONES.get(decision.verdict, Tone.GOOD))
 
 
-def _policy(explained: Explained, each: SetExplanation, policy: PolicyExplanation) -> Section:
+def _policy(explained: Explained, each: SetExplanation, number: int, policy: PolicyExplanation) -> Section:
     outcomes = list(dict.fromkeys(b.outcome for b in policy.bindings if not b.mismatch and b.outcome))
-    title = f"{policy.policy}: {', '.join(outcomes) or 'matches'}"
+    turn = f", pass {number}" if number and each.is_reinvoked else ""
+    title = f"{policy.policy}{turn}: {', '.join(outcomes) or 'matches'}"
     lead = f"{policy.kind}, failurePolicy {policy.failure_policy.value}"
     if policy.matched_as:
         lead += f", matched {policy.matched_as}"
@@ -222,7 +245,8 @@ def _policy(explained: Explained, each: SetExplanation, policy: PolicyExplanatio
     )
     denies = any(outcome.startswith(("denies", "refused")) for outcome in outcomes)
     tone = Tone.BAD if denies else Tone.PLAIN
-    return Section(f"{each.name}-{policy.policy}", inert(title), inert(lead), listings, tone)
+    again = f"-pass-{number}" if number > 1 else ""
+    return Section(f"{each.name}-{policy.policy}{again}", inert(title), inert(lead), listings, tone)
 
 
 def _caption(binding: BindingExplanation) -> str:
@@ -238,12 +262,13 @@ def _binding_lines(explained: Explained, binding: BindingExplanation) -> Iterato
     if not binding.steps:
         yield inert(binding.outcome)
     for step in binding.steps:
-        yield from map(inert, _step_lines(explained, step))
+        yield from map(inert, step_lines(explained, step))
     if binding.patch:
         yield inert(f"patch: {_json(explained.concealer.patch(binding.patch))}")
 
 
-def _step_lines(explained: Explained, step: ExpressionStep) -> Iterator[str]:
+def step_lines(explained: Explained, step: ExpressionStep) -> Iterator[str]:
+    """An expression: its value and cost, its text, and its parts with their values."""
     concealer, expression = explained.concealer, " ".join(step.compiled.expression.split())
     value = concealer.text(shown(concealer.value(expression, step.value)))
     effect = f"; {step.effect}" if step.effect else ""
@@ -256,88 +281,40 @@ def _step_lines(explained: Explained, step: ExpressionStep) -> Iterator[str]:
 
 def _others(each: SetExplanation) -> Section:
     """The policies that do not match, with the first criterion that fails."""
-    lines = [inert(f"{policy.policy}: {_reason(policy)}") for policy in each.policies if not policy.matches]
+    lines = [inert(f"{policy.policy}: {reason(policy)}") for policy in each.policies if not policy.matches]
     blocks = (Listing("The first criterion that fails", "\n".join(lines)),) if lines else ()
     return Section(f"{each.name}-others", f"Policies of the {each.name} set that do not match", "", blocks, quiet=True)
 
 
-def _reason(policy: PolicyExplanation) -> str:
+def _called_again(each: SetExplanation) -> Section:
+    """The webhooks of the second pass."""
+    names = [inert(name) for again in each.passes for name in again.webhooks]
+    blocks = (Listing("", "\n".join(names)),) if names else ()
+    return Section(f"{each.name}-again", "Webhooks that would be called again in pass 2", "", blocks)
+
+
+def _webhooks(explained: Explained, each: SetExplanation) -> Section:
+    """The webhooks that are not called, and why; those together of which the same is to be said."""
+    by_reason: dict[str, list[WebhookExplanation]] = {}
+    for webhook in each.webhooks:
+        if webhook.reason:
+            by_reason.setdefault(webhook.reason, []).append(webhook)
+    lines = []
+    for why, found in by_reason.items():
+        lines.append(f"{', '.join(f'{webhook.webhook} ({webhook.phase})' for webhook in found)}: {why}")
+        steps = (step for webhook in found for step in webhook.steps)
+        lines += (f"  {line}" for step in steps for line in step_lines(explained, step))
+    blocks = (Listing("", "\n".join(map(inert, lines))),) if lines else ()
+    return Section(
+        f"{each.name}-webhooks", f"Webhooks of the {each.name} set that are not called", "", blocks, quiet=True
+    )
+
+
+def reason(policy: PolicyExplanation) -> str:
+    """Why a policy does not match."""
     reasons = dict.fromkeys(f"binding {each.binding}: {each.mismatch}" for each in policy.bindings)
     return policy.mismatch or "; ".join(reasons) or "no binding"
 
 
 def _json(value: Iterable[Any]) -> str:
     return json.dumps(list(value), ensure_ascii=False)
-
-
-def explain_json(explained: Explained, zone: tzinfo = UTC) -> dict[str, Any]:
-    """Everything as plain values; expressions with their parts as the lines of the document."""
-    request, text = explained.request, explained.concealer.text
-    record = request.record
-    document = replace(explain_document(explained, zone), sections=())
-    return {
-        "auditID": record.audit_id,
-        "verdict": document.verdict,
-        "facts": {fact.label: f"{fact.value} {fact.note}".strip() for fact in document.facts},
-        "reached": {"how": request.reached.value, "reason": request.reached_reason},
-        "basis": {name: basis.value if basis else None for name, basis in request.basis.items()},
-        "observed": {
-            "denial": explained.observed.denial.policy if explained.observed.denial else None,
-            "failures": [
-                {key: text(value) if isinstance(value, str) else value for key, value in each.items()}
-                for each in explained.observed.failures
-            ],
-            "annotations": {key: text(value) for key, value in explained.observed.policy_annotations.items()},
-        },
-        "sets": {each.name: _set_json(explained, each) for each in explained.sets},
-    }
-
-
-def _set_json(explained: Explained, each: SetExplanation) -> dict[str, Any]:
-    decision, concealer = each.decision, explained.concealer
-    return {
-        "verdict": decision.verdict.value,
-        "denials": [
-            {
-                "policy": d.policy,
-                "binding": d.binding,
-                "message": concealer.text(d.message),
-                "reason": d.reason,
-                "code": d.code,
-            }
-            for d in decision.denials
-        ],
-        "warnings": [concealer.text(warning) for warning in decision.warnings],
-        "auditAnnotations": {key: concealer.text(value) for key, value in decision.audit_annotations.items()},
-        "mutated": [
-            {"policy": m.policy, "binding": m.binding, "patch": list(concealer.patch(m.patch))}
-            for m in decision.mutated
-        ],
-        "undetermined": [
-            {"policy": gap.policy, "path": gap.path, "reason": gap.reason, "fix": gap.fix}
-            for gap in decision.undetermined
-        ],
-        "policies": [_policy_json(explained, policy) for policy in each.policies],
-    }
-
-
-def _policy_json(explained: Explained, policy: PolicyExplanation) -> Mapping[str, Any]:
-    return {
-        "policy": policy.policy,
-        "kind": policy.kind,
-        "matches": policy.matches,
-        "reason": "" if policy.matches else _reason(policy),
-        "bindings": [
-            {
-                "binding": each.binding,
-                "outcome": each.outcome or each.mismatch,
-                "cost": each.cost,
-                "patch": list(explained.concealer.patch(each.patch)),
-                "steps": [
-                    {"label": step.label, "cost": step.cost, "lines": list(_step_lines(explained, step))}
-                    for step in each.steps
-                ],
-            }
-            for each in policy.bindings
-        ],
-    }

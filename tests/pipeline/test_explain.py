@@ -15,7 +15,8 @@ from replay.pipeline.explain import _sets, explain
 from replay.pipeline.log import LogSource
 from replay.pipeline.past import manifests_of, past_job, requests_of
 from replay.reconstruct.request import Reached
-from replay.report.explain_report import explain_document, explain_json
+from replay.report.explain_json import explain_json
+from replay.report.explain_report import explain_document
 from replay.report.terminal import print_document
 
 ROOT = Path(__file__).parents[2]
@@ -81,8 +82,9 @@ def test_explanations_agree_with_decisions(source: LogSource) -> None:
                 continue
             denying = [p.policy for p in each.validating if any(b.outcome == "denies" for b in p.bindings)]
             assert denying == list(dict.fromkeys(d.policy for d in each.decision.denials)), request.record.audit_id
-            patches = {(p.policy, b.binding): b.patch for p in each.mutating for b in p.bindings if b.patch}
-            assert patches == {(m.policy, m.binding): m.patch for m in each.decision.mutated}, request.record.audit_id
+            ran = [(p.policy, b) for number, p in each.steps if number for b in p.bindings if b.patch]
+            patches = [(policy, b.binding, b.patch) for policy, b in ran]
+            assert patches == [(m.policy, m.binding, m.patch) for m in each.decision.mutated], request.record.audit_id
             count += 1
     assert count > 200
 
@@ -130,3 +132,18 @@ def test_secrets_do_not_appear(source: LogSource) -> None:
 def test_without_manifests(source: LogSource) -> None:
     document = explain_document(explain(LogSource(store=source.store), REQUESTS["denied"], silent))
     assert "No manifests given" in [section.title for section in document.sections]
+
+
+def test_each_pass_is_shown(source: LogSource) -> None:
+    """A policy with `IfNeeded` that changed the object runs once more, and is shown twice."""
+    found = explain(source, "1fdfea41-e472-46cb-8b1a-a53ae90469cd", silent)
+    candidate = explain_document(found).sections[-1].id.removesuffix("-webhooks")
+    titles = [each.title for each in explain_document(found).sections if each.id.startswith(f"{candidate}-")]
+    assert [title for title in titles if "pass" in title] == [
+        "pod-defaults.static.k8s.io, pass 1: changes the object",
+        "sidecar.static.k8s.io, pass 1: changes the object",
+        "sidecar.static.k8s.io, pass 2: skipped: matchCondition no-sidecar is false",
+    ]
+    policies = explain_json(found)["sets"][candidate]["policies"]
+    again = [each["policy"] for each in policies if each["pass"] == 2]
+    assert again == ["sidecar.static.k8s.io"]
