@@ -18,6 +18,7 @@ from replay.report.document import (
     Section,
     Table,
     Tone,
+    few,
     inert,
     moment,
     number,
@@ -37,7 +38,7 @@ def coverage_document(result: CoverageResult, *, rows: int = ROWS) -> Document:
     verdict = f"{share(decided, total)} of {plural(total, 'request')} can be decided for {names}."
     return Document(
         title="How much of this log can be decided?",
-        subtitle=", ".join(map(inert, result.log.names)),
+        subtitle=few(result.log.names),
         verdict=verdict,
         tone=Tone.GOOD if decided == total else Tone.WARN,
         facts=_facts(result),

@@ -8,12 +8,14 @@ its own format.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 
 MICROSECONDS = 1_000_000
+MOST_NAMES = 3
+"""How many files a heading names; of a directory of logs it names the first alone."""
 
 
 class Tone(StrEnum):
@@ -26,12 +28,13 @@ class Tone(StrEnum):
 
 
 class Align(StrEnum):
-    """Numbers stand right, text left, code left in fixed width; short text is never broken."""
+    """Numbers stand right, text left, code left in fixed width; short text is never broken, nor an id where it is copied."""
 
     TEXT = "text"
     NUMBER = "number"
     CODE = "code"
     SHORT = "short"
+    ID = "id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +194,17 @@ def span(microseconds: int) -> str:
             rest = seconds % length // part
             return f"{seconds // length} {unit} {rest} {small}" if rest else f"{seconds // length} {unit}"
     return f"{seconds} s"
+
+
+def few(names: Sequence[str], most: int = MOST_NAMES) -> str:
+    """Up to `most` names; of more the first, and how many others there are."""
+    shown = [inert(name) for name in names]
+    return ", ".join(shown) if len(shown) <= most else f"{shown[0]} and {number(len(shown) - 1)} more"
+
+
+def log_name(joined: str) -> str:
+    """The name of a log of several files, which `joined` lists separated by commas, as short as `few` has it."""
+    return few(joined.split(", "))
 
 
 def plural(count: int, noun: str, many: str = "") -> str:

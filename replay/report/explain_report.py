@@ -33,6 +33,7 @@ from replay.report.document import (
 )
 from replay.report.expression import expression_lines, shown
 
+_REPEATS = 3
 _TONES = {Verdict.DENIED: Tone.BAD, Verdict.UNDETERMINED: Tone.WARN, Verdict.NOT_REACHED: Tone.PLAIN}
 
 

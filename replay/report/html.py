@@ -46,14 +46,15 @@ def _template() -> Template:
     environment.tests["listing"] = lambda block: isinstance(block, Listing)
     environment.filters["align"] = _align
     environment.filters["breakable"] = _breakable
-    environment.tests["code"] = lambda column: column.align is Align.CODE
+    environment.tests["code"] = lambda column: column.align in (Align.CODE, Align.ID)
     environment.globals["filter_from"] = FILTER_FROM
     return environment.get_template("document.html")
 
 
 def _align(column: Column) -> str:
-    """The classes of a column's cells."""
-    return f"{column.align} optional" if column.optional else str(column.align)
+    """The classes of a column's cells; a page may break an id, which it still copies whole."""
+    name = Align.CODE if column.align is Align.ID else column.align
+    return f"{name} optional" if column.optional else str(name)
 
 
 def _breakable(text: str) -> Markup:

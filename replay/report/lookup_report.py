@@ -20,6 +20,7 @@ from replay.report.document import (
     Table,
     Tone,
     inert,
+    log_name,
     moment,
     number,
     plural,
@@ -97,7 +98,7 @@ def lookup_document(lookup: Lookup, zone: tzinfo = UTC, rows: int = 20) -> Docum
         sections.append(_listed(hidden, lookup.replayed, zone, rows))
     return Document(
         "What did admission do?",
-        f"{inert(lookup.log)} · {moment(first, zone)}, {span(last - first)}",
+        f"{log_name(lookup.log)} · {moment(first, zone)}, {span(last - first)}",
         _verdict(lookup, inert(asked)),
         Tone.PLAIN,
         tuple(_facts(lookup)),

@@ -48,7 +48,7 @@ def _table(table: Table, *, brief: bool) -> list[str]:
     lines += [
         "| "
         + " | ".join(
-            _code(cell) if column.align is Align.CODE else _text(cell)
+            _code(cell) if column.align in (Align.CODE, Align.ID) else _text(cell)
             for column, cell in zip(table.columns, row, strict=True)
         )
         + " |"

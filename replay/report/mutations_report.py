@@ -18,6 +18,7 @@ from replay.report.document import (
     Table,
     Tone,
     inert,
+    log_name,
     number,
     plural,
 )
@@ -59,7 +60,7 @@ def mutations_document(result: MutationsResult, *, rows: int = ROWS) -> Document
     sections.append(_not_compared(found, rows))
     return Document(
         title="Who changed what between request and storage?",
-        subtitle=f"{inert(result.log)} · policies of {inert(result.current) if result.current else 'no set'}",
+        subtitle=f"{log_name(result.log)} · policies of {inert(result.current) if result.current else 'no set'}",
         verdict=_verdict(found),
         tone=Tone.WARN if _requests(found, Actor.UNKNOWN) else Tone.GOOD,
         facts=_facts(found),
@@ -150,7 +151,7 @@ def _section(actor: Actor, found: Attributions, rows: int) -> Section | None:
         Column("resource", Align.CODE),
         *([] if actor is Actor.SERVER else [Column("change", Align.CODE)]),
         Column("requests", Align.NUMBER),
-        Column("first audit id", Align.CODE, optional=True),
+        Column("first audit id", Align.ID, optional=True),
     )
     shown = tuple(_row(key, cell) for key, cell in groups[:rows])
     table = Table(f"by-{actor.replace(' ', '-')}", "", columns, shown, len(groups))

@@ -15,6 +15,7 @@ from replay.report.document import (
     Section,
     Table,
     Tone,
+    few,
     inert,
     moment,
     number,
@@ -71,7 +72,7 @@ def run_document(result: RunResult, *, rows: int = TERMINAL_ROWS, with_charts: b
     verdict, tone = _verdict(result)
     return Document(
         title="What would this policy change do?",
-        subtitle=f"{result.current.name} → {result.candidate.name} · {', '.join(map(inert, result.log.names))}",
+        subtitle=f"{result.current.name} → {result.candidate.name} · {few(result.log.names)}",
         verdict=verdict,
         tone=tone,
         facts=_facts(result),
@@ -151,11 +152,13 @@ def _spread(result: RunResult) -> str:
 
 
 _COUNTS = ("policies", "workloads", "users", "namespaces")
+_TOLD = {"workloads": "namespaces"}
+"""A count that says nothing: a workload lies in one namespace."""
 
 
 def _table(name: str, label: str, groups: list[Group], rows: int) -> Table:
     """Groups counted by requests, and by what differs inside them."""
-    counts = tuple(count for count in _COUNTS if count != name)
+    counts = tuple(count for count in _COUNTS if count not in (name, _TOLD.get(name)))
     columns = (
         Column(label, Align.CODE),
         Column("requests", Align.NUMBER),
@@ -257,7 +260,7 @@ def _examples(result: RunResult, rows: int) -> Section | None:
         Column("request"),
         Column("user", Align.CODE),
         Column("message"),
-        Column("audit id", Align.CODE, optional=True),
+        Column("audit id", Align.ID, optional=True),
     )
     shown = []
     for group in groups[:rows]:

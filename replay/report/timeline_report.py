@@ -16,6 +16,7 @@ from replay.report.document import (
     Section,
     Tone,
     inert,
+    log_name,
     moment,
     number,
     plural,
@@ -83,7 +84,7 @@ def timeline_document(timeline: Timeline, zone: tzinfo = UTC) -> Document:
     section = Section("events", "Events", "", (Listing("", text),) if text else ())
     verdict = f"{plural(len(events), 'request')} by {plural(len(users), 'user')}."
     title = f"What happened to {inert(timeline.kind)} {inert(timeline.object)}?"
-    return Document(title, f"{inert(timeline.log)} · {period}", verdict, Tone.PLAIN, facts, (section,))
+    return Document(title, f"{log_name(timeline.log)} · {period}", verdict, Tone.PLAIN, facts, (section,))
 
 
 def _lines(event: TimelineEvent, zone: tzinfo) -> Iterator[str]:

@@ -64,10 +64,10 @@ def disagreements_section(fidelity: Fidelity, rows: int) -> Section | None:
     if not fidelity.disagreement_count:
         return None
     columns = (
-        Column("audit id", Align.CODE),
+        Column("audit id", Align.ID),
         Column("what"),
-        Column("the log says"),
-        Column("the current set says"),
+        Column("the log says", Align.CODE),
+        Column("the current set says", Align.CODE),
         Column("likely cause", optional=True),
     )
     shown = tuple(

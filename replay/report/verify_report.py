@@ -19,6 +19,7 @@ from replay.report.document import (
     Section,
     Table,
     Tone,
+    few,
     inert,
     moment,
     number,
@@ -45,7 +46,7 @@ def verify_document(result: VerifyResult, *, rows: int = ROWS) -> Document:
     )
     return Document(
         title="Does this set explain what happened?",
-        subtitle=f"{inert(result.current.name)} · {', '.join(map(inert, result.log.names))}",
+        subtitle=f"{inert(result.current.name)} · {few(result.log.names)}",
         verdict=verdict,
         tone=tone,
         facts=_facts(result),
@@ -155,7 +156,7 @@ def story_text(history: PolicyHistory) -> str:
     """The story of a policy with its instants."""
     text = history.story.value
     if history.files:
-        return f"{text}: those of {', '.join(history.files)}"
+        return f"{text}: those of {few(history.files)}"
     if history.after and history.before and history.story is Story.SERVERS:
         return f"{text}, silent now and then from {moment(history.after)} to {moment(history.before)}"
     if history.after and history.before:
@@ -185,11 +186,11 @@ def _contradictions(result: VerifyResult, rows: int) -> Section | None:
     if not found:
         return None
     columns = (
-        Column("audit id", Align.CODE),
+        Column("audit id", Align.ID),
         Column("policy", Align.CODE),
         Column("what"),
-        Column("the log says"),
-        Column("the set says"),
+        Column("the log says", Align.CODE),
+        Column("the set says", Align.CODE),
         Column("likely cause", optional=True),
     )
     shown = tuple(

@@ -17,6 +17,7 @@ from replay.report.document import (
     Table,
     Tone,
     inert,
+    log_name,
     minute,
     moment,
     number,
@@ -71,7 +72,7 @@ def weekly_document(
         _actions(result, rows, zone, with_charts=with_charts),
         newness(result, rows),
         _mutations(result, rows, zone),
-        in_force(result, zone),
+        in_force(result, rows, zone),
         gaps_section(result.gaps, rows),
         disagreements_section(result.fidelity, rows),
         left_out(result),
@@ -84,7 +85,7 @@ def weekly_document(
             part
             for part in (
                 f"{moment(period.start, zone)} to {moment(period.end, zone)} ({span(figures.period.length)})",
-                inert(result.log),
+                log_name(result.log),
                 sets,
             )
             if part

@@ -7,7 +7,20 @@ from datetime import tzinfo
 from typing import NamedTuple
 
 from replay.compare.weekly import Evidence, Owner, Promotion, WeeklyResult
-from replay.report.document import Align, Block, Column, Section, Table, Tone, inert, moment, number, plural
+from replay.report.document import (
+    Align,
+    Block,
+    Column,
+    Section,
+    Table,
+    Tone,
+    inert,
+    minute,
+    moment,
+    number,
+    plural,
+    zone_name,
+)
 
 SAME = "as before"
 _NODE = "system:node:"
@@ -111,7 +124,7 @@ def _names(name: str, caption: str, found: list[tuple[str, str, str]], rows: int
     return Table(name, caption, columns, shown, len(found))
 
 
-def in_force(result: WeeklyResult, zone: tzinfo) -> Section | None:
+def in_force(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
     """The sets' hashes, when the log shows the current one at work, and whether API servers seem to have different ones."""
     sets = [(role, each) for role, each in (("current", result.current), ("candidate", result.candidate)) if each]
     if not sets:
@@ -123,7 +136,7 @@ def in_force(result: WeeklyResult, zone: tzinfo) -> Section | None:
         blocks.append(Table("hashes", "Hashes, as API servers export them", columns, hashes, len(hashes)))
     drifted = len(result.evidence) > 1 and len({bool(e.fidelity.disagreement_count) for e in result.evidence}) > 1
     if result.evidence:
-        blocks.append(_evidence(result.evidence, zone))
+        blocks.append(_evidence(result.evidence, rows, zone))
     if result.foreign:
         blocks.append(_foreign(result))
     lead, tone = _in_force_lead(result, zone, drifted=drifted)
@@ -150,13 +163,18 @@ def _in_force_lead(result: WeeklyResult, zone: tzinfo, *, drifted: bool) -> tupl
     return f"{lead} Nothing in it points to another set.", Tone.PLAIN
 
 
-def _evidence(evidence: tuple[Evidence, ...], zone: tzinfo) -> Table:
+def _evidence(evidence: tuple[Evidence, ...], rows: int, zone: tzinfo) -> Table:
+    """File by file; where there are too many, those that differ from the set first."""
+    told = zone_name(max(each.last for each in evidence), zone)
     columns = (
         Column("file", Align.CODE),
-        Column("decisions reproduced", Align.NUMBER),
+        Column("same", Align.NUMBER),
         Column("different", Align.NUMBER),
-        Column("first"),
-        Column("last"),
+        Column(f"first, {told}", Align.SHORT),
+        Column(f"last, {told}", Align.SHORT),
+    )
+    ordered = (
+        sorted(evidence, key=lambda each: not each.fidelity.disagreement_count) if len(evidence) > rows else evidence
     )
     shown = tuple(
         (
@@ -167,12 +185,12 @@ def _evidence(evidence: tuple[Evidence, ...], zone: tzinfo) -> Table:
                 + each.fidelity.annotations.reproduced
             ),
             number(each.fidelity.disagreement_count),
-            moment(each.first, zone) if each.first else "never",
-            moment(each.last, zone) if each.last else "never",
+            minute(each.first, zone) if each.first else "never",
+            minute(each.last, zone) if each.last else "never",
         )
-        for each in evidence
+        for each in ordered[:rows]
     )
-    return Table("evidence", "The current set in the log", columns, shown, len(shown))
+    return Table("evidence", "The current set in the log: decisions by file", columns, shown, len(evidence))
 
 
 def _foreign(result: WeeklyResult) -> Table:

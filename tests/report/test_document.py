@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from replay.report.document import inert, moment, share, size, span
+from replay.report.document import few, inert, log_name, moment, share, size, span
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,18 @@ def test_span(seconds: int, expected: str) -> None:
 
 def test_moment_names_its_zone() -> None:
     assert moment(1_795_233_776_000_000) == "2026-11-21 04:02:56 UTC"
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("audit.jsonl",), "audit.jsonl"),
+        (("a", "b", "c"), "a, b, c"),
+        (("a", "b", "c", "d"), "a and 3 more"),
+        (tuple(f"audit-{i:04}.jsonl" for i in range(1200)), "audit-0000.jsonl and 1,199 more"),
+        (("\x1b[31m",), "\\u{1b}[31m"),
+    ],
+)
+def test_a_heading_names_few_files(names: tuple[str, ...], expected: str) -> None:
+    assert few(names) == expected
+    assert log_name(", ".join(names)) == expected
