@@ -1,0 +1,37 @@
+"""`python -m replay`, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "sample_audit" / "shop"
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "replay", *arguments]
+    env = {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=env)
+
+
+def test_it_is_the_command() -> None:
+    done = run("cel", "1 + 1")
+    assert (done.returncode, done.stdout.split()[0], done.stderr) == (0, "2", "")
+    assert run("sql", "--store", "nowhere", "select 1").returncode == 2
+
+
+# The path of a fork server's socket has a limit: below a long path workers are spawned instead, and import what is run.
+@pytest.mark.parametrize("directory", ["short", "x" * 80], ids=["forkserver", "spawn"])
+def test_workers_do_not_run_it_again(directory: str, tmp_path: Path) -> None:
+    temporary = tmp_path / directory
+    temporary.mkdir()
+    done = run("run", str(SAMPLE), "--workers", "2", "--json", TMPDIR=str(temporary))
+    assert (done.returncode, done.stderr) == (1, "")
+    assert json.loads(done.stdout)["decided"]["requests"] > 3000
+    assert list(temporary.iterdir()) == []
