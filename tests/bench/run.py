@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 RECORDINGS = ROOT.parent / "shared" / "recordings"
 SAMPLE = ROOT / "sample_audit" / "shop"
 CASES = ROOT / "tests" / "admission" / "data" / "cases.jsonl"
-REPLAY = [sys.executable, "-c", "from replay.cli.app import main; main()"]
+REPLAY = [sys.executable, "-m", "replay"]
 GO_SECONDS = 28.0
 """CPU of the API server's own code for the requests of `bench`, from log to decisions; 5 s of it are evaluation."""
 CHANGES = {
