@@ -150,7 +150,7 @@ def multiplied(candidate: Path, target: Path, wanted: int) -> int:
             documents = list(yaml.safe_load_all(text))
             for document in documents:
                 for validation in document["spec"].get("validations", ()):
-                    validation["expression"] = f"({validation['expression']}) || request.uid == 'copy {copy}'"
+                    validation["expression"] = f"({validation['expression']}) || request.name == 'copy {copy}'"
             (target / "vap" / f"{path.stem}-{copy}.yaml").write_text(yaml.safe_dump_all(documents), encoding="utf-8")
     return copies * len(originals)
 
