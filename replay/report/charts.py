@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A00", "#999999")
+MARKERS = "osD^vPX*"
+SHORT_NAME, LONGEST_NAME = 18, 30
+WIDEST = 60
+"""Characters of labels that fit beside each other below a chart."""
+WIDTH = 6.4
+"""Inches: narrow enough to be read on a phone without scrolling, and scaled up on a desk."""
 _INK = "#123456"  # a colour that nothing else has; replaced by `currentColor` in the drawing
 MAX_SERIES = len(COLOURS)
 
@@ -32,7 +38,7 @@ def draw(chart: Chart) -> str:
         "svg.hashsalt": chart.id,
         "svg.fonttype": "none",
         "font.family": "sans-serif",
-        "font.size": 10,
+        "font.size": 11,
         "text.color": _INK,
         "axes.labelcolor": _INK,
         "axes.edgecolor": _INK,
@@ -42,7 +48,7 @@ def draw(chart: Chart) -> str:
         "axes.spines.right": False,
     }
     with mpl.rc_context(style):
-        figure = Figure(figsize=(8.2, _height(chart)), layout="constrained")
+        figure = Figure(figsize=(WIDTH, _height(chart)), layout="constrained")
         axes = figure.add_subplot()
         {"bars": _bars, "lines": _lines, "heat": _heat}[chart.kind](axes, chart)
         out = io.StringIO()
@@ -51,12 +57,16 @@ def draw(chart: Chart) -> str:
 
 
 def _height(chart: Chart) -> float:
-    """Bars and heat maps grow by the row, lines have one height."""
+    """Bars and heat maps grow by the row, lines by their legend."""
     if chart.kind == "bars":
         return 0.9 + 0.3 * len(chart.labels)
     if chart.kind == "heat":
         return 1.7 + 0.3 * len(chart.series)
-    return 3.0
+    return 2.9 + 0.2 * math.ceil(len(chart.series) / _legend_columns(chart))
+
+
+def _legend_columns(chart: Chart) -> int:
+    return 3 if max((len(_short(name)) for name in chart.series), default=0) <= SHORT_NAME else 2
 
 
 def _bars(axes: Axes, chart: Chart) -> None:
@@ -79,25 +89,32 @@ def _bars(axes: Axes, chart: Chart) -> None:
 
 def _lines(axes: Axes, chart: Chart) -> None:
     positions = list(range(len(chart.labels)))
-    for colour, (name, values) in zip(COLOURS, chart.series.items(), strict=False):
-        axes.plot(positions, values, color=colour, label=_short(name), linewidth=1.8, marker="o", markersize=3)
-    step = max(1, len(positions) // 8)
+    for colour, marker, (name, values) in zip(COLOURS, MARKERS, chart.series.items(), strict=False):
+        # Shapes tell lines apart where colours do not: on grey paper, and for who cannot see them.
+        axes.plot(positions, values, color=colour, label=_short(name), linewidth=1.6, marker=marker, markersize=4.5)
+    step = max(1, -(-len(positions) // (WIDEST // max(len(label) for label in chart.labels))))
     axes.set_xticks(positions[::step], [chart.labels[i] for i in positions[::step]])
     axes.set_ylim(bottom=0)
     axes.set_ylabel(chart.unit)
     axes.yaxis.grid(visible=True, color="#88888844", linewidth=0.7)
-    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes.legend(
+        frameon=False, fontsize=10, ncols=_legend_columns(chart), loc="upper left", bbox_to_anchor=(-0.02, -0.1)
+    )
 
 
 def _heat(axes: Axes, chart: Chart) -> None:
+    from matplotlib.colors import LinearSegmentedColormap, to_rgb  # noqa: PLC0415
+
     rows = list(chart.series.values())
     top = max((value for row in rows for value in row), default=0) or 1
+    # More is more opaque, so that it stands out from a light page and from a dark one.
+    blue = to_rgb(COLOURS[0])
     # A mesh of vector cells: an image would be embedded as a picture that neither scales nor prints well.
     axes.pcolormesh(
         [[value / top if value else math.nan for value in row] for row in rows],  # nothing is drawn where nothing is
-        cmap="Blues",
-        vmin=-0.12,
-        vmax=1.15,
+        cmap=LinearSegmentedColormap.from_list("share", [(*blue, 0.12), (*blue, 1.0)]),
+        vmin=0,
+        vmax=1,
         edgecolors="#8888882e",
     )
     axes.invert_yaxis()
@@ -108,8 +125,14 @@ def _heat(axes: Axes, chart: Chart) -> None:
     for y, row in enumerate(rows):
         for x, value in enumerate(row):
             if value:
-                colour = "white" if value > 0.55 * top else "#08306b"
-                axes.annotate(f"{value:,.0f}", (x + 0.5, y + 0.5), ha="center", va="center", color=colour, fontsize=8.5)
+                colour = "white" if value > 0.55 * top else _INK
+                place = (x + 0.5, y + 0.5)
+                axes.annotate(_compact(value), place, ha="center", va="center", color=colour, fontsize=8.5)
+
+
+def _compact(value: float) -> str:
+    """A count that fits into a cell: thousands are rounded from 10,000 on."""
+    return f"{value:,.0f}" if value < 10_000 else f"{value / 1000:,.0f}k"
 
 
 def _middles(items: Sized) -> list[float]:
@@ -119,7 +142,8 @@ def _middles(items: Sized) -> list[float]:
 def _short(text: str) -> str:
     """Labels stay readable on a phone; a dollar sign would start matplotlib's own mathematics."""
     plain = text.removesuffix(".static.k8s.io")
-    plain = plain if len(plain) <= 34 else f"{plain[:33]}…"
+    if len(plain) > LONGEST_NAME:  # names begin alike, and numbers stand at their ends
+        plain = f"{plain[: LONGEST_NAME // 2]}…{plain[-LONGEST_NAME // 2 + 1 :]}"
     return plain.replace("$", r"\$")
 
 

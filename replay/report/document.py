@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 
@@ -125,6 +125,16 @@ class Document:
     tone: Tone
     facts: tuple[Fact, ...]
     sections: tuple[Section, ...] = field(default=())
+
+
+def without_empty(table: Table) -> Table:
+    """The table without the columns in which no row says anything."""
+    told = [i for i in range(len(table.columns)) if any(row[i] for row in table.rows)]
+    return replace(
+        table,
+        columns=tuple(table.columns[i] for i in told),
+        rows=tuple(tuple(row[i] for i in told) for row in table.rows),
+    )
 
 
 def inert(text: str) -> str:

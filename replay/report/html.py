@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from markupsafe import Markup
 
+_QUOTED = re.compile(r"`([^`]+)`")
 _TEMPLATES = Path(__file__).parent / "templates"
-_BREAKS = re.compile(r"([/:@,](?=\S))|(?<=.)(?=\.static\.k8s\.io)")
+_BREAKS = re.compile(r"([/:@,](?=\S))|(?<=.)(?=\.(?!k8s\.|io\b)[A-Za-z])")
 FILTER_FROM = 8
 """Tables from this many rows on get a filter field; below it, it would only be in the way."""
 
@@ -45,6 +46,7 @@ def _template() -> Template:
     environment.tests["chart"] = lambda block: isinstance(block, Chart)
     environment.tests["listing"] = lambda block: isinstance(block, Listing)
     environment.filters["align"] = _align
+    environment.filters["prose"] = _prose
     environment.filters["breakable"] = _breakable
     environment.tests["code"] = lambda column: column.align in (Align.CODE, Align.ID)
     environment.globals["filter_from"] = FILTER_FROM
@@ -55,6 +57,13 @@ def _align(column: Column) -> str:
     """The classes of a column's cells; a page may break an id, which it still copies whole."""
     name = Align.CODE if column.align is Align.ID else column.align
     return f"{name} optional" if column.optional else str(name)
+
+
+def _prose(text: str) -> Markup:
+    """A sentence of ours, in which backticks mark code."""
+    from markupsafe import Markup, escape  # noqa: PLC0415 - only this format needs it
+
+    return Markup(_QUOTED.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped just before
 
 
 def _breakable(text: str) -> Markup:

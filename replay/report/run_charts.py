@@ -71,7 +71,7 @@ def _time_lines(result: RunResult) -> Chart | None:
         series[policy if policy in series else "others"][(minute - start) // step] += count
     labels = tuple(_label((start + i * step) * _MINUTE, step) for i in range(length))
     text = f"From {moment(first * _MINUTE)} to {moment(last * _MINUTE)}, in steps of {plural(step, 'minute')}; largest: {names[0]}."
-    title = "Newly denied requests over time"
+    title = "Newly denied requests over time, UTC"
     return Chart("chart-time", "lines", title, inert(text), labels, {inert(k): tuple(v) for k, v in series.items()})
 
 
@@ -82,7 +82,9 @@ def _label(microseconds: int, step: int) -> str:
 
 def _heat(cells: list[tuple[CellKey, Cell]]) -> Chart:
     policies = [group.label for group in grouped(cells, by_policy)[:MAX_BARS]]
-    namespaces = [group.label for group in grouped(cells, by_namespace)[:MAX_BARS]]
+    shown = set(policies)
+    drawn = [(key, cell) for key, cell in cells if not shown.isdisjoint(key.policies)]
+    namespaces = [group.label for group in grouped(drawn, by_namespace)[:MAX_BARS]]
     counts: Counter[tuple[str, str]] = Counter()
     for key, cell in cells:
         for policy in key.policies:

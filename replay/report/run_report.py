@@ -58,13 +58,13 @@ CellItems = list[tuple[CellKey, Cell]]
 def run_document(result: RunResult, *, rows: int = TERMINAL_ROWS, with_charts: bool = False) -> Document:
     """The document of one run with at most `rows` rows a table; charts only for formats that draw them."""
     sections = [
-        _changes(result, rows),
         _lockouts(result, rows),
         _denied(result, rows, with_charts=with_charts),
         _examples(result, rows),
         *mutation_sections(result.summary, rows),
         webhook_section(result, rows),
         _others(result, rows),
+        _changes(result, rows),
         gaps_section({gap: n for (side, gap), n in result.summary.gaps.items() if side == "candidate"}, rows),
         disagreements_section(result.fidelity, rows),
         _reading(result),

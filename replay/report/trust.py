@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from replay.compare.fidelity import Agreement, Fidelity
 from replay.compare.summary import Gap
-from replay.report.document import Align, Column, Fact, Section, Table, Tone, inert, number, share
+from replay.report.document import Align, Column, Fact, Section, Table, Tone, inert, number, share, without_empty
 
 
 def fidelity_fact(fidelity: Fidelity) -> Fact:
@@ -56,7 +56,7 @@ def gaps_section(found: Mapping[Gap, int], rows: int) -> Section | None:
         len(gaps),
     )
     lead = "The log does not hold what these verdicts depend on. They are no prediction in either direction."
-    return Section("undetermined", "Not decided", lead, (table,), Tone.WARN)
+    return Section("undetermined", "Not decided", lead, (without_empty(table),), Tone.WARN)
 
 
 def disagreements_section(fidelity: Fidelity, rows: int) -> Section | None:
@@ -76,4 +76,4 @@ def disagreements_section(fidelity: Fidelity, rows: int) -> Section | None:
     )
     table = Table("disagreements", "", columns, shown, fidelity.disagreement_count)
     lead = "Where the replay of the current set and the log differ. `replay verify` looks for the cause."
-    return Section("fidelity", "Disagreements with what happened", lead, (table,), Tone.WARN)
+    return Section("fidelity", "Disagreements with what happened", lead, (without_empty(table),), Tone.WARN)

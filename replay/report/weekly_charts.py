@@ -10,7 +10,7 @@ from replay.audit.period import Period
 from replay.compare.effect import Action, Side
 from replay.compare.weekly import ActionFigures, Figures, WeeklyResult
 from replay.report.charts import MAX_SERIES
-from replay.report.document import MICROSECONDS, Chart, inert, number, plural
+from replay.report.document import MICROSECONDS, Chart, inert, number, plural, zone_name
 
 MAX_BARS = 12
 MAX_POINTS = 60
@@ -93,7 +93,8 @@ def time_chart(figures: Figures, zone: tzinfo) -> Chart | None:
         f"Most: {_name(most)} ({number(most.requests)})."
     )
     labels = tuple(label(start, step, zone) for start in points)
-    return Chart("chart-time", "lines", "Denied, warned and audited by policy over time", inert(text), labels, series)
+    title = f"Denied, warned and audited by policy over time, {zone_name(figures.period.end, zone)}"
+    return Chart("chart-time", "lines", title, inert(text), labels, series)
 
 
 def _name(figures: ActionFigures) -> str:

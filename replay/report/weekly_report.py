@@ -24,6 +24,7 @@ from replay.report.document import (
     plural,
     share,
     span,
+    without_empty,
     zone_name,
 )
 from replay.report.trust import disagreements_section, fidelity_fact, gaps_section
@@ -104,11 +105,15 @@ def _verdict(result: WeeklyResult) -> tuple[str, Tone]:
     parts = [f"{plural(denied, 'request')} denied of {number(result.figures.requests)}."]
     if not found:
         return f"{parts[0]} No policy is on trial.", Tone.PLAIN
-    parts.append(
-        f"{ready} of {plural(len(found), 'policy', 'policies')} on trial or planned "
-        f"{'denies' if ready == 1 else 'deny'} nothing new and can be enforced."
-    )
+    parts.append(_enforceable(ready, len(found)))
     return " ".join(parts), Tone.GOOD if ready == len(found) else Tone.WARN
+
+
+def _enforceable(ready: int, found: int) -> str:
+    policies = f"{plural(found, 'policy', 'policies')} on trial or planned"
+    if not ready:
+        return f"None of {policies} can be enforced yet."
+    return f"{number(ready)} of {policies} {'denies' if ready == 1 else 'deny'} nothing new and can be enforced."
 
 
 def _facts(result: WeeklyResult) -> tuple[Fact, ...]:
@@ -226,7 +231,7 @@ def _owners(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
         for talk in found[:rows]
     )
     lead = "The owners of what would newly be denied; those of policies that are nearest to enforcement come first."
-    return Section("owners", "Whom to talk to", lead, (Table("owners", "", columns, shown, len(found)),))
+    return Section("owners", "Whom to talk to", lead, (without_empty(Table("owners", "", columns, shown, len(found))),))
 
 
 def _actions(result: WeeklyResult, rows: int, zone: tzinfo, *, with_charts: bool) -> Section:
@@ -271,7 +276,7 @@ def _by_policy(result: WeeklyResult, rows: int, zone: tzinfo) -> Table:
         )
         for each in result.figures.actions
     ] + gone
-    return Table("by-policy", "By policy", columns, tuple(listed[:rows]), len(listed))
+    return without_empty(Table("by-policy", "By policy", columns, tuple(listed[:rows]), len(listed)))
 
 
 _SOURCES = {Source.LOG: "log", Source.REPLAY: "replayed"}

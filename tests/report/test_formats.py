@@ -4,9 +4,11 @@ import io
 import re
 from html.parser import HTMLParser
 
+import pytest
 from rich.console import Console
 
-from replay.report.document import Align, Chart, Column, Document, Fact, Listing, Section, Table, Tone
+from replay.report.charts import draw
+from replay.report.document import Align, Chart, Column, Document, Fact, Listing, Section, Table, Tone, without_empty
 from replay.report.html import html
 from replay.report.markdown import markdown
 from replay.report.terminal import print_document
@@ -104,3 +106,69 @@ def test_terminal_is_as_wide_as_the_terminal() -> None:
         assert max(map(len, lines)) <= width
         assert ("at" in out.getvalue().split("By user")[1].splitlines()[1].split()) == (width >= 80)
         assert "\x1b" not in out.getvalue()
+
+
+CUT = Table(
+    "notes",
+    "",
+    (Column("what"), Column("number", Align.NUMBER)),
+    (("157 of 157 objects that both have are others in the snapshot than in the log: it is of another cluster", ""),),
+)
+NAMES = Table(
+    "names",
+    "",
+    (Column("policy", Align.CODE), Column("requests", Align.NUMBER), Column("message")),
+    tuple((f"memory-{name}.static.k8s.io", "1,000", "all containers need a memory limit") for name in ("cap", "max")),
+)
+
+
+def drawn(table: Table, width: int) -> list[str]:
+    out = io.StringIO()
+    print_document(
+        Document("", "", "", Tone.PLAIN, (), (Section("s", "S", "", (table,)),)), Console(file=out, width=width)
+    )
+    text = out.getvalue()
+    return text[text.index("S\n") + 2 :].splitlines()
+
+
+def test_terminals_break_what_is_too_wide() -> None:
+    assert drawn(CUT, 62) == [
+        "  what                                                  number",
+        "  157 of 157 objects that both have are others in the",
+        "  snapshot than in the log: it is of another cluster",
+    ]
+    assert drawn(NAMES, 50) == [
+        "  policy       requests  message",
+        "  memory-cap…     1,000  all containers need a",
+        "                         memory limit",
+        "  memory-max…     1,000  all containers need a",
+        "                         memory limit",
+    ]
+
+
+def test_a_terminal_too_narrow_for_a_table_has_a_line_for_each_cell() -> None:
+    assert drawn(NAMES, 22) == [
+        "  policy: memory-cap…",
+        "  requests: 1,000",
+        "  message: all",
+        "containers need a",
+        "memory limit",
+        "",
+        "  policy: memory-max…",
+        "  requests: 1,000",
+        "  message: all",
+        "containers need a",
+        "memory limit",
+    ]
+
+
+def test_a_heat_map_is_strongest_where_most_is_on_any_page() -> None:
+    chart = Chart("heat", "heat", "Where", "here", ("n",), {"p": (1.0,), "q": (12_345.0,), "r": (0.0,)})
+    svg = draw(chart)
+    assert [float(found) for found in re.findall(r"fill-opacity: ([\d.]+)", svg)] == [pytest.approx(0.12, abs=0.01)]
+    assert "12k" in svg
+    assert ">0<" not in svg
+
+
+def test_a_column_in_which_no_row_says_anything_is_left_out() -> None:
+    assert without_empty(CUT).columns == (Column("what"),)
