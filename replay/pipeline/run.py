@@ -286,15 +286,22 @@ def set_facts(path: Path | None, manifests: ManifestSet) -> SetFacts:
 
 @contextmanager
 def _output(path: Path | None) -> Iterator[BinaryIO | None]:
-    """The file of `--outcomes`, in its place only when it is whole."""
+    """The file of `--outcomes`, in its place only when it is whole; a device or a pipe is written to as it is."""
     if path is None:
         yield None
         return
-    partial = path.with_name(f".{path.name}.partial")
+    target = path.resolve()  # a link stays one
+    partial = target.with_name(f".{target.name}.partial")
     try:
+        if path.exists() and not path.is_file():
+            with path.open("wb") as file:
+                yield file
+            return
         with partial.open("wb") as file:
             yield file
-        partial.replace(path)
+        partial.replace(target)
+    except BrokenPipeError:
+        raise  # whoever read the pipe has had enough
     except OSError as error:
         raise ReplayError(f"the outcomes cannot be written: {error.strerror}", path=str(path)) from error
     finally:
