@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
@@ -68,15 +69,18 @@ def replay_parts(job: PartJob[R], parts: Sequence[StorePart], options: Workers, 
     """All parts, in their order, by the executor of the options, by processes of our own, or right here."""
     workers = min(options.workers or os.cpu_count() or 1, len(parts))
     if options.executor is not None:
-        return _collect([options.executor.submit(job.run, part) for part in parts], progress)
+        return _collected(options.executor, job, parts, progress)
     if workers <= 1:
         return _run_here(job, parts, progress)
     with ProcessPoolExecutor(workers, _context(), _adopt, (job,)) as pool:
         try:
-            return _collect([pool.submit(_run_part, part) for part in parts], progress)
+            with _deaf():
+                futures = [pool.submit(_run_part, part) for part in parts]
+            return _collect(futures, progress)
         except BaseException as error:
             for worker in multiprocessing.active_children():
                 worker.terminate()  # parts that have begun take seconds, and nobody waits for their results any more
+            # INVARIANT: no future is cancelled. The pool gives each an error when its workers are gone, and trips over others.
             if isinstance(error, BrokenPipeError | EOFError):
                 raise BrokenExecutor from error  # a worker that was killed before it had its job
             raise
@@ -110,21 +114,44 @@ def prepare_workers(options: Workers) -> None:
         from multiprocessing import forkserver  # noqa: PLC0415 - not there on every system
 
         forkserver.set_forkserver_preload(["replay.pipeline.job"])
-        forkserver.ensure_running()
+        with _deaf():
+            forkserver.ensure_running()
 
 
 def _context() -> BaseContext:
     return multiprocessing.get_context("forkserver" if _HAS_FORKSERVER else "spawn")
 
 
-def _collect(futures: list[Future[R]], progress: Progress) -> list[R]:
-    """Results in the order of the parts; the first failure cancels what has not begun."""
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Let processes that begin meanwhile, and their children, not hear Ctrl-C: it comes to all, and this one ends them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker  # noqa: PLC0415 - not there on every system
+
+    resource_tracker.ensure_running()  # it lets interrupts through when it begins
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        for number, future in enumerate(as_completed(futures), 1):
-            future.result()
-            progress("Replaying", number, len(futures))
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _collected(executor: Executor, job: PartJob[R], parts: Sequence[StorePart], progress: Progress) -> list[R]:
+    """The results of somebody else's processes; the first failure cancels what has not begun."""
+    futures = [executor.submit(job.run, part) for part in parts]
+    try:
+        return _collect(futures, progress)
     except BaseException:
         for future in futures:
             future.cancel()
         raise
+
+
+def _collect(futures: list[Future[R]], progress: Progress) -> list[R]:
+    """Results in the order of the parts."""
+    for number, future in enumerate(as_completed(futures), 1):
+        future.result()
+        progress("Replaying", number, len(futures))
     return [future.result() for future in futures]
