@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 from concurrent.futures import BrokenExecutor
+from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 
 import typer
@@ -64,6 +66,7 @@ def root() -> None:
 
 def main() -> None:
     """Run the command line; the exit code is 0, 1 where something is new, above 1 for an error."""
+    _open_streams()
     interrupts: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -72,9 +75,32 @@ def main() -> None:
 
     signal.signal(signal.SIGINT, interrupt)
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # what fails at the exit of the interpreter is told in a way of its own
     except BaseException as error:  # noqa: BLE001 - what is interrupted may end in any error, or in Typer's silent exit
-        sys.exit(_told(KeyboardInterrupt() if interrupts else error))
+        sys.exit(_told(KeyboardInterrupt() if interrupts else _cause(error)))
+
+
+def _open_streams() -> None:
+    """Stand in for streams that were closed before (`replay ... >&-`)."""
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for as long as the process
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The error, or the broken pipe that Typer and Rich have made an exit with the code 1 of."""
+    context = error.__context__
+    return context if isinstance(error, SystemExit) and isinstance(context, BrokenPipeError) else error
+
+
+def _drop_output() -> None:
+    """Let what is still to be written go nowhere: Python would complain at its own exit."""
+    with suppress(OSError):
+        sys.stdout.flush()
+        return
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _told(error: BaseException) -> int:
@@ -85,15 +111,17 @@ def _told(error: BaseException) -> int:
         case KeyboardInterrupt():
             text, code = "interrupted; nothing was written but what is complete", INTERRUPTED
         case BrokenPipeError():
-            # The reader went away (`replay ... | head`): nobody is left to tell. Python would complain at its own exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _drop_output()  # the reader went away (`replay ... | head`): nobody is left to tell
             return 0
         case OSError():
+            _drop_output()
             text, code = f"{error.filename or 'input or output'}: {error.strerror or error}", ReplayError.exit_code
         case BrokenExecutor():
             text = "a worker process was killed (out of memory?); nothing is shown of a partial result"
             code = ReplayError.exit_code
         case _:
             raise error
-    sys.stderr.write(f"replay: {text}\n")
+    with suppress(OSError):  # nobody may read it
+        sys.stderr.write(f"replay: {text}\n")
+        sys.stderr.flush()
     return code

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
+from io import BytesIO
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from replay.cli.source import Logs, Redact, Store, TimeZone
+
+if TYPE_CHECKING:
+    from polars import DataFrame
 
 EPILOG = (
     "Examples: replay sql decisions_by_policy --param action=deny --store STORE\n\n"
@@ -66,12 +70,22 @@ def sql(
     if form is SqlFormat.PARQUET:
         if out is None and sys.stdout.isatty():
             raise ReplayError("Parquet is no text: give --out FILE")
-        rows.write_parquet(out or sys.stdout.buffer)
+        _write_parquet(rows, out)
     elif form is SqlFormat.TABLE and out is None:
         print_rows(rows, Console(highlight=False), zone)
     else:
         text = json_text(rows, zone) if form is SqlFormat.JSON else csv_text(rows, zone)
         _write(text, out)
+
+
+def _write_parquet(rows: DataFrame, out: Path | None) -> None:
+    """Make the file in memory: Polars has errors of its own for a pipe that is closed and a disk that is full."""
+    content = BytesIO()
+    rows.write_parquet(content)
+    if out is None:
+        sys.stdout.buffer.write(content.getbuffer())
+    else:
+        out.write_bytes(content.getbuffer())
 
 
 def _write(text: str, out: Path | None) -> None:

@@ -1,0 +1,120 @@
+"""Readers that go away, full disks, closed streams and Ctrl-C: a line at most, and an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = str(ROOT / "sample_audit" / "shop")
+COMMAND = [sys.executable, "-m", "replay"]
+FULL = "replay: input or output: No space left on device\n"
+NO_FULL = not Path("/dev/full").is_char_device()
+
+COMMANDS = [
+    ("Rich", ["cel", "1 + 1"]),
+    ("text", ["sql", "--list"]),
+    ("Parquet", ["sql", "select * from request", SAMPLE, "--format", "parquet"]),
+    ("help", ["run", "--help"]),
+]
+
+
+@pytest.mark.parametrize("arguments", [row[1] for row in COMMANDS], ids=[row[0] for row in COMMANDS])
+def test_a_reader_that_goes_away_is_no_error(arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*COMMAND, *arguments], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(NO_FULL, reason="there is no /dev/full")
+@pytest.mark.parametrize("arguments", [row[1] for row in COMMANDS], ids=[row[0] for row in COMMANDS])
+def test_a_full_disk_is_told(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run([*COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, FULL)
+
+
+@pytest.mark.parametrize(("closed", "arguments", "code"), [(">&-", "cel 1", 0), ("2>&-", "run nofile", 2)])
+def test_closed_streams(closed: str, arguments: str, code: int) -> None:
+    command = f"{sys.executable} -m replay {arguments} {closed}"
+    done = subprocess.run(command, shell=True, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
+
+
+def test_outcomes_go_into_a_pipe_and_leave_it_there(tmp_path: Path) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    lines: list[str] = []
+
+    def read() -> None:
+        with pipe.open(encoding="utf-8") as file:
+            lines.extend(file)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    arguments = ["run", SAMPLE, "--workers", "1", "--outcomes", str(link)]
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, check=False)
+    reader.join()
+    assert done.returncode == 1
+    assert len(lines) > 3000
+    assert (link.is_symlink(), stat.S_ISFIFO(pipe.stat().st_mode)) == (True, True)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
+@pytest.mark.parametrize(
+    ("arguments", "processes"), [(["run", "--workers", "2"], 3), (["ingest"], 1)], ids=["run", "ingest"]
+)
+def test_ctrl_c(arguments: list[str], processes: int, tmp_path: Path) -> None:
+    """It comes to every process of the terminal: also to the one that workers are forked from, which still imports."""
+    with subprocess.Popen(
+        [*COMMAND, *arguments, SAMPLE, "--store", str(tmp_path / "store")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as process:
+        while process.poll() is None and (len(_session(process.pid)) < processes or not _listens(process.pid)):
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (
+        130,
+        "",
+        "replay: interrupted; nothing was written but what is complete\n",
+    )
+    assert [path for path in tmp_path.iterdir() if path.name != "store"] == []
+    deadline = time.monotonic() + 10
+    while _session(process.pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _listens(pid: int) -> bool:
+    """Whether a process has got so far as to handle interrupts itself."""
+    return "duckdb" in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
+
+
+def _session(leader: int) -> list[int]:
+    """The processes of a session that have not ended."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+            except OSError:
+                continue
+            if fields[3] == str(leader) and fields[0] != "Z":
+                found.append(int(entry.name))
+    return found
