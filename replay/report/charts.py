@@ -9,20 +9,22 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Sized
+from collections.abc import Iterable, Sized
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from replay.report.document import Chart
+from replay.report.labels import short_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A00", "#999999")
 MARKERS = "osD^vPX*"
-SHORT_NAME, LONGEST_NAME = 18, 30
-WIDEST = 60
-"""Characters of labels that fit beside each other below a chart."""
+LEGEND = 54
+WIDEST = 44
+"""Characters of names and of ticks that fit beside each other below a chart."""
+FEW_COLUMNS = 8
 WIDTH = 6.4
 """Inches: narrow enough to be read on a phone without scrolling, and scaled up on a desk."""
 _INK = "#123456"  # a colour that nothing else has; replaced by `currentColor` in the drawing
@@ -66,7 +68,8 @@ def _height(chart: Chart) -> float:
 
 
 def _legend_columns(chart: Chart) -> int:
-    return 3 if max((len(_short(name)) for name in chart.series), default=0) <= SHORT_NAME else 2
+    """As many as the longest name leaves room for."""
+    return min(max(LEGEND // max(map(len, short_labels(chart.series)), default=1), 1), 3)
 
 
 def _bars(axes: Axes, chart: Chart) -> None:
@@ -75,7 +78,7 @@ def _bars(axes: Axes, chart: Chart) -> None:
     for colour, (name, values) in zip(COLOURS, chart.series.items(), strict=False):
         axes.barh(positions, values, left=left, color=colour, label=name, height=0.72)
         left = [start + value for start, value in zip(left, values, strict=True)]
-    axes.set_yticks(positions, [_short(label) for label in chart.labels])
+    axes.set_yticks(positions, _labels(chart.labels))
     axes.invert_yaxis()
     axes.margins(x=0.12)
     for position, total in zip(positions, left, strict=True):
@@ -88,13 +91,17 @@ def _bars(axes: Axes, chart: Chart) -> None:
 
 
 def _lines(axes: Axes, chart: Chart) -> None:
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
+
     positions = list(range(len(chart.labels)))
-    for colour, marker, (name, values) in zip(COLOURS, MARKERS, chart.series.items(), strict=False):
+    names = _labels(chart.series)
+    for colour, marker, name, values in zip(COLOURS, MARKERS, names, chart.series.values(), strict=False):
         # Shapes tell lines apart where colours do not: on grey paper, and for who cannot see them.
-        axes.plot(positions, values, color=colour, label=_short(name), linewidth=1.6, marker=marker, markersize=4.5)
+        axes.plot(positions, values, color=colour, label=name, linewidth=1.6, marker=marker, markersize=4.5)
     step = max(1, -(-len(positions) // (WIDEST // max(len(label) for label in chart.labels))))
     axes.set_xticks(positions[::step], [chart.labels[i] for i in positions[::step]])
     axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 5, 10], integer=True))
     axes.set_ylabel(chart.unit)
     axes.yaxis.grid(visible=True, color="#88888844", linewidth=0.7)
     axes.legend(
@@ -117,9 +124,10 @@ def _heat(axes: Axes, chart: Chart) -> None:
         vmax=1,
         edgecolors="#8888882e",
     )
+    most = 10_000 if len(chart.labels) <= FEW_COLUMNS else 1_000  # from where only thousands fit into a cell
     axes.invert_yaxis()
-    axes.set_xticks(_middles(chart.labels), [_short(label) for label in chart.labels], rotation=35, ha="right")
-    axes.set_yticks(_middles(rows), [_short(name) for name in chart.series])
+    axes.set_xticks(_middles(chart.labels), _labels(chart.labels), rotation=35, ha="right")
+    axes.set_yticks(_middles(rows), _labels(chart.series))
     axes.tick_params(length=0)
     axes.spines[["bottom", "left"]].set_visible(False)
     for y, row in enumerate(rows):
@@ -127,24 +135,17 @@ def _heat(axes: Axes, chart: Chart) -> None:
             if value:
                 colour = "white" if value > 0.55 * top else _INK
                 place = (x + 0.5, y + 0.5)
-                axes.annotate(_compact(value), place, ha="center", va="center", color=colour, fontsize=8.5)
-
-
-def _compact(value: float) -> str:
-    """A count that fits into a cell: thousands are rounded from 10,000 on."""
-    return f"{value:,.0f}" if value < 10_000 else f"{value / 1000:,.0f}k"
+                text = f"{value:,.0f}" if value < most else f"{value / 1000:,.0f}k"
+                axes.annotate(text, place, ha="center", va="center", color=colour, fontsize=8.5)
 
 
 def _middles(items: Sized) -> list[float]:
     return [i + 0.5 for i in range(len(items))]
 
 
-def _short(text: str) -> str:
-    """Labels stay readable on a phone; a dollar sign would start matplotlib's own mathematics."""
-    plain = text.removesuffix(".static.k8s.io")
-    if len(plain) > LONGEST_NAME:  # names begin alike, and numbers stand at their ends
-        plain = f"{plain[: LONGEST_NAME // 2]}…{plain[-LONGEST_NAME // 2 + 1 :]}"
-    return plain.replace("$", r"\$")
+def _labels(names: Iterable[str]) -> list[str]:
+    """Short labels; a dollar sign would start matplotlib's own mathematics."""
+    return [label.replace("$", r"\$") for label in short_labels(names)]
 
 
 def _inline(svg: str, chart: Chart) -> str:
