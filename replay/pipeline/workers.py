@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -124,18 +125,28 @@ def _context() -> BaseContext:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Let processes that begin meanwhile, and their children, not hear Ctrl-C: it comes to all, and this one ends them."""
-    if not hasattr(signal, "pthread_sigmask"):
+    """Let processes that begin meanwhile, and their children, not hear Ctrl-C: it comes to all, and this one ends them.
+
+    So that it knows them all, it is itself interrupted only afterwards.
+    """
+    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
         yield
         return
     from multiprocessing import resource_tracker  # noqa: PLC0415 - not there on every system
 
     resource_tracker.ensure_running()  # it lets interrupts through when it begins
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    heard: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _frame: heard.append(number))
+    mask = signal.pthread_sigmask(
+        signal.SIG_BLOCK, {signal.SIGINT}
+    )  # processes inherit it; other threads hear all the same
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+        if heard:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _collected(executor: Executor, job: PartJob[R], parts: Sequence[StorePart], progress: Progress) -> list[R]:
