@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A00", "#999999")
 MARKERS = "osD^vPX*"
-LEGEND = 54
+LEGEND = 60
 WIDEST = 44
 """Characters of names and of ticks that fit beside each other below a chart."""
 FEW_COLUMNS = 8

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _QUOTED = re.compile(r"`([^`]+)`")
 _TEMPLATES = Path(__file__).parent / "templates"
 _BREAKS = re.compile(r"([/:@,](?=\S))|(?<=.)(?=\.(?!k8s\.|io\b)[A-Za-z])")
+WIDE_FROM = 6
+"""Tables of more columns than this leave out the optional ones on a tablet already."""
 FILTER_FROM = 8
 """Tables from this many rows on get a filter field; below it, it would only be in the way."""
 
@@ -50,6 +52,7 @@ def _template() -> Template:
     environment.filters["breakable"] = _breakable
     environment.tests["code"] = lambda column: column.align in (Align.CODE, Align.ID)
     environment.globals["filter_from"] = FILTER_FROM
+    environment.globals["wide_from"] = WIDE_FROM
     return environment.get_template("document.html")
 
 

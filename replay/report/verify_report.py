@@ -160,7 +160,8 @@ def story_text(history: PolicyHistory) -> str:
     if history.after and history.before and history.story is Story.SERVERS:
         return f"{text}, silent now and then from {moment(history.after)} to {moment(history.before)}"
     if history.after and history.before:
-        return f"{text} between {moment(history.after)} and {moment(history.before)}"
+        after, before = moment(history.after), moment(history.before)
+        return f"{text} between {after} and {before}" if after != before else f"{text} at {after}"
     if history.before or history.after:
         return f"{text} {'before' if history.before else 'after'} {moment(history.before or history.after)}"
     return text

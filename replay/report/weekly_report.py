@@ -32,6 +32,8 @@ from replay.report.weekly_charts import by_step, charts, label, starts, step_of
 from replay.report.weekly_sections import SAME, change, in_force, left_out, newness, some, talks
 
 TERMINAL_ROWS = 8
+_LATE = 20
+"""The part of a period that may pass before its first request."""
 PAGE_ROWS = 200
 ACTION_WORDS = {
     Action.DENY: "denied",
@@ -167,22 +169,31 @@ def _promotions(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None
         Column("today", optional=True),
         Column(f"last, {zone_name(result.figures.period.end, zone)}", Align.SHORT, optional=True),
     )
-    shown = tuple(_promotion_row(each, before.get((each.policy, each.side)), zone) for each in found[:rows])
+    whole = _begins_in_time(result.figures)
+    shown = tuple(
+        _promotion_row(each, before.get((each.policy, each.side)), zone, whole=whole) for each in found[:rows]
+    )
     lead = (
         "What each policy that only warns, audits or is planned would deny of what is admitted today. Asked are the requests "
         "that its match constraints may select: a policy that was hardly asked has hardly been tried."
     )
     tones = tuple(_TONES[each.readiness] for each in found[:rows])
-    table = Table("promotions", "", columns, shown, len(found), tones)
+    table = without_empty(Table("promotions", "", columns, shown, len(found), tones))
     return Section("promotions", "Can it be enforced?", lead, (table,))
 
 
-def _promotion_row(each: Promotion, before: Promotion | None, zone: tzinfo) -> tuple[str, ...]:
+def _begins_in_time(figures: Figures) -> bool:
+    """Whether the log holds the period from near its beginning: only then can its halves be compared."""
+    first = min((start for start, count in figures.steps.items() if count), default=figures.period.end)
+    return first - figures.period.start <= max(figures.period.length // _LATE, figures.step)
+
+
+def _promotion_row(each: Promotion, before: Promotion | None, zone: tzinfo, *, whole: bool) -> tuple[str, ...]:
     return (
         inert(each.policy),
         _READINESS[each.readiness],
         number(each.newly_denied),
-        _promotion_trend(each, before),
+        _promotion_trend(each, before) if whole or before is not None else "",
         number(each.workloads),
         number(each.users),
         number(each.namespaces),

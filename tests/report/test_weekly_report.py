@@ -197,3 +197,15 @@ def test_the_documented_fields_are_those_that_are_written() -> None:
         for name in line.split("|")[1].replace("\u2020", "").replace("`", "").replace(" ", "").split(",")
     }
     assert documented - {"promotions[].owners"} == set(orjson.loads(weekly_json(result())))
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [(MONDAY, ["falls: 6, then 1"]), (MONDAY + DAY, [])],
+    ids=["the log holds the period", "the log begins later"],
+)
+def test_halves_are_compared_only_where_the_log_holds_both(first: int, expected: list[str]) -> None:
+    figures = replace(FIGURES, steps={first: 90, MONDAY + 30 * HOUR: 10})
+    promotions = table(weekly_document(replace(result(), figures=figures)), "promotions")
+    assert [cell for row in promotions.rows for cell in row if "then" in cell] == expected
+    assert ("trend" in [column.title for column in promotions.columns]) == bool(expected)
