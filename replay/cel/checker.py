@@ -29,18 +29,14 @@ from replay.cel.ast import (
 from replay.cel.depth import with_room
 from replay.cel.diagnostics import Diagnostics
 from replay.cel.issues import Issues
+from replay.cel.literal_type import literal_type
 from replay.cel.overload import OverloadResolver
 from replay.cel.scope import Candidate, Declarations, Resolved, Signatures
 from replay.cel.types import (
     BOOL,
-    BYTES,
-    DOUBLE,
     DYN,
     ERROR,
     INT,
-    NULL,
-    STRING,
-    UINT,
     Kind,
     Type,
     list_type,
@@ -48,18 +44,7 @@ from replay.cel.types import (
     optional_type,
 )
 from replay.cel.unification import Substitutions, is_dyn, is_dyn_or_error, most_general, unwrap_optional
-from replay.cel.values import Uint, Value
 from replay.cel.wellknown import WELL_KNOWN_TYPES
-
-_LITERAL_TYPES: Final[dict[type, Type]] = {
-    bool: BOOL,
-    int: INT,
-    Uint: UINT,
-    float: DOUBLE,
-    str: STRING,
-    bytes: BYTES,
-    type(None): NULL,
-}
 
 _MESSAGES: Final[dict[Kind, str]] = {
     Kind.ANY: "google.protobuf.Any",
@@ -86,11 +71,6 @@ def _check(ast: Ast, declarations: Declarations) -> Ast | Issues:
     substitute = checker.substitutions.substitute
     types = {id_: substitute(type_, to_dyn=True) if type_.parametric else type_ for id_, type_ in checker.types.items()}
     return replace(ast, expr=expr, type_map=types, reference_map=checker.references)
-
-
-def literal_type(value: Value) -> Type:
-    """The type of a literal's value."""
-    return _LITERAL_TYPES[type(value)]
 
 
 class _Checker:

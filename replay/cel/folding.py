@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from replay.cel.frame import Frame
 from replay.cel.literal_step import ListStep, MapStep
+from replay.cel.membership import MembershipStep, membership_key
 from replay.cel.number import INT_MAX, lossless_int, lossless_uint
 from replay.cel.regexp import compile_pattern
-from replay.cel.step import CallStep, ConstStep, MembershipStep, Observed, Step, membership_key
+from replay.cel.step import CallStep, ConstStep, Observed, Step
 from replay.cel.text import go_type_name
 from replay.cel.values import EvalError, PanicError, Uint, Value
 

@@ -8,7 +8,6 @@ that cel-go adds (`parser/parser.go`).
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from functools import cache
 from typing import Final
@@ -25,16 +24,15 @@ from replay.cel.macros import MacroTable
 from replay.cel.parser import MAX_CODE_POINTS
 from replay.cel.prediction import NoViableAlternativeError, Predictor, Stack
 from replay.cel.source import Source
-from replay.cel.syntax_tree import Tree, VisitDepthError, expr_from_tree
+from replay.cel.syntax_error import AbortedError, RecognitionError, SyntaxErrors, quoted, shown
+from replay.cel.syntax_tree import Tree
 from replay.cel.token_stream import TokenStream
+from replay.cel.tree_visitor import VisitDepthError, expr_from_tree
 
 MAX_RULE_DEPTH: Final = 250
-MAX_SYNTAX_ERRORS: Final = 100
 MAX_RECOVERIES: Final = 30
 MAX_SKIPPED: Final = 256
-"""cel-go's limits, which Kubernetes keeps: depth, findings, recoveries, and tokens skipped in one of them."""
-
-_RESERVED_FIELD = re.compile(r"no viable alternative at input '.(true|false|null)'")
+"""cel-go's limits, which Kubernetes keeps: depth, recoveries, and tokens skipped in one of them."""
 
 
 def parse_with_recovery(source: Source, macros: MacroTable, *, optional_syntax: bool) -> Ast | Issues:
@@ -57,7 +55,7 @@ def _parse(source: Source, macros: MacroTable, *, optional_syntax: bool) -> Ast 
         expr = expr_from_tree(tree, factory, issues, macros, optional_syntax=optional_syntax)
     except (_LimitError, VisitDepthError) as error:
         issues.report(0, NO_OFFSET, str(error))
-    except _AbortedError:
+    except AbortedError:
         pass  # reported where it was found
     if issues or expr is None:
         return issues
@@ -66,19 +64,6 @@ def _parse(source: Source, macros: MacroTable, *, optional_syntax: bool) -> Ast 
 
 class _LimitError(Exception):
     """Parsing stops; the limit is reported without a place."""
-
-
-class _AbortedError(Exception):
-    """Parsing stops; why has been reported."""
-
-
-class _RecognitionError(Exception):
-    """The rule cannot go on; the message is complete."""
-
-    def __init__(self, message: str, offending: Token) -> None:
-        super().__init__(message)
-        self.message = message
-        self.offending = offending
 
 
 @cache
@@ -91,7 +76,7 @@ class _Parser:
     """Runs the rules of the grammar and builds a tree, with whatever could be read."""
 
     def __init__(self, text: str, issues: Issues) -> None:
-        self.issues = issues
+        self.report = SyntaxErrors(issues).report
         self.automaton: Automaton = automaton()
         self.predictor = _predictor()
         self.stream = TokenStream(text, self.report)
@@ -99,7 +84,6 @@ class _Parser:
         self.tree: Tree | None = None
         self.precedences = [0]
         self.depths: dict[str, int] = {}
-        self.syntax_errors = 0
         self.recoveries = 0
         self.recovering = False
         self.last_error_index = -1
@@ -111,25 +95,15 @@ class _Parser:
 
     # What is found.
 
-    def report(self, offset: int, message: str) -> None:
-        """A syntax error; after too many of them parsing stops."""
-        if "no viable alternative" in message:
-            message = _RESERVED_FIELD.sub(r"mismatched input '\1' expecting IDENTIFIER", message)
-        if self.syntax_errors >= MAX_SYNTAX_ERRORS:
-            self.issues.report(0, offset, f"Syntax error: More than {MAX_SYNTAX_ERRORS} syntax errors")
-            raise _AbortedError
-        self.syntax_errors += 1
-        self.issues.report(0, offset, f"Syntax error: {message}")
-
     def report_once(self, message: str, offending: Token) -> None:
         """An error while reading goes on after another one is not worth a message."""
         if not self.recovering:
             self.recovering = True
             self.report(offending.start, message)
 
-    def mismatch(self) -> _RecognitionError:
+    def mismatch(self) -> RecognitionError:
         token = self.stream.look(0)
-        return _RecognitionError(f"mismatched input {_shown(token)} expecting {self.expected_text()}", token)
+        return RecognitionError(f"mismatched input {shown(token)} expecting {self.expected_text()}", token)
 
     # What can come next.
 
@@ -161,7 +135,7 @@ class _Parser:
         self.enter(name)
         try:
             self.sequence(rule.body, tree)
-        except _RecognitionError as error:
+        except RecognitionError as error:
             self.recover_from(error)
         self.leave(name)
         self.state = tree.invoking_state
@@ -189,7 +163,7 @@ class _Parser:
                 self.enter(rule.name)
                 self.sequence(alternative.body, tree)
                 self.state = rule.loop_state
-        except _RecognitionError as error:
+        except RecognitionError as error:
             self.recover_from(error)
         self.precedences.pop()
         self.leave(rule.name)
@@ -282,7 +256,7 @@ class _Parser:
                     return
                 continue
             # The generated code lets prediction overwrite an error of this synchronisation.
-            with suppress(_RecognitionError):
+            with suppress(RecognitionError):
                 self.sync()
             if self.predict(element.loop_state) != 1:
                 return
@@ -298,10 +272,10 @@ class _Parser:
         except NoViableAlternativeError as error:
             raise self.no_viable_alternative(start, self.stream.look(error.offset)) from None
 
-    def no_viable_alternative(self, start: Token, offending: Token | None = None) -> _RecognitionError:
+    def no_viable_alternative(self, start: Token, offending: Token | None = None) -> RecognitionError:
         offending = offending or start
         text = "<EOF>" if start.kind == EOF else self.stream.text(start, offending)
-        return _RecognitionError(f"no viable alternative at input {_quoted(text)}", offending)
+        return RecognitionError(f"no viable alternative at input {quoted(text)}", offending)
 
     # Tokens.
 
@@ -359,7 +333,7 @@ class _Parser:
             return self.insert_token()
         raise self.mismatch()
 
-    def recover_from(self, error: _RecognitionError) -> None:
+    def recover_from(self, error: RecognitionError) -> None:
         """Give up the rule and skip to a token at which some rule around can go on."""
         self.report_once(error.message, error.offending)
         self.count_recovery()
@@ -376,12 +350,12 @@ class _Parser:
     def count_recovery(self) -> None:
         if self.recoveries == MAX_RECOVERIES:
             self.report(self.stream.look(0).start, f"error recovery attempt limit exceeded: {MAX_RECOVERIES}")
-            raise _AbortedError
+            raise AbortedError
         self.recoveries += 1
 
     def report_unwanted(self) -> None:
         token = self.stream.look(0)
-        self.report_once(f"extraneous input {_shown(token)} expecting {self.expected_text()}", token)
+        self.report_once(f"extraneous input {shown(token)} expecting {self.expected_text()}", token)
 
     def delete_token(self) -> Token | None:
         """Drop the next token if the one after it is right; that one is returned, not read."""
@@ -396,23 +370,14 @@ class _Parser:
     def insert_token(self) -> Token:
         """Make up the missing token where the next one stands."""
         current = self.stream.look(0)
-        self.report_once(f"missing {self.expected_text()} at {_shown(current)}", current)
+        self.report_once(f"missing {self.expected_text()} at {shown(current)}", current)
         kind = min(self.expected())
         name = lexer.NAMES[kind]
         if current.kind == EOF:
             current = self.stream.previous() or current
-        shown = "EOF" if kind == EOF else name if name.startswith("'") else "undefined"
-        return Token(kind, f"<missing {shown}>", current.start, -1)
+        missing = "EOF" if kind == EOF else name if name.startswith("'") else "undefined"
+        return Token(kind, f"<missing {missing}>", current.start, -1)
 
     def consume_until(self, kinds: set[int]) -> None:
         while self.stream.kind(0) != EOF and self.stream.kind(0) not in kinds:
             self.consume()
-
-
-def _shown(token: Token) -> str:
-    return _quoted(token.text)
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
-    return f"'{escaped}'"

@@ -17,9 +17,7 @@ from replay.cel.selection import Present
 from replay.cel.traits import RECEIVER, has_trait
 from replay.cel.values import (
     EvalError,
-    MapKey,
     OptionalValue,
-    PanicError,
     Unknown,
     Value,
 )
@@ -344,37 +342,6 @@ class CallStep:
     def charge(self, tracker: CostTracker, value: Value) -> None:
         """By function, overload, arguments and result."""
         tracker.call(self.function, self.overload_id, [arg.id for arg in self.args], value)
-
-
-class MembershipStep:
-    """`x in [constants]` as a look-up: numbers of equal value match across types; free (cel-go `evalSetMembership`)."""
-
-    __slots__ = ("_members", "_operand", "id")
-
-    def __init__(self, node_id: int, operand: Step, members: frozenset[Value]) -> None:
-        """`members` are `membership_key`s."""
-        self.id = node_id
-        self._operand = operand
-        self._members = members
-
-    def exec(self, frame: Frame) -> Value:
-        """Whether the operand is a member."""
-        value = self._operand.exec(frame)
-        if isinstance(value, EvalError | Unknown):
-            return value
-        if isinstance(value, bytes):
-            raise PanicError("runtime error: hash of unhashable type types.Bytes")
-        if not isinstance(value, str | int | float):
-            return False
-        return membership_key(value) in self._members
-
-    def charge(self, tracker: CostTracker, value: Value) -> None:
-        """Nothing."""
-
-
-def membership_key(value: Value) -> Value:
-    """A primitive as a key that keeps the types apart."""
-    return value if type(value) is str else MapKey(value)
 
 
 class OptionalOrStep:

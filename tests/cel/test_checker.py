@@ -22,10 +22,11 @@ from replay.cel.ast import (
     Select,
     StructExpr,
 )
-from replay.cel.checker import check, literal_type
+from replay.cel.checker import check
 from replay.cel.declarations import STANDARD_LIBRARY
 from replay.cel.issues import Issues
 from replay.cel.library import Function, Library, Overload, VariableDecl
+from replay.cel.literal_type import literal_type
 from replay.cel.macros import macro_table
 from replay.cel.parser import parse
 from replay.cel.scope import Declarations
