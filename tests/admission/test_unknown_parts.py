@@ -1,0 +1,99 @@
+"""Mutating policies on objects of which a part is not known."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replay.admission.decision import Verdict
+from replay.kube.attributes import JSON, Missing, PartialObject
+
+_spec = importlib.util.spec_from_file_location("chain_sets", Path(__file__).parent / "chain_sets.py")
+assert _spec is not None
+assert _spec.loader is not None
+chain_sets = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(chain_sets)
+
+ADD_A = chain_sets.ADD_A
+PULL_ALWAYS = chain_sets.PULL_ALWAYS
+POD = chain_sets.POD
+policy = chain_sets.policy
+request = chain_sets.request
+decide = chain_sets.decide
+replaced = chain_sets.replaced
+
+MISSING = Missing("object", "it is not recorded", "record it")
+IMAGE = Missing("object.spec.containers[0].image", "it is not recorded")
+LABELS = Missing("object.metadata.labels", "it is not recorded")
+
+
+def known_but_for(missing: Missing, *path: str | int) -> PartialObject:
+    def without(value: Any, keys: tuple[str | int, ...]) -> Any:
+        if not keys:
+            return missing
+        copy = value.copy()
+        copy[keys[0]] = without(value[keys[0]], keys[1:])
+        return copy
+
+    return PartialObject(without(POD, path), (missing,))
+
+
+UNKNOWN: list[tuple[str, list[JSON], Any, Verdict, tuple[JSON, ...]]] = [
+    ("object", policy("p", ADD_A), MISSING, Verdict.UNDETERMINED, ()),
+    (
+        "object, but the policy is skipped",
+        policy("p", ADD_A, conditions=["request.name == 'x'"]),
+        MISSING,
+        Verdict.ADMITTED,
+        (),
+    ),
+    (
+        "a part that the mutation neither reads nor touches",
+        policy("p", PULL_ALWAYS),
+        known_but_for(IMAGE, "spec", "containers", 0, "image"),
+        Verdict.ADMITTED,
+        (replaced("/spec/containers/0/imagePullPolicy", "Always"),),
+    ),
+    (
+        "a part that the mutation touches",
+        policy("p", ADD_A),
+        known_but_for(LABELS, "metadata", "labels"),
+        Verdict.UNDETERMINED,
+        (),
+    ),
+    (
+        "a part that the mutation reads",
+        policy("p", "Object{spec: Object.spec{nodeName: object.metadata.labels.app}}"),
+        known_but_for(LABELS, "metadata", "labels"),
+        Verdict.UNDETERMINED,
+        (),
+    ),
+    (
+        "a part that a condition reads",
+        policy("p", ADD_A, conditions=["object.spec.containers[0].image == 'x'"]),
+        known_but_for(IMAGE, "spec", "containers", 0, "image"),
+        Verdict.UNDETERMINED,
+        (),
+    ),
+    (
+        "a part that a condition reads, and nothing would change",
+        policy(
+            "p",
+            "Object{metadata: Object.metadata{labels: {'app': 'web'}}}",
+            conditions=["object.spec.containers[0].image == 'x'"],
+        ),
+        known_but_for(IMAGE, "spec", "containers", 0, "image"),
+        Verdict.ADMITTED,
+        (),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "manifests", "value", "verdict", "patch"), UNKNOWN, ids=[row[0] for row in UNKNOWN])
+def test_unknown_parts(name: str, manifests: list[JSON], value: Any, verdict: Verdict, patch: tuple[JSON, ...]) -> None:  # noqa: ARG001
+    (decision,) = decide(manifests, before=request(value), after=request(POD))
+    assert (decision.verdict, decision.patch) == (verdict, patch)
+    assert bool(decision.undetermined) == (verdict is Verdict.UNDETERMINED)
