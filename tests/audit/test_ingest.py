@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import io
 import itertools
 import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -21,42 +21,18 @@ from replay.audit.reject import RejectReason
 from replay.audit.store import Store
 from replay.errors import AuditLogError, ReplayError
 
+_spec = importlib.util.spec_from_file_location("log_lines", Path(__file__).parent / "log_lines.py")
+assert _spec is not None
+assert _spec.loader is not None
+log_lines = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(log_lines)
+
+event = log_lines.event
+zstd = log_lines.zstd
+records = log_lines.records
+rejects = log_lines.rejects
+
 BOM = b"\xef\xbb\xbf"
-
-
-def event(number: int, **fields: Any) -> bytes:
-    """One line; `fields` replace those of a plain creation of a pod."""
-    moment = f"2026-01-01T00:00:{number:02}"
-    plain = {
-        "kind": "Event",
-        "apiVersion": "audit.k8s.io/v1",
-        "level": "RequestResponse",
-        "auditID": f"id-{number}",
-        "stage": "ResponseComplete",
-        "requestURI": "/api/v1/namespaces/n/pods",
-        "verb": "create",
-        "user": {"username": "alice", "groups": ["g"]},
-        "objectRef": {"resource": "pods", "namespace": "n", "name": f"p{number}", "apiVersion": "v1"},
-        "responseStatus": {"code": 201},
-        "requestReceivedTimestamp": f"{moment}.000001Z",
-        "stageTimestamp": f"{moment}.500000Z",
-    }
-    return json.dumps({**plain, **fields}).encode()
-
-
-def zstd(data: bytes) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, "zstd") as stream:
-        stream.write(data)
-    return bytes(sink.getvalue())
-
-
-def records(store: Store) -> list[RequestRecord]:
-    return [record for part in range(store.parts) for record in store.records(part)]
-
-
-def rejects(store: Store) -> list[tuple[int, str]]:
-    return [(reject.line, str(reject.reason)) for reject in store.rejects()]
 
 
 class Case(NamedTuple):
@@ -231,100 +207,6 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [(record.audit_id, record.file) for record in records(store)] == [("id-1", "<stdin>")]
 
 
-def test_bodies_keep_what_json_can_tell(tmp_path: Path) -> None:
-    body = (
-        '{"int":9223372036854775808,"big":123456789012345678901234567890,"float":1.0,"exp":1e3,"tiny":1e-400,"neg":-5,'
-        '"same":1,"same":2,"z":0,"a":"\\u003c\\u0000\\n\\ud83d\\ude00","null":null}'
-    )
-    line = event(1).decode()[:-1] + f', "requestObject": {body}, "responseObject": null}}'
-    path = tmp_path / "audit"
-    path.write_text(line)
-    with Store.open() as store:
-        store.ingest([path])
-        (record,) = records(store)
-    assert record.response_object is None
-    assert record.request_object is not None
-    spelled: list[Any] = json.loads(record.request_object, object_pairs_hook=list, parse_float=str, parse_int=str)
-    expected: list[Any] = json.loads(body, object_pairs_hook=list, parse_float=str, parse_int=str)
-    expected[3] = ("exp", "1000.0")
-    expected[4] = ("tiny", "0.0")
-    assert spelled == expected
-
-
-def test_a_record_holds_every_field(tmp_path: Path) -> None:
-    path = tmp_path / "audit"
-    path.write_bytes(
-        event(
-            1,
-            impersonatedUser={"username": "bob", "uid": "u", "groups": ["x"], "extra": {"k": ["v", "w"]}},
-            userAgent="kubectl",
-            verb="update",
-            objectRef={
-                "resource": "deployments",
-                "apiGroup": "apps",
-                "apiVersion": "v1",
-                "namespace": "n",
-                "name": "d",
-                "uid": "123",
-                "resourceVersion": "7",
-                "subresource": "scale",
-            },
-            responseStatus={"code": 403, "status": "Failure", "reason": "Forbidden", "message": "no"},
-            annotations={"a/b": "c"},
-            requestObject={"a": 1},
-            responseObject={"kind": "Status", "metadata": {}},
-        )
-    )
-    with Store.open() as store:
-        store.ingest([path])
-        (record,) = records(store)
-    assert record._asdict() == {
-        "seq": record.seq,
-        "audit_id": "id-1",
-        "level": "RequestResponse",
-        "stage": "ResponseComplete",
-        "verb": "update",
-        "request_uri": "/api/v1/namespaces/n/pods",
-        "user_agent": "kubectl",
-        "user": record.user,
-        "caller": "alice",
-        "api_group": "apps",
-        "api_version": "v1",
-        "resource": "deployments",
-        "subresource": "scale",
-        "namespace": "n",
-        "name": "d",
-        "object_uid": "123",
-        "object_resource_version": "7",
-        "code": 403,
-        "status": "Failure",
-        "status_reason": "Forbidden",
-        "status_message": "no",
-        "received": 1767225601000001,
-        "stage_time": 1767225601500000,
-        "annotations": '{"a/b":"c"}',
-        "request_object": '{"a":1}',
-        "response_object": '{"kind":"Status","metadata":{}}',
-        "file": str(path),
-        "line": 1,
-        "selected": True,
-        "response_kind": "Status",
-        "response_uid": "",
-        "response_resource_version": "",
-    }
-    assert (record.user.username, record.user.uid, record.user.groups) == ("bob", "u", ("x",))
-    assert record.user.extra == {"k": ("v", "w")}
-
-
-def test_fields_of_another_type_lose_their_value_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "audit"
-    path.write_bytes(event(1, user="u", objectRef="x", responseStatus=[1], annotations=5, sourceIPs="q", userAgent=7))
-    with Store.open() as store:
-        store.ingest([path])
-        (record,) = records(store)
-    assert (record.user.username, record.resource, record.code, record.user_agent) == ("", "", 0, "7")
-
-
 def _all(files: Iterable[Path]) -> tuple[list[RequestRecord], list[tuple[str, str]]]:
     with Store.open() as store:
         store.ingest(list(files))
@@ -351,69 +233,6 @@ def test_neither_the_order_of_lines_nor_where_files_are_cut_matters(tmp_path: Pa
             second.write_bytes(b"\n".join(order[cut:]))
             results.append(_all([first, second]))
     assert all(result == results[0] for result in results)
-
-
-class Objects(NamedTuple):
-    """A predicate over `request`."""
-
-    sql: str
-    parameters: tuple[str, ...] = ()
-
-
-def test_history_of_objects(tmp_path: Path) -> None:
-    def pod(number: int, verb: str, code: int = 200, **ref: str) -> bytes:
-        named = {"resource": "pods", "namespace": "n", "name": "p", **ref}
-        return event(number, verb=verb, objectRef=named, responseStatus={"code": code}, auditID=f"{verb}-{number}")
-
-    path = tmp_path / "audit"
-    path.write_bytes(
-        b"\n".join(
-            [
-                pod(1, "create", 201),
-                pod(2, "get"),
-                pod(3, "update", 409),
-                pod(4, "patch", subresource="status"),
-                pod(5, "create", subresource="exec"),
-                pod(6, "update"),
-                pod(7, "delete", 504),
-                pod(20, "update"),
-                pod(8, "create", 201, name="other"),
-                pod(9, "deletecollection", name=""),
-                pod(10, "create", 201, resource="secrets"),
-            ]
-        )
-    )
-    with Store.open() as store:
-        store.ingest([path])
-        chosen = Objects("verb = ? and subresource = ? and name = ? and code < 300", ("update", "", "p"))
-        found = [list(each) for part in range(store.parts) for each in store.objects(part, chosen)]
-        assert [[(record.audit_id, record.selected) for record in each] for each in found] == [
-            [("create-1", False), ("patch-4", False), ("update-6", True), ("delete-7", False), ("update-20", True)]
-        ]
-        grouped = sorted(len(each) for part in range(store.parts) for each in store.objects(part))
-        assert grouped == [1, 1, 1, 8]
-        found_writes = {key: [record.audit_id for record in rows] for key, rows in store.lookups(["secrets"]).items()}
-        assert found_writes == {("", "secrets", "n", "p"): ["create-10"]}
-        assert [record.audit_id for record in store.collections()] == ["deletecollection-9"]
-
-
-def test_a_generated_name_is_in_the_response(tmp_path: Path) -> None:
-    nameless = {"resource": "pods", "namespace": "n"}
-    path = tmp_path / "audit"
-    path.write_bytes(
-        b"\n".join(
-            [
-                event(1, objectRef=nameless, responseObject={"kind": "Pod", "metadata": {"name": "p-x1"}}),
-                event(2, verb="update", objectRef={**nameless, "name": "p-x1"}),
-                event(3, objectRef=nameless, responseStatus={"code": 422}, responseObject={"kind": "Status"}),
-                event(4, objectRef=nameless, responseStatus={"code": 422}, responseObject={"kind": "Status"}),
-            ]
-        )
-    )
-    with Store.open() as store:
-        store.ingest([path])
-        found = [[record.audit_id for record in each] for part in range(store.parts) for each in store.objects(part)]
-    assert sorted(found) == [["id-1", "id-2"], ["id-3"], ["id-4"]]
 
 
 FRAGMENTS = [
