@@ -26,8 +26,6 @@ _HAS_FORKSERVER = (
     "forkserver" in multiprocessing.get_all_start_methods()
     and len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_TEMPORARY
 )
-_COLLECT = (50_000, 50, 1000)
-"""How many new objects call for a garbage collection: requests leave no cycles, and looking for them took 5 % of the time."""
 
 
 class PartJob(Protocol[R_co]):
@@ -53,11 +51,11 @@ class Workers(Protocol):
 _job_of_worker: PartJob[Any] | None = None
 
 
-def _adopt(job: PartJob[Any]) -> None:
-    """Give a worker process its job once, instead of with every part."""
+def _adopt(job: PartJob[Any], collect: tuple[int, int, int]) -> None:
+    """Give a worker process its job once, instead of with every part; garbage is collected as where the job comes from."""
     global _job_of_worker  # noqa: PLW0603 - a worker has one job for its whole life
     _job_of_worker = job
-    gc.set_threshold(*_COLLECT)
+    gc.set_threshold(*collect)
 
 
 def _run_part(part: StorePart) -> Any:
@@ -73,7 +71,7 @@ def replay_parts(job: PartJob[R], parts: Sequence[StorePart], options: Workers, 
         return _collected(options.executor, job, parts, progress)
     if workers <= 1:
         return _run_here(job, parts, progress)
-    with ProcessPoolExecutor(workers, _context(), _adopt, (job,)) as pool:
+    with ProcessPoolExecutor(workers, _context(), _adopt, (job, gc.get_threshold())) as pool:
         try:
             with _deaf():
                 futures = [pool.submit(_run_part, part) for part in parts]
@@ -89,21 +87,10 @@ def replay_parts(job: PartJob[R], parts: Sequence[StorePart], options: Workers, 
 
 def _run_here(job: PartJob[R], parts: Sequence[StorePart], progress: Progress) -> list[R]:
     results = []
-    with _rare_collections():
-        for number, part in enumerate(parts):
-            progress("Replaying", number, len(parts))
-            results.append(job.run(part))
+    for number, part in enumerate(parts):
+        progress("Replaying", number, len(parts))
+        results.append(job.run(part))
     return results
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    before = gc.get_threshold()
-    gc.set_threshold(*_COLLECT)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def prepare_workers(options: Workers) -> None:
