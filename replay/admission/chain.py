@@ -93,7 +93,13 @@ class Chain:
             for mutation, decision, webhooks, value in zip(mutations, decisions, validating, seen, strict=True)
         ]
 
-    def validated(self, before: Attributes | Missing, attributes: Attributes, lister: Lister) -> list[Attributes]:
+    def validated(
+        self,
+        before: Attributes | Missing,
+        attributes: Attributes,
+        lister: Lister,
+        backends: Backends = _NO_BACKENDS,
+    ) -> list[Attributes]:
         """What the validating phase of each set is told, in the order of the sets; arguments as for `decide`."""
         if isinstance(before, Missing):
             before = attributes.with_object(before)
@@ -101,7 +107,7 @@ class Chain:
         mutating = self.mutating_webhooks.candidates(before)
         if hooks is None and not any(mutating):
             return [attributes] * len(mutating)
-        request = _Request(self, before, attributes, lister, _NO_BACKENDS)
+        request = _Request(self, before, attributes, lister, backends)
         mutations = [request.mutate(hooks[index] if hooks else (), webhooks) for index, webhooks in enumerate(mutating)]
         return [attributes.with_object(value) for value in _seen(before, mutations, attributes, request.changes)]
 

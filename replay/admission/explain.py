@@ -22,6 +22,7 @@ from replay.admission.hooks import BoundBinding, policy_hooks
 from replay.admission.inputs import Inputs
 from replay.admission.mutation_explainer import MutatingPhase, MutationExplainer
 from replay.admission.webhook_explainer import WebhookExplainer
+from replay.admission.webhook_plugin import Backends
 from replay.cel.values import EvalError
 from replay.cellib.composition import ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
@@ -39,11 +40,12 @@ _KIND = "ValidatingAdmissionPolicy"
 
 @dataclass(frozen=True)
 class Explainer:
-    """Explains requests to one chain; `discovery` is that of the chain."""
+    """Explains a request to one chain; `discovery` is that of the chain, `backends` answer for webhooks about the request."""
 
     chain: Chain
     version: KubernetesVersion
     discovery: Discovery
+    backends: Backends
 
     def validating(
         self, manifests: ManifestSet, attributes: Attributes, lister: Lister, refused: str
@@ -83,7 +85,8 @@ class Explainer:
 
     def mutating(self, index: int, manifests: ManifestSet, attributes: Attributes, lister: Lister) -> MutatingPhase:
         """The mutating phase of a set, which stands at `index` in the chain; `attributes` are those before mutation."""
-        return MutationExplainer(self.chain, self.version, self.discovery, attributes, lister).explain(index, manifests)
+        explainer = MutationExplainer(self.chain, self.version, self.discovery, attributes, lister)
+        return explainer.explain(index, manifests, self.backends)
 
     def validating_webhooks(
         self, index: int, manifests: ManifestSet, attributes: Attributes, lister: Lister, refused: str

@@ -30,7 +30,7 @@ from replay.admission.inputs import Inputs
 from replay.admission.mutating import Invocation, MutatingRequest, PolicyPlugin
 from replay.admission.mutator import MutateResult, Mutator, Object
 from replay.admission.webhook_explainer import WebhookExplainer
-from replay.admission.webhook_plugin import MutatingWebhookPlugin, WebhookEffects
+from replay.admission.webhook_plugin import Backends, MutatingWebhookPlugin, WebhookEffects
 from replay.admission.webhooks import WebhookHook, WebhookInvocation
 from replay.cellib.composition import ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
@@ -91,7 +91,12 @@ class MutationExplainer:
     """The mutating phase of one request."""
 
     def __init__(
-        self, chain: Chain, version: KubernetesVersion, discovery: Discovery, attributes: Attributes, lister: Lister
+        self,
+        chain: Chain,
+        version: KubernetesVersion,
+        discovery: Discovery,
+        attributes: Attributes,
+        lister: Lister,
     ) -> None:
         """`attributes` are those before mutation."""
         self._chain = chain
@@ -100,14 +105,17 @@ class MutationExplainer:
         self._attributes = attributes
         self._lister = lister
 
-    def explain(self, index: int, manifests: ManifestSet) -> MutatingPhase:
-        """Both passes; `index` is the position of the set in the chain, which may lack some of its webhooks."""
+    def explain(self, index: int, manifests: ManifestSet, backends: Backends) -> MutatingPhase:
+        """Both passes; `index` is the position of the set in the chain, which may lack some of its webhooks.
+
+        `backends` answer for webhooks, as in `Chain.decide`.
+        """
         attributes, admission = self._attributes, self._chain.mutating_webhooks
         watched = _Watched(self._chain, attributes, self._lister)
         candidates = self._chain.mutating.candidates(attributes, self._lister)
         policies = PolicyPlugin(candidates[index] if candidates else (), watched)
         hooks = admission.candidates(attributes)[index]
-        plugin = MutatingWebhookPlugin(admission, hooks, self._chain.mutating.patchers, self._lister, {})
+        plugin = MutatingWebhookPlugin(admission, hooks, self._chain.mutating.patchers, self._lister, backends)
         passes: list[PassExplanation] = []
         webhooks: tuple[WebhookExplanation, ...] = ()
         value = attributes.object
@@ -115,9 +123,9 @@ class MutationExplainer:
             watched.ran.clear()
             result, effects = policies.admit(value, reinvoke=reinvoke), WebhookEffects()
             value, refused = result.object, _refused(result.denials)
-            seen = attributes.with_object(value)
+            seen, changed = attributes.with_object(value), False
             if not refused:
-                plugin.admit(seen, effects, reinvoke=reinvoke)  # nobody answers, so that none changes the object
+                value, changed = plugin.admit(seen, effects, reinvoke=reinvoke)
             if reinvoke:
                 called = self._called_again(plugin, hooks, seen)
                 passes.append(PassExplanation(2, self._ran_again(watched.ran), called))
@@ -126,7 +134,7 @@ class MutationExplainer:
                 explainer = WebhookExplainer(admission, index, manifests, self._version, self._discovery)
                 webhooks = explainer.explain(seen, self._lister, refused)
             refused = refused or _refused(effects.denials)
-            if refused or not result.should_reinvoke:
+            if refused or not (result.should_reinvoke or changed):
                 break
         return MutatingPhase(tuple(each for each in passes if each.policies or each.webhooks), webhooks, refused)
 

@@ -61,11 +61,12 @@ def _sets(job: Job, manifests: Manifests, request: ReplayRequest) -> tuple[SetEx
     given = [(CURRENT, manifests.current), (CANDIDATE, manifests.candidate)]
     if request.reached is Reached.FAILED_BEFORE:
         return tuple(SetExplanation(name, decisions[0]) for name, each in given if each is not None)
-    explainer = Explainer(job.chain, manifests.version, job.cluster.discovery)
+    backends = job.webhooks.backends(request)
+    explainer = Explainer(job.chain, manifests.version, job.cluster.discovery, backends)
     lister, before = job.cluster.at(request.record), request.before_mutation
     if isinstance(before, Missing):
         before = request.attributes.with_object(before)
-    seen = job.chain.validated(before, request.attributes, lister)
+    seen = job.chain.validated(before, request.attributes, lister, backends)
     explained = []
     for index, (name, each) in enumerate(given):
         if each is not None:

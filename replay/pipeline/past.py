@@ -16,6 +16,7 @@ from replay.pipeline.job import Job
 from replay.pipeline.log import LogSource
 from replay.pipeline.replayer import NOT_REACHED, as_far_as_reached
 from replay.pipeline.run import Inputs, Options, job_of
+from replay.pipeline.webhook import webhook_answers
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.reconstruct.snapshot import read_snapshot
@@ -59,7 +60,8 @@ def manifests_of(source: LogSource) -> Manifests:
 
 def past_job(store: Store, manifests: Manifests, sets: tuple[ManifestSet, ManifestSet] | None = None) -> Job:
     """What deciding requests of a store once more takes; `sets` may be less than all that was loaded."""
-    inputs = Inputs(sets or manifests.sets, manifests.version, manifests.snapshot)
+    replayed = sets or manifests.sets
+    inputs = Inputs(replayed, manifests.version, manifests.snapshot, webhook_answers((), replayed))
     return job_of(store, inputs, Options(), store.directory)
 
 
@@ -85,5 +87,6 @@ def decided(job: Job, request: ReplayRequest) -> list[Decision]:
     if request.reached is Reached.FAILED_BEFORE:
         return [NOT_REACHED, NOT_REACHED]
     lister = job.cluster.at(request.record)
-    decisions = job.chain.decide(request.before_mutation, request.attributes, lister)
+    backends = job.webhooks.backends(request)
+    decisions = job.chain.decide(request.before_mutation, request.attributes, lister, backends)
     return as_far_as_reached(request, decisions)

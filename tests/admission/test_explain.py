@@ -99,7 +99,7 @@ def explained(
     chain = Chain(
         [manifest_set_from_objects(objects if asked is None else asked, [])], NEWEST, builtin_discovery(), Schemas()
     )
-    explainer = Explainer(chain, NEWEST, builtin_discovery())
+    explainer = Explainer(chain, NEWEST, builtin_discovery(), {})
     return explainer, explainer.mutating(0, manifest_set_from_objects(objects, []), request, NoObjects())
 
 

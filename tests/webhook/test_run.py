@@ -19,6 +19,8 @@ from replay.compare.outcome import OutcomeKind
 from replay.compare.result import RunResult
 from replay.errors import ReplayError
 from replay.kube.attributes import Missing
+from replay.pipeline.explain import explain
+from replay.pipeline.log import LogSource
 from replay.pipeline.run import Options, run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.webhook import PATIENCE, PatientBackend
@@ -296,6 +298,9 @@ def test_what_a_removed_webhook_changed_is_no_longer_changed(tmp_path: Path) -> 
     }
     (example,) = result.summary.changes.groups.values()
     assert (example.before["data"], example.after["data"]) == ({"a": "1", "b": "2"}, {"a": "1"})
+    first = orjson.loads(events[0])["auditID"]
+    explained = explain(LogSource((str(log),), current=current, candidate=candidate), first, lambda *_: None)
+    assert [each.decision.patch for each in explained.sets] == [(add,), ()]
 
 
 WRONG = [
