@@ -7,6 +7,7 @@ without workers. The recording is `bench` if it is there, else the sample; numbe
 from __future__ import annotations
 
 import argparse
+import gc
 import shutil
 import statistics
 import subprocess
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import yaml
 
+from replay.cli.app import RARELY
 from tests.bench.watch import Measured, watched
 
 if TYPE_CHECKING:
@@ -249,6 +251,7 @@ def main() -> None:
     parser.add_argument("--large", type=Path, help="a directory made by large_log.py")
     parser.add_argument("--only", nargs="*", default=["end", "stages", "cores", "engines", "scaling", "large"])
     arguments = parser.parse_args()
+    gc.set_threshold(*RARELY)  # as in the command
     log, sets = log_and_sets()
     table = Table()
     with tempfile.TemporaryDirectory(prefix="replay-bench-") as directory:
