@@ -14,6 +14,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -109,11 +110,10 @@ def _read(path: Path) -> ClassResult | None:
             return None
         frames = _frames(content)
         totals = _TOTALS.decode(next(frames))
-        os.utime(path)
-    except PermissionError:
-        pass  # a store that is read-only: nobody forgets anything there
     except (OSError, StopIteration, msgspec.MsgspecError):
         return None
+    with suppress(OSError):  # a store that is read-only: nobody forgets anything there
+        os.utime(path)
     return ClassResult(totals, lambda: _findings(path))
 
 

@@ -67,7 +67,7 @@ def _sharing(found: Finding, known: dict[Any, Any]) -> Finding:
         return known.setdefault(value, value) if len(known) < _MOST_SHARED else known.get(value, value)
 
     return Finding(
-        CellKey(*map(shared, key)),
+        CellKey(key.outcome, *map(shared, key[1:])),
         example._replace(
             operation=shared(example.operation),
             messages=tuple(map(shared, example.messages)),

@@ -136,6 +136,8 @@ def _replay(store: Store, job: Job, options: Options, progress: Progress) -> tup
     elif changed := [requests for requests in kept.files if requests not in known]:
         job = replace(job, within=of_classes(changed))
         is_few = sum(kept.classes[requests] for requests in changed) < FEW_REQUESTS
+        if not is_few:
+            prepare_workers(options)
         unread = unread_counts(store, job.predicate, job.within)
         results = _replay_parts(store, with_history(store, job), options, progress, is_few=is_few)
         found = class_results(results, unread)

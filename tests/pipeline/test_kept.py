@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Callable
 from enum import StrEnum, auto
@@ -123,6 +125,28 @@ def test_results_of_another_code_are_not_taken_over(
     monkeypatch.setattr("replay.pipeline.kept.code_digest", lambda: "another")
     replayed(SAMPLE, kept)
     assert len(results(kept)) == 2 * len(results(store))
+
+
+def test_results_of_a_read_only_store_are_taken_over(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    kept = tmp_path / "store"
+    shutil.copytree(store, kept)
+    monkeypatch.setattr("replay.pipeline.kept.os.utime", refuse)
+    monkeypatch.setattr("replay.pipeline.run.replay_parts", refuse)
+    assert replayed(SAMPLE, kept) == replayed(SAMPLE, store)
+
+
+def test_results_that_cannot_be_read_are_made_anew(store: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "store"
+    shutil.copytree(store, kept)
+    for path in (kept / RESULTS).glob("*/*"):
+        path.unlink()
+        path.mkdir()
+    assert replayed(SAMPLE, kept) == replayed(SAMPLE, None)
 
 
 def test_a_store_that_cannot_be_written_keeps_nothing(store: Path, tmp_path: Path) -> None:
