@@ -2,7 +2,7 @@
 --             versions that only an update names, that they were stored before it (`received` null). Only those are listed
 --             that bound when the revisions of $wanted were stored, each after all of a lower and before all of a higher one.
 --             Answers that came after a higher revision was complete are left out: those writes changed nothing.
---             `replay/reconstruct/clock.py` states the rule.
+--             `replay/reconstruct/history/clock.py` states the rule.
 -- Parameters: $wanted  list of revisions
 --             $error   by how many microseconds times of different API servers may be wrong
 -- Example:    execute revisions(wanted := [100, 200], error := 0)

@@ -1,6 +1,6 @@
 """The errors that end a command: the operator's input is unusable.
 
-An expression that is wrong is no exception but a value (`replay.cel.issues`), an evaluation that fails is one inside
+An expression that is wrong is no exception but a value (`replay.cel.ast.issues`), an evaluation that fails is one inside
 `replay.cel` alone, and a record that lacks something becomes `Missing`. What is raised here is caught once, in
 `replay.cli.app`, and printed as one line: location first, what is wrong, what to do.
 """

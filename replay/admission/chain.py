@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from replay.admission.change import Changes
 from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict
-from replay.admission.mutating import MutatingAdmission, Planned, PolicyPlugin
-from replay.admission.mutator import Object
+from replay.admission.mutating.mutator import Object
+from replay.admission.mutating.plugin import MutatingAdmission, Planned, PolicyPlugin
 from replay.admission.validated_object import reference_object, validated_object
-from replay.admission.validating import ValidatingAdmission
-from replay.admission.webhook_plugin import Backends, MutatingWebhookPlugin, WebhookEffects, validate
-from replay.admission.webhooks import WebhookAdmission, WebhookHook
+from replay.admission.validating.plugin import ValidatingAdmission
+from replay.admission.webhook.plugin import Backends, MutatingWebhookPlugin, WebhookEffects, validate
+from replay.admission.webhook.webhooks import WebhookAdmission, WebhookHook
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Attributes, Missing

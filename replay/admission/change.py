@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from replay.admission.json_patch import diff
-from replay.admission.mutator import Object
+from replay.admission.mutating.mutator import Object
 from replay.admission.partial_patch import is_same
-from replay.kube.attributes import JSON, Missing, PartialObject
+from replay.json import JSON
+from replay.kube.attributes import Missing, PartialObject
 
 Patch = tuple[JSON, ...]
 """The operations of an RFC 6902 patch."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from replay.cel.typed import TypedMap
-from replay.kube.attributes import JSON, Attributes, Missing, PartialObject
+from replay.cel.value.typed import TypedMap
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
 
 
 class Verdict(StrEnum):

@@ -8,10 +8,11 @@ from functools import lru_cache
 from typing import Any, cast
 
 from replay.admission.place import Part, Place, place_of, read_places
-from replay.cel.typed import TypedMap
+from replay.cel.value.typed import TypedMap
 from replay.cellib.activation import Activation
 from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
-from replay.kube.attributes import JSON, Missing, PartialObject
+from replay.json import JSON
+from replay.kube.attributes import Missing, PartialObject
 
 _KEY = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]")
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
 
 COPY_LIMIT = 3 * 1024 * 1024
 """Bytes that the `copy` operations of one patch may add (`JSONPatchMaxCopyBytes` of the generic API server)."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.kube.attributes import JSON, Attributes, Missing, PartialObject
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
 
 NAMESPACE_KIND = GroupVersionKind("", "v1", "Namespace")

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from replay.json import JSON
 from replay.kube.admissionregistration import ParamKind, ParamRef
-from replay.kube.attributes import JSON, Missing, PartialObject
+from replay.kube.attributes import Missing, PartialObject
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.lister import Lister

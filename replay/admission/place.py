@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
 
 Part = tuple[str | int, ...]
 """The keys from a value to a part of it."""

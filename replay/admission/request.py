@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from replay.kube.attributes import JSON, Attributes, Missing, PartialObject, UserInfo
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, PartialObject, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 
 

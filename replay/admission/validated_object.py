@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from replay.admission.change import Changes, Patch
 from replay.admission.json_patch import JSONPatchError, apply
-from replay.admission.mutator import Object
+from replay.admission.mutating.mutator import Object
 from replay.admission.partial_patch import touched_missing
-from replay.kube.attributes import JSON, Missing, PartialObject
+from replay.json import JSON
+from replay.kube.attributes import Missing, PartialObject
 
 _NOT_CARRIED = Missing(
     "object", "what a mutating policy changes cannot be told from what the server itself changed before validation"

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from replay.cel import checker, parser
-from replay.cel.ast import Ast
-from replay.cel.declarations import STANDARD_LIBRARY
-from replay.cel.depth import with_room
-from replay.cel.dispatcher import Dispatcher
-from replay.cel.issues import Issues
-from replay.cel.library import Library
-from replay.cel.macros import macro_table
-from replay.cel.planner import Planner
+from replay.cel.ast.depth import with_room
+from replay.cel.ast.issues import Issues
+from replay.cel.ast.source import Source
+from replay.cel.ast.tree import Ast
+from replay.cel.check import checker
+from replay.cel.check.validators import Validator, validate
+from replay.cel.declare.declarations import STANDARD_LIBRARY
+from replay.cel.declare.dispatcher import Dispatcher
+from replay.cel.declare.library import Library
+from replay.cel.declare.macros import macro_table
+from replay.cel.declare.scope import Declarations
+from replay.cel.declare.wellknown import WELL_KNOWN_LIBRARY
 from replay.cel.program import PER_CALL_LIMIT, Program
-from replay.cel.scope import Declarations
-from replay.cel.source import Source
-from replay.cel.types import Type
-from replay.cel.validators import Validator, validate
-from replay.cel.values import EvalError, Value
-from replay.cel.wellknown import WELL_KNOWN_LIBRARY
-from replay.cel.wellknown_value import new_well_known
+from replay.cel.strict.planner import Planner
+from replay.cel.syntax import parser
+from replay.cel.value.types import Type
+from replay.cel.value.values import EvalError, Value
+from replay.cel.value.wellknown_value import new_well_known
 
 
 class Env:

@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from replay.cel.ast import Ast
-from replay.cel.codegen import Compiled, compile_expression
-from replay.cel.cost import CostTracker
-from replay.cel.depth import with_room
-from replay.cel.dispatcher import Dispatcher
-from replay.cel.footprint import footprint_of
-from replay.cel.frame import Frame
-from replay.cel.pycode import NotCompiledError
-from replay.cel.step import Step
-from replay.cel.trace import Trace, TracingTracker
-from replay.cel.values import CostLimitExceeded, EvalError, PanicError, Unknown, Value
+from replay.cel.ast.depth import with_room
+from replay.cel.ast.footprint import footprint_of
+from replay.cel.ast.tree import Ast
+from replay.cel.compiled.codegen import Compiled, compile_expression
+from replay.cel.compiled.pycode import NotCompiledError
+from replay.cel.declare.cost import CostTracker
+from replay.cel.declare.dispatcher import Dispatcher
+from replay.cel.strict.frame import Frame
+from replay.cel.strict.step import Step
+from replay.cel.strict.trace import Trace, TracingTracker
+from replay.cel.value.values import CostLimitExceeded, EvalError, PanicError, Unknown, Value
 
 PER_CALL_LIMIT = 1_000_000
 """The cost at which the API server cancels one expression (`apis/cel.PerCallLimit`)."""

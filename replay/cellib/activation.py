@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from replay.cel.partial import PartialValue
 from replay.cel.program import Program, Result
-from replay.cel.typed import TypedList, TypedMap, typed, untyped
-from replay.cel.values import Unknown, Value
+from replay.cel.value.partial import PartialValue
+from replay.cel.value.typed import TypedList, TypedMap, typed, untyped
+from replay.cel.value.values import Unknown, Value
 from replay.cellib.environment import ExpressionKind
-from replay.kube.attributes import JSON, Missing, PartialObject
+from replay.json import JSON
+from replay.kube.attributes import Missing, PartialObject
 
 if TYPE_CHECKING:
     from replay.cellib.variables import VariableValues

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from replay.cel.types import BOOL, DYN, INT, STRING, TIMESTAMP, Type, list_type, map_type, struct_type
+from replay.cel.value.types import BOOL, DYN, INT, STRING, TIMESTAMP, Type, list_type, map_type, struct_type
 
 REQUEST_TYPE = struct_type("kubernetes.AdmissionRequest")
 NAMESPACE_TYPE = struct_type("kubernetes.Namespace")

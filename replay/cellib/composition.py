@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Self
 
-from replay.cel.codegen import Compiled
+from replay.cel.ast.footprint import Trace, trace_of
+from replay.cel.ast.issues import Issues
+from replay.cel.compiled.codegen import Compiled
+from replay.cel.compiled.fastpath import LeaveError
 from replay.cel.env import Env
-from replay.cel.fastpath import LeaveError
-from replay.cel.folding import PlanError
-from replay.cel.footprint import Trace, trace_of
-from replay.cel.issues import Issues
 from replay.cel.program import Program
-from replay.cel.text import type_text
-from replay.cel.types import (
+from replay.cel.strict.folding import PlanError
+from replay.cel.value.text import type_text
+from replay.cel.value.types import (
     ANY,
     BOOL,
     BYTES,
@@ -37,7 +37,7 @@ from replay.cel.types import (
     map_type,
     struct_type,
 )
-from replay.cel.values import Value
+from replay.cel.value.values import Value
 from replay.cellib.activation import Activation
 from replay.cellib.environment import ExpressionKind, admission_env
 from replay.cellib.variables import FastVariables, Variable, VariableValues

@@ -12,26 +12,26 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from replay.cel import validators
+from replay.cel.check import validators
+from replay.cel.declare.library import Library, VariableDecl
 from replay.cel.env import Env
-from replay.cel.library import Library, VariableDecl
-from replay.cel.types import DYN, Type
+from replay.cel.value.types import DYN, Type
 from replay.cellib.admission_types import NAMESPACE_TYPE, REQUEST_TYPE, STRUCT_FIELDS, VARIABLES_TYPE
-from replay.cellib.authorizer import AUTHORIZER_TYPE, AUTHZ, AUTHZ_SELECTORS, RESOURCE_CHECK_TYPE
-from replay.cellib.cidr import CIDR
-from replay.cellib.comprehensions import TWO_VARIABLE_COMPREHENSIONS
-from replay.cellib.ip import IP
-from replay.cellib.list_extensions import LIST_EXTENSIONS
-from replay.cellib.lists import LISTS, LISTS_1
-from replay.cellib.mutation import MUTATION
-from replay.cellib.named_format import FORMAT
-from replay.cellib.optionals import OPTIONALS
-from replay.cellib.quantity import QUANTITY
-from replay.cellib.regex import REGEX
-from replay.cellib.semver import SEMVER
-from replay.cellib.sets import SETS
-from replay.cellib.strings import STRINGS
-from replay.cellib.url import URL
+from replay.cellib.library.authorizer import AUTHORIZER_TYPE, AUTHZ, AUTHZ_SELECTORS, RESOURCE_CHECK_TYPE
+from replay.cellib.library.cidr import CIDR
+from replay.cellib.library.comprehensions import TWO_VARIABLE_COMPREHENSIONS
+from replay.cellib.library.ip import IP
+from replay.cellib.library.list_extensions import LIST_EXTENSIONS
+from replay.cellib.library.lists import LISTS, LISTS_1
+from replay.cellib.library.mutation import MUTATION
+from replay.cellib.library.named_format import FORMAT
+from replay.cellib.library.optionals import OPTIONALS
+from replay.cellib.library.quantity import QUANTITY
+from replay.cellib.library.regex import REGEX
+from replay.cellib.library.semver import SEMVER
+from replay.cellib.library.sets import SETS
+from replay.cellib.library.strings import STRINGS
+from replay.cellib.library.url import URL
 from replay.cellib.version import NEWEST_MINOR, KubernetesVersion
 
 

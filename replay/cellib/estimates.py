@@ -5,11 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from replay.cel.ast import Ast, Const
-from replay.cel.cost import LIST_COST, STRING_FACTOR
-from replay.cel.estimate import ANY_SIZE, ONE, UNBOUNDED, CallEstimate, Node, Range, estimate, fixed, pattern_estimate
-from replay.cel.types import Kind
-from replay.cel.values import Uint
+from replay.cel.ast.tree import Ast, Const
+from replay.cel.check.estimate import (
+    ANY_SIZE,
+    ONE,
+    UNBOUNDED,
+    CallEstimate,
+    Node,
+    Range,
+    estimate,
+    fixed,
+    pattern_estimate,
+)
+from replay.cel.declare.cost import LIST_COST, STRING_FACTOR
+from replay.cel.value.types import Kind
+from replay.cel.value.values import Uint
 
 Args = Sequence[Node]
 Estimator = Callable[[str, Node | None, Args], CallEstimate | None]

@@ -7,12 +7,12 @@ import json
 import math
 from typing import Any
 
-from replay.cel.equality import elements, find, is_list, is_map, map_keys
-from replay.cel.text import shortest_digits
-from replay.cel.timestamp import NANOS, Duration, Timestamp
-from replay.cel.values import EvalError, ObjectValue, OpaqueValue, OptionalValue, TypeValue, Uint, Value
-from replay.cellib.quoting import quote
+from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
+from replay.cel.value.text import shortest_digits
+from replay.cel.value.timestamp import NANOS, Duration, Timestamp
+from replay.cel.value.values import EvalError, ObjectValue, OpaqueValue, OptionalValue, TypeValue, Uint, Value
 from replay.cellib.variables import VariableValues
+from replay.go.quoting import quote
 
 
 def tagged(value: Value) -> Any:  # noqa: C901, PLR0911, PLR0912 - one branch a kind

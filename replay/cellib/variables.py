@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from replay.cel.fastpath import LeaveError
-from replay.cel.parser import RESERVED
+from replay.cel.compiled.fastpath import LeaveError
 from replay.cel.program import Program, Result
-from replay.cel.typed import untyped
-from replay.cel.types import struct_type
-from replay.cel.values import EvalError, ObjectValue, OpaqueValue, OptionalValue, Unknown, Value
+from replay.cel.syntax.parser import RESERVED
+from replay.cel.value.typed import untyped
+from replay.cel.value.types import struct_type
+from replay.cel.value.values import EvalError, ObjectValue, OpaqueValue, OptionalValue, Unknown, Value
 from replay.cellib.environment import ExpressionKind
-from replay.cellib.quoting import quote
+from replay.go.quoting import quote
 
 
 @dataclass(frozen=True, slots=True)

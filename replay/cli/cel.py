@@ -68,9 +68,9 @@ def cel(
 def _evaluate(
     expression: str, given: dict[str, Any], version: Any, kind_name: str, *, show_code: bool, as_json: bool
 ) -> int:
-    from replay.admission.cases import bindings_of  # noqa: PLC0415
     from replay.cellib.composition import Evaluation, ExpressionCompiler  # noqa: PLC0415
     from replay.cellib.environment import ExpressionKind  # noqa: PLC0415
+    from replay.pipeline.cases import bindings_of  # noqa: PLC0415
 
     try:
         kind = ExpressionKind(kind_name)
@@ -93,7 +93,7 @@ def _evaluate(
 
 
 def _as_json(compiled: CompiledExpression, evaluated: Evaluated) -> str:
-    from replay.cel.text import type_text  # noqa: PLC0415
+    from replay.cel.value.text import type_text  # noqa: PLC0415
     from replay.cellib.tagged import tagged  # noqa: PLC0415
 
     assert compiled.output_type is not None
@@ -106,7 +106,7 @@ def _as_json(compiled: CompiledExpression, evaluated: Evaluated) -> str:
 
 
 def _as_text(compiled: CompiledExpression, evaluated: Evaluated) -> str:
-    from replay.cel.text import type_text  # noqa: PLC0415
+    from replay.cel.value.text import type_text  # noqa: PLC0415
     from replay.cellib.tagged import shown  # noqa: PLC0415
 
     assert compiled.output_type is not None
@@ -118,8 +118,8 @@ def _as_text(compiled: CompiledExpression, evaluated: Evaluated) -> str:
 
 
 def _document(path: Path) -> Any:
-    from replay.admission.cases import decode_json  # noqa: PLC0415
     from replay.errors import ReplayError  # noqa: PLC0415
+    from replay.pipeline.cases import decode_json  # noqa: PLC0415
 
     try:
         return decode_json(sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes())
@@ -131,9 +131,9 @@ def _document(path: Path) -> Any:
 
 def _evaluate_cases(cases: Path, out: Path | None, version: Any) -> None:
     """Stream results, so that a long file needs no memory."""
-    from replay.admission.cases import results  # noqa: PLC0415
-    from replay.cel.depth import with_room  # noqa: PLC0415
+    from replay.cel.ast.depth import with_room  # noqa: PLC0415
     from replay.errors import ReplayError  # noqa: PLC0415
+    from replay.pipeline.cases import results  # noqa: PLC0415
 
     try:
         with ExitStack() as files:

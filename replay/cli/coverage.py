@@ -50,7 +50,7 @@ def coverage(
     from replay.pipeline.coverage import coverage_input  # noqa: PLC0415
     from replay.pipeline.run import Options  # noqa: PLC0415
     from replay.report.coverage_report import coverage_document, coverage_json, policy_text  # noqa: PLC0415
-    from replay.report.terminal import print_document  # noqa: PLC0415
+    from replay.report.render.terminal import print_document  # noqa: PLC0415
 
     asked = coverage_input(logs, current, candidate, cluster, secrets=secrets)
     options = Options(store, workers=workers, version=kubernetes_version)

@@ -43,7 +43,7 @@ def explain(
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.report.explain_json import explain_json  # noqa: PLC0415
     from replay.report.explain_report import explain_document  # noqa: PLC0415
-    from replay.report.terminal import print_document  # noqa: PLC0415
+    from replay.report.render.terminal import print_document  # noqa: PLC0415
 
     zone = time_zone(tz)
     source = LogSource(tuple(logs or ()), store, current, candidate, cluster, kubernetes_version).resolved()

@@ -36,8 +36,8 @@ def ingest(
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.pipeline.store import fill  # noqa: PLC0415
+    from replay.report.render.terminal import print_document  # noqa: PLC0415
     from replay.report.store_report import ingest_document, ingest_json  # noqa: PLC0415
-    from replay.report.terminal import print_document  # noqa: PLC0415
 
     with progress_on(Console(stderr=True)) as progress:
         report, requests = fill(store, logs, rejects, progress)

@@ -65,7 +65,7 @@ def lookup(
     from replay.pipeline.lookup import Question, look_up  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.report.lookup_report import lookup_document, lookup_json  # noqa: PLC0415
-    from replay.report.terminal import print_document  # noqa: PLC0415
+    from replay.report.render.terminal import print_document  # noqa: PLC0415
 
     zone = time_zone(tz)
     asked = action.value if action else None

@@ -38,7 +38,7 @@ def mutations(
     from replay.pipeline.mutations import mutations as attribute  # noqa: PLC0415
     from replay.pipeline.run import Options  # noqa: PLC0415
     from replay.report.mutations_report import mutations_document, mutations_json  # noqa: PLC0415
-    from replay.report.terminal import print_document  # noqa: PLC0415
+    from replay.report.render.terminal import print_document  # noqa: PLC0415
 
     source = LogSource(tuple(logs or ()), store, current, None, cluster, kubernetes_version).resolved()
     options = Options(store, redact=redact, workers=workers, version=kubernetes_version)

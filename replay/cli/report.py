@@ -55,9 +55,9 @@ def report(
     from replay.pipeline.log import LogSource  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.pipeline.run import Options  # noqa: PLC0415
-    from replay.pipeline.weekly import WeeklyQuestion, weekly  # noqa: PLC0415
-    from replay.pipeline.weekly_output import print_weekly, weekly_markdown, write_weekly  # noqa: PLC0415
-    from replay.report.weekly_json import weekly_json  # noqa: PLC0415
+    from replay.pipeline.weekly.output import print_weekly, weekly_markdown, write_weekly  # noqa: PLC0415
+    from replay.pipeline.weekly.report import WeeklyQuestion, weekly  # noqa: PLC0415
+    from replay.report.weekly.json import weekly_json  # noqa: PLC0415
 
     if since and start:
         raise ReplayError("give --since or --from, not both: they mean the same")

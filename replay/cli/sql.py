@@ -54,7 +54,7 @@ def sql(
     from replay.pipeline.log import LogSource  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.pipeline.sql import question_names, run_query  # noqa: PLC0415
-    from replay.report.rows import csv_text, json_text, print_rows  # noqa: PLC0415
+    from replay.report.render.rows import csv_text, json_text, print_rows  # noqa: PLC0415
 
     if list_queries or query is None:
         _print_list(question_names())

@@ -29,8 +29,8 @@ def info(directory: Directory, as_json: AsJson = False) -> None:
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 
     from replay.audit.info import store_info  # noqa: PLC0415
+    from replay.report.render.terminal import print_document  # noqa: PLC0415
     from replay.report.store_report import info_document, info_json  # noqa: PLC0415
-    from replay.report.terminal import print_document  # noqa: PLC0415
 
     found = store_info(directory)
     if as_json:
@@ -50,7 +50,7 @@ def prune(
 ) -> None:
     """Forget the oldest ingests of a store; an ingest is forgotten whole, or not at all."""
     from replay.pipeline.store import prune as forget  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.report.document import plural  # noqa: PLC0415
+    from replay.report.render.document import plural  # noqa: PLC0415
 
     pruned = forget(directory, before, keep)
     if as_json:

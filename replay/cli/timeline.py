@@ -33,7 +33,7 @@ def timeline(
     from replay.pipeline.log import LogSource  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.pipeline.timeline import object_timeline  # noqa: PLC0415
-    from replay.report.terminal import print_document  # noqa: PLC0415
+    from replay.report.render.terminal import print_document  # noqa: PLC0415
     from replay.report.timeline_report import timeline_document, timeline_json  # noqa: PLC0415
 
     zone, source = time_zone(tz), LogSource(tuple(logs or ()), store).resolved()

@@ -41,7 +41,7 @@ def verify(
     from replay.pipeline.run import Options  # noqa: PLC0415
     from replay.pipeline.verify import verify as compare  # noqa: PLC0415
     from replay.pipeline.verify import verify_input  # noqa: PLC0415
-    from replay.report.terminal import print_document  # noqa: PLC0415
+    from replay.report.render.terminal import print_document  # noqa: PLC0415
     from replay.report.verify_report import agrees, verify_document, verify_json  # noqa: PLC0415
 
     asked = verify_input(logs, current, cluster, second_opinion=second_opinion)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
 
 Tokens = tuple[str, ...]
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from replay.admission.json_patch import JSONPatchError, apply
 from replay.compare.outcome import Outcome, OutcomeKind
-from replay.kube.attributes import JSON, Attributes, Missing, PartialObject
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.redact import redacted_object
 
 MAX_GROUPS = 200

@@ -11,7 +11,8 @@ import orjson
 from replay.admission.decision import Decision, Verdict
 from replay.audit.event import RequestRecord
 from replay.audit.observed import VALIDATION_FAILURE, Observed
-from replay.kube.attributes import JSON, PartialObject
+from replay.json import JSON
+from replay.kube.attributes import PartialObject
 
 
 class Sign(StrEnum):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from replay.admission.decision import Decision
 from replay.compare.outcome import Outcome, OutcomeKind
-from replay.kube.attributes import JSON
+from replay.json import JSON
 
 CAUSED = "caused"
 HEALED = "healed"

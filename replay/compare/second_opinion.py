@@ -20,12 +20,13 @@ from celpy.evaluation import CELEvalError, CELUnsupportedError
 
 from replay.admission.namespace import namespace_object
 from replay.admission.request import admission_request
-from replay.admission.validator import RUNTIME_BUDGET
+from replay.admission.validating.validator import RUNTIME_BUDGET
 from replay.cellib.composition import CompiledExpression, Evaluation, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.version import KubernetesVersion
+from replay.json import JSON
 from replay.kube.admissionregistration import ValidatingAdmissionPolicy
-from replay.kube.attributes import JSON, Attributes
+from replay.kube.attributes import Attributes
 from replay.kube.lister import Lister
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Match, Matcher

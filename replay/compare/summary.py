@@ -21,7 +21,7 @@ from replay.compare.change_example import ChangeExamples
 from replay.compare.mutation_effect import Chain, chains, mutation_causes
 from replay.compare.outcome import CALL_TRACES, MUTATIONS, Outcome, OutcomeKind
 from replay.compare.webhook_call import CallChange, call_changes, failed_calls
-from replay.kube.attributes import JSON
+from replay.json import JSON
 
 MAX_EXAMPLES = 3
 MAX_MESSAGES = 200

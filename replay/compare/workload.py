@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from replay.kube.attributes import JSON, Attributes
+from replay.json import JSON
+from replay.kube.attributes import Attributes
 
 Owners = Mapping[tuple[str, str, str], tuple[str, str]]
 """`(namespace, kind, name)` of an object to `(kind, name)` of its controller, for the kinds that stand between."""

@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
+from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-
-JSON = Any
-"""A decoded JSON value: dict, list, str, int, float, bool or None."""
 
 
 class Operation(StrEnum):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
 from replay.kube.default_rules import FILLED, RULES
 from replay.kube.go_object import counterparts
 from replay.kube.quantity import parse_quantity

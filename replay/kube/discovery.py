@@ -1,7 +1,7 @@
 """Which resources exist, of which kind and scope (`apidiscovery.k8s.io/v2` aggregated discovery, and CRDs).
 
 The package carries the built-in resources of Kubernetes 1.37 (`data/discovery.json`, made by
-`replay.kube.distill_discovery`); custom resources are added from the CustomResourceDefinitions of a snapshot or log.
+`tests.tools.distill_discovery`); custom resources are added from the CustomResourceDefinitions of a snapshot or log.
 """
 
 from __future__ import annotations

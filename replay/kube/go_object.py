@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
 from replay.kube.quantity import FORMAT_WRONG, QuantityError, parse_quantity
 from replay.kube.schema import Encoding, Schema
 

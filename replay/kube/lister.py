@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from replay.kube.attributes import JSON, Missing
+from replay.json import JSON
+from replay.kube.attributes import Missing
 from replay.kube.gvk import GroupVersionKind
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import orjson
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
 
 REDACTED = "(redacted)"
 _SECRET_FIELDS = ("data", "stringData")

@@ -1,6 +1,6 @@
 """What the API says about the fields of each kind: types, merge behaviour, defaults, and how empty values are written.
 
-Built-in kinds come from `data/schema.json`, made by `replay.kube.distill_schema` from the OpenAPI v3 documents of a
+Built-in kinds come from `data/schema.json`, made by `tests.tools.distill_schema` from the OpenAPI v3 documents of a
 Kubernetes 1.37 API server; custom kinds from the `openAPIV3Schema` of their CustomResourceDefinition. Both are OpenAPI
 nodes, so one class reads both. A kind without either has no schema, and `Schemas.for_kind` says so with None.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind
 
 Node = Mapping[str, Any]

@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from replay.cellib.version import KubernetesVersion
-from replay.manifests.document_reader import DecodedObject, UndecodableError, read_item, read_object
-from replay.manifests.documents import Unreadable, os_reason, read_file
+from replay.go.format import quote
 from replay.manifests.field_error import FieldError, invalid
 from replay.manifests.finding import SERVER, Finding, Severity
-from replay.manifests.go_format import quote
+from replay.manifests.go_type.scheme import Registered, Scheme
 from replay.manifests.loader import LoadedDirectory, load_directory
-from replay.manifests.node import Mapping, Node, Position, Scalar, Sequence
 from replay.manifests.plugin import Plugin
-from replay.manifests.scheme import Registered, Scheme
+from replay.manifests.read.document_reader import DecodedObject, UndecodableError, read_item, read_object
+from replay.manifests.read.documents import Unreadable, os_reason, read_file
+from replay.manifests.read.node import Mapping, Node, Position, Scalar, Sequence
 
 _GROUP = "apiserver.config.k8s.io"
 _LEGACY_GROUP = "apiserver.k8s.io"

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
-from replay.kube.attributes import JSON
-from replay.manifests.decode import decode
+from replay.json import JSON
 from replay.manifests.defaulting import set_defaults
-from replay.manifests.document_reader import UndecodableError, read_object
-from replay.manifests.documents import read_directory
-from replay.manifests.node import Mapping, Node, node_from_json
+from replay.manifests.go_type.decode import decode
+from replay.manifests.go_type.scheme import GROUP, LOADER_SCHEME
 from replay.manifests.plugin import Plugin
-from replay.manifests.scheme import GROUP, LOADER_SCHEME
+from replay.manifests.read.document_reader import UndecodableError, read_object
+from replay.manifests.read.documents import read_directory
+from replay.manifests.read.node import Mapping, Node, node_from_json
 
 _KINDS = frozenset(kind for plugin in Plugin for kind in plugin.kinds)
 _API_VERSION = f"{GROUP}/v1"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
-from replay.kube.attributes import JSON
+from replay.json import JSON
 from replay.manifests.admission_configuration import LoadedConfiguration, load_configuration
 from replay.manifests.finding import Finding, Severity
 from replay.manifests.lint.run import lint

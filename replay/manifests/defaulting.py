@@ -5,7 +5,7 @@ Objects are changed in place, right after decoding, before anybody else has seen
 
 from __future__ import annotations
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
 
 _EQUIVALENT, _FAIL, _NEVER, _ALL_SCOPES = "Equivalent", "Fail", "Never", "*"
 _TIMEOUT_SECONDS, _SERVICE_PORT = 10, 443

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replay.errors import ManifestError
-from replay.manifests.documents import read_directory
 from replay.manifests.plugin import CHAIN_ORDER, Plugin
+from replay.manifests.read.documents import read_directory
 
 _METRIC = "apiserver_manifest_admission_config_controller_last_config_info"
 _SAMPLE = re.compile(rf"^{_METRIC}\{{(?P<labels>.*)\}}\s+(?P<value>\S+)")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from replay.kube.attributes import JSON
-from replay.manifests.go_format import marshal, quote
+from replay.go.format import marshal, quote
+from replay.json import JSON
 
 
 @dataclass(frozen=True, slots=True)

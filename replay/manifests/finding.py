@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from replay.manifests.node import NOWHERE, Position
+from replay.manifests.read.node import NOWHERE, Position
 
 SERVER = "server"
 """The name of every finding that the API server itself would refuse."""

@@ -12,19 +12,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from replay.cellib.version import KubernetesVersion
-from replay.kube.attributes import JSON
+from replay.go.format import quote
+from replay.json import JSON
 from replay.manifests.defaulting import set_defaults
-from replay.manifests.document_reader import DecodedObject, UndecodableError, read_item, read_object
-from replay.manifests.documents import Document, read_directory
 from replay.manifests.expression import CheckedExpression
 from replay.manifests.field_error import aggregate
 from replay.manifests.finding import SERVER, Finding, Refusal, Severity
-from replay.manifests.go_format import quote
-from replay.manifests.json_reader import text_from_bytes
-from replay.manifests.node import Mapping, Node, Position, position_of
-from replay.manifests.node import Sequence as NodeSequence
+from replay.manifests.go_type.scheme import GROUP, LOADER_SCHEME
 from replay.manifests.plugin import Plugin
-from replay.manifests.scheme import GROUP, LOADER_SCHEME
+from replay.manifests.read.document_reader import DecodedObject, UndecodableError, read_item, read_object
+from replay.manifests.read.documents import Document, read_directory
+from replay.manifests.read.json_reader import text_from_bytes
+from replay.manifests.read.node import Mapping, Node, Position, position_of
+from replay.manifests.read.node import Sequence as NodeSequence
 from replay.manifests.static_rule import name_problem, static_problem
 from replay.manifests.validate.kind import validate
 

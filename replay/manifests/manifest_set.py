@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from replay.json import JSON
 from replay.kube.admissionregistration import (
     AuditAnnotation,
     FailurePolicy,
@@ -30,7 +31,6 @@ from replay.kube.admissionregistration import (
     WebhookClientConfig,
     WebhookConfiguration,
 )
-from replay.kube.attributes import JSON
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from replay.manifests.scheme import Registered
+from replay.manifests.go_type.scheme import Registered
 
 
 class Plugin(StrEnum):

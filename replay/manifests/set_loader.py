@@ -8,8 +8,8 @@ from pathlib import Path
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
+from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
-from replay.kube.attributes import JSON
 from replay.manifests.api_object import api_objects_from_directory, defaulted_api_objects
 from replay.manifests.finding import Finding
 from replay.manifests.loader import LoadedDirectory, load_directory

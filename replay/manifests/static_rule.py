@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from replay.kube.attributes import JSON
-from replay.manifests.go_format import quote
+from replay.go.format import quote
+from replay.json import JSON
 
 STATIC_SUFFIX = ".static.k8s.io"
 

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from replay.json import JSON
 from replay.kube.admissionregistration import LabelSelector, MatchPolicy, MatchResources, Rule
-from replay.kube.attributes import JSON, Attributes, Missing, Operation, PartialObject
+from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import Lister
 from replay.matching.equivalence import EquivalentResourceMapper

@@ -19,18 +19,18 @@ from replay.cellib.version import KubernetesVersion
 from replay.compare.audit_policy import audit_policy
 from replay.compare.coverage import Coverage, RequestKind, SizeRow, growth
 from replay.compare.result import CoverageResult
+from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, MatchResources, Rule, ValidatingAdmissionPolicy
-from replay.kube.attributes import JSON
 from replay.kube.gvk import GroupResource
 from replay.manifests.set_loader import load_manifest_set
-from replay.pipeline.job import Job, without_shared_webhooks
-from replay.pipeline.replayer import as_far_as_reached
+from replay.pipeline.replay.job import Job, without_shared_webhooks
+from replay.pipeline.replay.replayer import as_far_as_reached
+from replay.pipeline.replay.workers import Progress, prepare_workers, replay_parts
 from replay.pipeline.run import Inputs, Options, job_of, log_facts, set_facts
 from replay.pipeline.scenario import scenario_in
-from replay.pipeline.workers import Progress, prepare_workers, replay_parts
 from replay.reconstruct.cluster import Cluster, key_of
-from replay.reconstruct.exchange import Exchange
 from replay.reconstruct.reached import progress as progress_of_record
+from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.reconstruct.snapshot import read_snapshot
 

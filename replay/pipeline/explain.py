@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from replay.admission.decision import Decision
-from replay.admission.explain import Explainer
+from replay.admission.explain.request import Explainer
 from replay.audit.observed import observe
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Missing
-from replay.pipeline.job import Job
 from replay.pipeline.log import LogSource, Progress, opened, repeats, require_known
 from replay.pipeline.past import Manifests, decided, manifests_of, past_job, requests_of
-from replay.reconstruct.exchange import CONNECT_SUBRESOURCES
+from replay.pipeline.replay.job import Job
+from replay.reconstruct.record.exchange import CONNECT_SUBRESOURCES
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.report.conceal import Concealer
 from replay.report.explain_report import Explained, SetExplanation

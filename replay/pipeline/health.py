@@ -11,7 +11,7 @@ from pathlib import Path
 from replay.audit.store import Store
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupResource
-from replay.pipeline.job import Job
+from replay.pipeline.replay.job import Job
 from replay.reconstruct.cluster import Key, key_of
 
 SILENCE = 60

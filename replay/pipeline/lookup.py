@@ -20,8 +20,8 @@ from replay.pipeline.log import LogSource, Progress, opened, require_known, set_
 from replay.pipeline.past import Chosen, Manifests, decided, manifests_of, past_job, past_requests, requests_of
 from replay.pipeline.period import instant, sql_time
 from replay.reconstruct.request import ReplayRequest
-from replay.report.document import MICROSECONDS
 from replay.report.lookup_report import REPLAYED, Lookup, PastDecision
+from replay.report.render.document import MICROSECONDS
 
 STATIC_SUFFIX = ".static.k8s.io"
 _NO_TRACE = "warnings leave no trace in an audit log"

@@ -23,21 +23,22 @@ from replay.compare.attribution import (
     tokens,
 )
 from replay.compare.mutation_effect import patch_shape
+from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
-from replay.kube.attributes import JSON, Missing, PartialObject
+from replay.kube.attributes import Missing, PartialObject
 from replay.kube.go_object import DecodeError
 from replay.kube.redact import redacted_patch
-from replay.pipeline.job import Job
 from replay.pipeline.log import LogSource, opened
 from replay.pipeline.past import Chosen, manifests_of, past_job
+from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.workers import Progress, prepare_workers, replay_parts
 from replay.pipeline.run import Options
-from replay.pipeline.workers import Progress, prepare_workers, replay_parts
-from replay.reconstruct.body import Shape
-from replay.reconstruct.exchange import NOT_THE_OBJECT, Exchange
-from replay.reconstruct.known import Known, attribute, differences, get
 from replay.reconstruct.reconstructor import Reconstructor, Write
+from replay.reconstruct.record.body import Shape
+from replay.reconstruct.record.exchange import NOT_THE_OBJECT, Exchange
+from replay.reconstruct.record.known import Known, attribute, differences, get
 from replay.reconstruct.request import ReplayRequest
-from replay.reconstruct.strategy import after_create, after_update
+from replay.reconstruct.server.strategy import after_create, after_update
 
 _WRITES = Chosen(
     "verb in ('create', 'update', 'patch') and code between 200 and 299 and subresource not in "

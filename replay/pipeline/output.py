@@ -12,12 +12,12 @@ from replay.compare.fidelity import Agreement
 from replay.compare.result import RunResult
 from replay.compare.summary import decided
 from replay.errors import ReplayError
-from replay.report.html import html
-from replay.report.markdown import markdown
-from replay.report.run_mutations import mutation_groups
-from replay.report.run_report import PAGE_ROWS, cells_of, run_document
-from replay.report.terminal import print_document
-from replay.report.views import by_kind, by_namespace, by_policy, by_user, by_workload, grouped
+from replay.report.render.html import html
+from replay.report.render.markdown import markdown
+from replay.report.render.terminal import print_document
+from replay.report.run.mutations import mutation_groups
+from replay.report.run.report import PAGE_ROWS, cells_of, run_document
+from replay.report.run.views import by_kind, by_namespace, by_policy, by_user, by_workload, grouped
 
 _VIEWS = {
     "policies": by_policy,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from replay.errors import ReplayError
-from replay.report.document import Document
-from replay.report.html import html
+from replay.report.render.document import Document
+from replay.report.render.html import html
 
 
 def write_page(document: Document, path: Path) -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 from replay.admission.decision import Decision
 from replay.audit.store import Store
 from replay.cellib.version import KubernetesVersion
+from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
-from replay.kube.attributes import JSON
 from replay.manifests.set_loader import load_manifest_set
-from replay.pipeline.job import Job
 from replay.pipeline.log import LogSource
-from replay.pipeline.replayer import NOT_REACHED, as_far_as_reached
+from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.replayer import NOT_REACHED, as_far_as_reached
+from replay.pipeline.replay.webhook import webhook_answers
 from replay.pipeline.run import Inputs, Options, job_of
-from replay.pipeline.webhook import webhook_answers
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.reconstruct.snapshot import read_snapshot

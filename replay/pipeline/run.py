@@ -23,8 +23,8 @@ from replay.compare.outcome import FINDINGS
 from replay.compare.result import LogFacts, RunResult, SetFacts
 from replay.compare.summary import Summary
 from replay.errors import ReplayError
+from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
-from replay.kube.attributes import JSON
 from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupResource, split_api_version
 from replay.manifests.diff import diff_sets
@@ -32,15 +32,15 @@ from replay.manifests.set_loader import load_manifest_set
 from replay.matching.coarse import CoarseClass, coarse_predicate, of_classes
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.health import health_notes
-from replay.pipeline.job import Job, PartResult, shared_webhooks, without_shared_webhooks
-from replay.pipeline.kept import KeptResults, kept_results
-from replay.pipeline.merge import class_results, merge, write_lines
+from replay.pipeline.replay.job import Job, PartResult, shared_webhooks, without_shared_webhooks
+from replay.pipeline.replay.kept import KeptResults, kept_results
+from replay.pipeline.replay.merge import class_results, merge, write_lines
+from replay.pipeline.replay.totals import NOTHING, ClassResult
+from replay.pipeline.replay.webhook import NOBODY, WebhookAnswers, webhook_answers
+from replay.pipeline.replay.workers import Progress, prepare_workers, replay_parts
 from replay.pipeline.scenario import STDIN, Scenario
-from replay.pipeline.totals import NOTHING, ClassResult
-from replay.pipeline.webhook import NOBODY, WebhookAnswers, webhook_answers
-from replay.pipeline.workers import Progress, prepare_workers, replay_parts
-from replay.reconstruct.clock import BEFORE
 from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.history.clock import BEFORE
 from replay.reconstruct.skew import MOST_TRUSTED, clock_error
 from replay.reconstruct.snapshot import read_snapshot, revisions_of
 from replay.reconstruct.trust import Continuity, Trust

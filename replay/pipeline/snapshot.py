@@ -14,7 +14,7 @@ from replay.admission.reads import AUTHORIZER, NAMESPACE, OLD_OBJECT, OPERATIONS
 from replay.cellib.version import KubernetesVersion
 from replay.compare.audit_policy import CRDS, NAMESPACES, RBAC, SECRETS
 from replay.errors import SnapshotError
-from replay.kube.attributes import JSON
+from replay.json import JSON
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupResource, split_api_version
 from replay.manifests.set_loader import load_manifest_set

@@ -12,8 +12,8 @@ from replay.audit.ingest import Progress
 from replay.audit.reject import write_rejects
 from replay.audit.store import IngestReport, Store, prune_store
 from replay.errors import ReplayError
-from replay.pipeline.kept import forget
 from replay.pipeline.period import instant
+from replay.pipeline.replay.kept import forget
 
 _MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -25,11 +25,11 @@ from replay.errors import ReplayError
 from replay.manifests.set_loader import load_manifest_set
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.health import health_notes
-from replay.pipeline.job import Job
-from replay.pipeline.replayer import as_far_as_reached
+from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.replayer import as_far_as_reached
+from replay.pipeline.replay.workers import Progress, prepare_workers, replay_parts
 from replay.pipeline.run import Inputs, Options, job_of, log_facts, set_facts
 from replay.pipeline.scenario import scenario_in
-from replay.pipeline.workers import Progress, prepare_workers, replay_parts
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.reconstruct.snapshot import read_snapshot

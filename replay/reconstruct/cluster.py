@@ -13,16 +13,17 @@ from dataclasses import dataclass
 
 from replay.audit.event import RequestRecord
 from replay.audit.lookups import ObjectKey, object_key
-from replay.kube.attributes import JSON, Basis, Missing
+from replay.json import JSON
+from replay.kube.attributes import Basis, Missing
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, split_api_version
-from replay.reconstruct.body import Body
-from replay.reconstruct.clock import RevisionClock
-from replay.reconstruct.effect import EffectKind
-from replay.reconstruct.exchange import Exchange
-from replay.reconstruct.history import History
-from replay.reconstruct.known import Known, attribute, merged
-from replay.reconstruct.limit_ranger import LIMIT_RANGE
+from replay.reconstruct.history.clock import RevisionClock
+from replay.reconstruct.history.effect import EffectKind
+from replay.reconstruct.history.history import History
+from replay.reconstruct.record.body import Body
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Known, attribute, merged
+from replay.reconstruct.server.limit_ranger import LIMIT_RANGE
 
 NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 ADMISSIONREGISTRATION = "admissionregistration.k8s.io"

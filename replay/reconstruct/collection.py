@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.kube.attributes import JSON, Basis, Missing
-from replay.reconstruct.body import Shape
-from replay.reconstruct.exchange import Exchange
-from replay.reconstruct.known import Known, get
-from replay.reconstruct.old_object import RECORD_RESPONSES
+from replay.json import JSON
+from replay.kube.attributes import Basis, Missing
+from replay.reconstruct.history.old_object import RECORD_RESPONSES
+from replay.reconstruct.record.body import Shape
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Known, get
 
 
 def deleted_items(exchange: Exchange) -> Iterator[Known | Missing]:

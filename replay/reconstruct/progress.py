@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from replay.reconstruct.body import Shape, revision
 from replay.reconstruct.collection import is_pending
-from replay.reconstruct.exchange import Exchange
-from replay.reconstruct.history import History
-from replay.reconstruct.known import Known
-from replay.reconstruct.old_object import OldObjects, deletion_began_before, sent_revision
+from replay.reconstruct.history.history import History
+from replay.reconstruct.history.old_object import OldObjects, deletion_began_before, sent_revision
 from replay.reconstruct.reached import Progress, progress
+from replay.reconstruct.record.body import Shape, revision
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Known
 from replay.reconstruct.request import Reached
 
 _BEFORE = Reached.FAILED_BEFORE

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import orjson
 
-from replay.kube.attributes import JSON
-from replay.reconstruct.exchange import Exchange
+from replay.json import JSON
+from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached
 
 MUTATION = "mutation.webhook.admission.k8s.io/"

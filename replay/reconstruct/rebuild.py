@@ -7,17 +7,17 @@ from typing import NamedTuple
 from replay.kube.attributes import Basis, Missing, Operation
 from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
-from replay.reconstruct.before import Mutators, before_created, before_patched, patched
-from replay.reconstruct.body import Shape
-from replay.reconstruct.builtin import after_builtin_mutators
-from replay.reconstruct.exchange import Exchange
-from replay.reconstruct.history import History
-from replay.reconstruct.known import Hole, Known, get
-from replay.reconstruct.old_object import RECORD_RESPONSES, OldObjects, sent_revision
-from replay.reconstruct.options import connect_object
-from replay.reconstruct.patch import PatchForm, form_of
-from replay.reconstruct.sent import sent_object
-from replay.reconstruct.strategy import after_create, after_update
+from replay.reconstruct.history.history import History
+from replay.reconstruct.history.old_object import RECORD_RESPONSES, OldObjects, sent_revision
+from replay.reconstruct.mutation_input import Mutators, before_created, before_patched, patched
+from replay.reconstruct.patch.body import PatchForm, form_of
+from replay.reconstruct.record.body import Shape
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Hole, Known, get
+from replay.reconstruct.request_object import sent_object
+from replay.reconstruct.server.builtin import after_builtin_mutators
+from replay.reconstruct.server.options import connect_object
+from replay.reconstruct.server.strategy import after_create, after_update
 
 NULL = Known(None, Basis.RECORDED)
 NOT_ASKED = Missing("", "the object before mutation was not asked for")

@@ -8,22 +8,23 @@ from functools import cached_property
 from typing import NamedTuple
 
 from replay.audit.event import RequestRecord
-from replay.kube.attributes import JSON, Attributes, Basis, Missing, Operation, PartialObject
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject
 from replay.kube.gvk import GroupResource, GroupVersionKind
 from replay.kube.schema import Schemas
-from replay.reconstruct.before import Mutators, patched
 from replay.reconstruct.cluster import NAMESPACE, Cluster, ClusterLister
 from replay.reconstruct.collection import deleted_items, is_pending
-from replay.reconstruct.exchange import CONNECT_SUBRESOURCES, Exchange
-from replay.reconstruct.history import History
-from replay.reconstruct.known import Known, attribute, basis_of
-from replay.reconstruct.old_object import OldObjects
+from replay.reconstruct.history.history import History
+from replay.reconstruct.history.old_object import OldObjects
+from replay.reconstruct.mutation_input import Mutators, patched
 from replay.reconstruct.progress import progress_of
 from replay.reconstruct.reached import Progress, progress
 from replay.reconstruct.rebuild import NOT_ASKED, NULL, Rebuilt, Surroundings, rebuild
+from replay.reconstruct.record.exchange import CONNECT_SUBRESOURCES, Exchange
+from replay.reconstruct.record.known import Known, attribute, basis_of
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.reconstruct.request_fields import missing_name, name_of, namespace_of, options_of
-from replay.reconstruct.sent import sent_object
+from replay.reconstruct.request_object import sent_object
 from replay.reconstruct.skeleton import Skeletons
 from replay.reconstruct.trust import ALL_TRUSTED, Trust
 

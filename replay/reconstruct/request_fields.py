@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from replay.audit.event import RequestRecord
-from replay.kube.attributes import JSON, Missing, Operation
-from replay.reconstruct.exchange import Exchange
-from replay.reconstruct.known import Known, get
-from replay.reconstruct.old_object import RECORD_RESPONSES
-from replay.reconstruct.options import delete_options, write_options
+from replay.json import JSON
+from replay.kube.attributes import Missing, Operation
+from replay.reconstruct.history.old_object import RECORD_RESPONSES
 from replay.reconstruct.rebuild import Rebuilt
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Known, get
+from replay.reconstruct.server.options import delete_options, write_options
 
 
 def namespace_of(record: RequestRecord) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from replay.kube.attributes import JSON, Missing, PartialObject
+from replay.json import JSON
+from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.schema import Schemas
 

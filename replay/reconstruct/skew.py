@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from replay.audit.event import RequestRecord
-from replay.reconstruct.clock import BEFORE
+from replay.reconstruct.history.clock import BEFORE
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.request import Reached, ReplayRequest
 

@@ -14,8 +14,8 @@ import orjson
 import yaml
 
 from replay.errors import SnapshotError
-from replay.kube.attributes import JSON
-from replay.reconstruct.body import revision
+from replay.json import JSON
+from replay.reconstruct.record.body import revision
 
 _COMPRESSED = (".gz", ".zst")
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".yaml", ".yml")

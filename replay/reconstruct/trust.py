@@ -3,7 +3,7 @@
 An update names the resourceVersion that it replaces. If the log holds an earlier write of the same object, but none that
 stored this version, a write is missing. The rule: a resource with a single such break is not trusted, and where more
 than one link in a thousand is broken nothing is. What is not trusted is still used where something proves it
-(`replay.reconstruct.old_object`): only the conclusion "this was the last write, so that was the state" is given up.
+(`replay.reconstruct.history.old_object`): only the conclusion "this was the last write, so that was the state" is given up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from replay.audit.event import RequestRecord
 from replay.kube.gvk import GroupResource
-from replay.reconstruct.exchange import NOT_THE_OBJECT
+from replay.reconstruct.record.exchange import NOT_THE_OBJECT
 
 TOLERATED_SHARE = 0.001
 _REVISION = re.compile(r'"resourceVersion":"(\d+)"')

@@ -7,9 +7,10 @@ import binascii
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from replay.cel.typed import untyped
-from replay.cel.values import Value
-from replay.kube.attributes import JSON, Attributes, PartialObject
+from replay.cel.value.typed import untyped
+from replay.cel.value.values import Value
+from replay.json import JSON
+from replay.kube.attributes import Attributes, PartialObject
 from replay.kube.redact import REDACTED, redacted_object, redacted_patch, redacted_text
 
 _OPEN = ("object.metadata.", "oldObject.metadata.", "request.", "namespaceObject", "has(")

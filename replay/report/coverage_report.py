@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from replay.compare.coverage import Coverage, RequestKind
 from replay.compare.result import CoverageResult
-from replay.kube.attributes import JSON
+from replay.json import JSON
 from replay.report.audit_policy_yaml import audit_policy_yaml
-from replay.report.document import (
+from replay.report.render.document import (
     Align,
     Column,
     Document,

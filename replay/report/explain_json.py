@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, tzinfo
 from typing import Any
 
-from replay.admission.explanation import PolicyExplanation
+from replay.admission.explain.explanation import PolicyExplanation
 from replay.report.explain_report import Explained, SetExplanation, explain_document, reason, step_lines
 
 

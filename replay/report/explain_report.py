@@ -9,7 +9,7 @@ from datetime import UTC, tzinfo
 from typing import Any
 
 from replay.admission.decision import Decision, Verdict
-from replay.admission.explanation import (
+from replay.admission.explain.explanation import (
     BindingExplanation,
     ExpressionStep,
     PassExplanation,
@@ -20,7 +20,8 @@ from replay.audit.observed import Observed
 from replay.kube.attributes import Missing, PartialObject
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.report.conceal import Concealer
-from replay.report.document import (
+from replay.report.expression import expression_lines, shown
+from replay.report.render.document import (
     Document,
     Fact,
     Listing,
@@ -31,7 +32,6 @@ from replay.report.document import (
     number,
     plural,
 )
-from replay.report.expression import expression_lines, shown
 
 _REPEATS = 3
 _TONES = {Verdict.DENIED: Tone.BAD, Verdict.UNDETERMINED: Tone.WARN, Verdict.NOT_REACHED: Tone.PLAIN}

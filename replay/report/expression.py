@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from replay.cel import operator
-from replay.cel.ast import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr, Select, StructExpr
-from replay.cel.partial import PartialValue
-from replay.cel.text import display
-from replay.cel.trace import Trace
-from replay.cel.typed import untyped
-from replay.cel.unparse import unparse
-from replay.cel.values import EvalError, ObjectValue, OptionalValue, Unknown, Value
+from replay.cel.ast import operator
+from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr, Select, StructExpr
+from replay.cel.strict.trace import Trace
+from replay.cel.syntax.unparse import unparse
+from replay.cel.value.partial import PartialValue
+from replay.cel.value.text import display
+from replay.cel.value.typed import untyped
+from replay.cel.value.values import EvalError, ObjectValue, OptionalValue, Unknown, Value
 
 ARROW = "→"
 NOT_EVALUATED = "not evaluated"

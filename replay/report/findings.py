@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
 from replay.manifests.check import CheckedSet, counts
 from replay.manifests.finding import SERVER, Finding, Severity
 from replay.manifests.lint.catalogue import REASONS

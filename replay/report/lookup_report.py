@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from replay.report.document import (
+from replay.report.render.document import (
     MICROSECONDS,
     Align,
     Column,

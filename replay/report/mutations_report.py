@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import orjson
 
 from replay.compare.attribution import Actor, Attributions, ChangeCell, ChangedBy, ChangedRequest, MutationsResult
-from replay.kube.attributes import JSON
-from replay.report.document import (
+from replay.json import JSON
+from replay.report.render.document import (
     Align,
     Column,
     Document,

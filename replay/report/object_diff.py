@@ -7,8 +7,8 @@ from difflib import SequenceMatcher
 
 import yaml
 
-from replay.kube.attributes import JSON
-from replay.report.document import inert
+from replay.json import JSON
+from replay.report.render.document import inert
 
 CONTEXT = 2
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
 from replay.manifests.diff import FieldDiff, ObjectDiff, Verb
 
 _SIGNS = {Verb.ADDED: "+", Verb.REMOVED: "-"}

@@ -10,7 +10,7 @@ from replay.audit.catalog import SegmentEntry
 from replay.audit.info import StoreInfo
 from replay.audit.reject import EXPLANATIONS, RejectReason
 from replay.audit.store import IngestReport
-from replay.report.document import (
+from replay.report.render.document import (
     MICROSECONDS,
     Align,
     Column,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from replay.report.document import (
+from replay.report.render.document import (
     MICROSECONDS,
     Document,
     Fact,

@@ -10,8 +10,8 @@ from replay.compare.fidelity import Agreement, Fidelity
 from replay.compare.in_force import PolicyHistory, Story
 from replay.compare.result import VerifyResult
 from replay.compare.second_opinion import Opinions
-from replay.kube.attributes import JSON
-from replay.report.document import (
+from replay.json import JSON
+from replay.report.render.document import (
     Align,
     Column,
     Document,

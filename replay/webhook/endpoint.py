@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from urllib.parse import urlsplit
 
-from replay.admission.webhook_answer import WebhookAnswer, WebhookReview
+from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import Webhook
 from replay.kube.attributes import Missing

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replay.admission.json_patch import JSONPatchError, apply, equal
-from replay.admission.webhook_answer import WebhookAnswer, WebhookReview
+from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.audit.event import RequestRecord
 from replay.audit.observed import Observed, WebhookMutation, observe
-from replay.kube.attributes import JSON, Attributes, Missing, PartialObject
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, PartialObject
 
 _FIX = "keep audit events at level Request or above, or call the webhook itself"
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from replay.admission.webhook_answer import WebhookAnswer, WebhookReview
-from replay.manifests.go_format import quote
+from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
+from replay.go.format import quote
 
 _API_VERSION = "admission.k8s.io/v1"
 

@@ -9,7 +9,8 @@ from typing import Any
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision, Denial, Mutated, Verdict
 from replay.cellib.version import NEWEST
-from replay.kube.attributes import JSON, Attributes, Missing, Operation, UserInfo
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from replay.admission.audit_annotations import AuditAnnotationCollector, ValidationFailure, validation_failure_value
+from replay.admission.validating.audit_annotations import (
+    AuditAnnotationCollector,
+    ValidationFailure,
+    validation_failure_value,
+)
 
 
 def test_failures_are_written_as_go_writes_them() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from replay.admission.cases import decode_json, results
-from replay.cel.depth import with_room
+from replay.cel.ast.depth import with_room
 from replay.errors import ReplayError
+from replay.pipeline.cases import decode_json, results
 
 HERE = Path(__file__).parent / "data" / "cases.jsonl"
 CORPUS = Path(__file__).parents[2].parent / "shared" / "cel" / "kubernetes" / "cases.jsonl.zst"

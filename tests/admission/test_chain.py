@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from replay.admission.decision import Decision, Denial, Mutated, Verdict
-from replay.kube.attributes import JSON, Operation
+from replay.json import JSON
+from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 
 _spec = importlib.util.spec_from_file_location("chain_sets", Path(__file__).parent / "chain_sets.py")

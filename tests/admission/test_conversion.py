@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from replay.admission.conversion import ObjectConverter, VersionedObjects
-from replay.cel.typed import TypedMap
-from replay.kube.attributes import JSON, Attributes, Missing, Operation, UserInfo
+from replay.cel.value.typed import TypedMap
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 

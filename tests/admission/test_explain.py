@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from replay.admission.chain import Chain
-from replay.admission.explain import Explainer
-from replay.admission.mutation_explainer import MutatingPhase
-from replay.admission.webhook_explainer import SAME
+from replay.admission.explain.mutation import MutatingPhase
+from replay.admission.explain.request import Explainer
+from replay.admission.explain.webhook import SAME
 from replay.cellib.version import NEWEST
-from replay.kube.attributes import JSON, Attributes, Missing, Operation, UserInfo
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.schema import Schemas

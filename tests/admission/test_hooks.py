@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from replay.admission.decision import Decision, Denial, Verdict
-from replay.admission.validating import ValidatingAdmission
+from replay.admission.validating.plugin import ValidatingAdmission
 from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation
 from replay.cellib.version import NEWEST
+from replay.json import JSON
 from replay.kube.admissionregistration import (
     LabelSelector,
     LabelSelectorRequirement,
@@ -21,7 +22,7 @@ from replay.kube.admissionregistration import (
     ValidatingAdmissionPolicyBinding,
     Validation,
 )
-from replay.kube.attributes import JSON, Attributes, Missing, Operation, UserInfo
+from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replay.admission.json_patch import COPY_LIMIT, JSONPatchError, TestFailed, apply, diff, equal
-from replay.kube.attributes import JSON
+from replay.json import JSON
 
 LINES = [
     orjson.loads(line)

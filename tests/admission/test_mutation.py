@@ -15,6 +15,7 @@ import pytest
 from replay.admission.chain import Chain
 from replay.admission.json_patch import apply
 from replay.cellib.version import NEWEST
+from replay.json import JSON
 from replay.kube.admissionregistration import (
     ManifestSet,
     MatchResources,
@@ -23,7 +24,7 @@ from replay.kube.admissionregistration import (
     Mutation,
     Rule,
 )
-from replay.kube.attributes import JSON, Attributes, Missing, Operation, UserInfo
+from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.schema import Schemas

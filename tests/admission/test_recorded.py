@@ -13,11 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from replay.admission.audit_annotations import VALIDATION_FAILURE_KEY
 from replay.admission.decision import Decision
-from replay.admission.validating import ValidatingAdmission
+from replay.admission.validating.audit_annotations import VALIDATION_FAILURE_KEY
+from replay.admission.validating.plugin import ValidatingAdmission
 from replay.cellib.version import NEWEST
-from replay.kube.attributes import JSON, Attributes, Missing, Operation, UserInfo
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.manifests.set_loader import load_manifest_set

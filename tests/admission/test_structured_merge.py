@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.admission.atom import Atom, Atoms
-from replay.admission.structured_merge import MergeError, apply_configuration
-from replay.kube.attributes import JSON
+from replay.admission.mutating.atom import Atom, Atoms
+from replay.admission.mutating.structured_merge import MergeError, apply_configuration
+from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.schema import Schemas
 

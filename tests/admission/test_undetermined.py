@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from replay.admission.audit_annotations import VALIDATION_FAILURE_KEY
 from replay.admission.decision import Decision, Denial, Undetermined, Verdict
-from replay.admission.validating import ValidatingAdmission
+from replay.admission.validating.audit_annotations import VALIDATION_FAILURE_KEY
+from replay.admission.validating.plugin import ValidatingAdmission
 from replay.cellib.version import NEWEST
+from replay.json import JSON
 from replay.kube.admissionregistration import (
     AuditAnnotation,
     FailurePolicy,
@@ -26,7 +27,7 @@ from replay.kube.admissionregistration import (
     ValidatingAdmissionPolicyBinding,
     Validation,
 )
-from replay.kube.attributes import JSON, Attributes, Missing, Operation, PartialObject, UserInfo
+from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 

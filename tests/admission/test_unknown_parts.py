@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from replay.admission.decision import Verdict
-from replay.kube.attributes import JSON, Missing, PartialObject
+from replay.json import JSON
+from replay.kube.attributes import Missing, PartialObject
 
 _spec = importlib.util.spec_from_file_location("chain_sets", Path(__file__).parent / "chain_sets.py")
 assert _spec is not None

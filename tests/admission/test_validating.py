@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from replay.admission.decision import Decision, Denial
-from replay.admission.validating import ValidatingAdmission
+from replay.admission.validating.plugin import ValidatingAdmission
 from replay.cellib.version import NEWEST
-from replay.kube.attributes import JSON, Attributes, Missing, Operation, UserInfo
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource

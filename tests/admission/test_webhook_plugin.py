@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from replay.admission.chain import Chain
-from replay.admission.webhook_answer import WebhookAnswer, WebhookReview
+from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.cellib.version import NEWEST
-from replay.kube.attributes import JSON, Attributes, Missing, Operation, UserInfo
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.schema import Schemas

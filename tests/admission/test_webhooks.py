@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from replay.admission.decision import Denial, Undetermined, WebhookCall
-from replay.admission.webhooks import WebhookAdmission, WebhookSelection
+from replay.admission.webhook.webhooks import WebhookAdmission, WebhookSelection
 from replay.cellib.version import NEWEST
+from replay.json import JSON
 from replay.kube.admissionregistration import (
     FailurePolicy,
     LabelSelector,
@@ -21,7 +22,7 @@ from replay.kube.admissionregistration import (
     WebhookClientConfig,
     WebhookConfiguration,
 )
-from replay.kube.attributes import JSON, Attributes, Missing, Operation, UserInfo
+from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from replay.audit.store import Store
-from replay.reconstruct.clock import BEFORE, RevisionClock, clock_samples
+from replay.reconstruct.history.clock import BEFORE, RevisionClock, clock_samples
 from replay.reconstruct.skew import widened_samples
 
 Write = tuple[str, int, int, int]

@@ -17,11 +17,11 @@ from typing import Any
 import celpy
 from celpy.adapter import json_to_cel
 
-from replay.admission.cases import bindings_of, decode_json
 from replay.cellib.activation import Activation
 from replay.cellib.composition import Evaluation, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind, admission_env
 from replay.cellib.version import NEWEST
+from replay.pipeline.cases import bindings_of, decode_json
 
 CASES = Path(__file__).parents[1] / "admission" / "data" / "cases.jsonl"
 BUDGET = 10_000_000

@@ -26,7 +26,7 @@ from tests.bench.watch import Measured, watched
 
 if TYPE_CHECKING:
     from replay.audit.part import StorePart
-    from replay.pipeline.job import Job
+    from replay.pipeline.replay.job import Job
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
@@ -87,7 +87,7 @@ def prepared(log: Path, sets: Path, found: dict[str, float]) -> Iterator[tuple[J
 
 def stages(log: Path, sets: Path) -> dict[str, float]:
     """CPU seconds of each stage; the passes contain each other, and what is noted are their differences."""
-    from replay.pipeline.merge import class_results, merge  # noqa: PLC0415 - as above
+    from replay.pipeline.replay.merge import class_results, merge  # noqa: PLC0415 - as above
     from replay.reconstruct.request import Reached  # noqa: PLC0415
 
     found: dict[str, float] = {}
@@ -122,8 +122,8 @@ def stages(log: Path, sets: Path) -> dict[str, float]:
 
 def cores(table: Table, log: Path, sets: Path) -> None:
     """How much faster two workers replay than one: the part of a run that is Python."""
+    from replay.pipeline.replay.workers import prepare_workers, replay_parts  # noqa: PLC0415
     from replay.pipeline.run import Options  # noqa: PLC0415 - as above
-    from replay.pipeline.workers import prepare_workers, replay_parts  # noqa: PLC0415
 
     wall = {}
     prepare_workers(Options(workers=2))  # as in a run: while the log is read
@@ -234,7 +234,7 @@ def large(table: Table, directory: Path, sets: Path) -> None:
 
 def engines(table: Table) -> None:
     """Expressions of policies, evaluated here and by cel-python on the same objects."""
-    from replay.admission.cases import decode_json  # noqa: PLC0415
+    from replay.pipeline.cases import decode_json  # noqa: PLC0415
     from tests.bench.cel import measure  # noqa: PLC0415
 
     cases = [decode_json(line) for line in CASES.read_text(encoding="utf-8").splitlines()]

@@ -16,19 +16,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from replay.cel import types
+from replay.cel.ast.issues import Issues
+from replay.cel.declare.library import Function, Library, Overload, VariableDecl
 from replay.cel.env import Env
-from replay.cel.equality import elements, find, is_list, is_map, map_keys
-from replay.cel.folding import PlanError
-from replay.cel.issues import Issues
-from replay.cel.library import Function, Library, Overload, VariableDecl
-from replay.cel.text import type_name
-from replay.cel.timestamp import Duration, Timestamp, parse_duration, parse_timestamp
-from replay.cel.types import Type
-from replay.cel.values import EvalError, TypeValue, Uint, Value, map_key
-from replay.cellib.comprehensions import TWO_VARIABLE_COMPREHENSIONS
-from replay.cellib.optionals import OPTIONALS
-from replay.cellib.strings import STRINGS
+from replay.cel.strict.folding import PlanError
+from replay.cel.value import types
+from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
+from replay.cel.value.text import type_name
+from replay.cel.value.timestamp import Duration, Timestamp, parse_duration, parse_timestamp
+from replay.cel.value.types import Type
+from replay.cel.value.values import EvalError, TypeValue, Uint, Value, map_key
+from replay.cellib.library.comprehensions import TWO_VARIABLE_COMPREHENSIONS
+from replay.cellib.library.optionals import OPTIONALS
+from replay.cellib.library.strings import STRINGS
 
 SPEC = Path(__file__).parents[2].parent / "shared" / "cel" / "spec"
 

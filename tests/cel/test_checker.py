@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from replay.cel.ast import (
+from replay.cel.ast.issues import Issues
+from replay.cel.ast.source import Source
+from replay.cel.ast.tree import (
     Ast,
     Call,
     Comprehension,
@@ -22,19 +24,17 @@ from replay.cel.ast import (
     Select,
     StructExpr,
 )
-from replay.cel.checker import check
-from replay.cel.declarations import STANDARD_LIBRARY
-from replay.cel.issues import Issues
-from replay.cel.library import Function, Library, Overload, VariableDecl
-from replay.cel.literal_type import literal_type
-from replay.cel.macros import macro_table
-from replay.cel.parser import parse
-from replay.cel.scope import Declarations
-from replay.cel.source import Source
-from replay.cel.types import BOOL, DYN, INT, STRING, list_type, struct_type
-from replay.cel.wellknown import WELL_KNOWN_LIBRARY
-from replay.cellib.comprehensions import TWO_VARIABLE_COMPREHENSIONS
-from replay.cellib.optionals import OPTIONALS
+from replay.cel.check.checker import check
+from replay.cel.check.literal_type import literal_type
+from replay.cel.declare.declarations import STANDARD_LIBRARY
+from replay.cel.declare.library import Function, Library, Overload, VariableDecl
+from replay.cel.declare.macros import macro_table
+from replay.cel.declare.scope import Declarations
+from replay.cel.declare.wellknown import WELL_KNOWN_LIBRARY
+from replay.cel.syntax.parser import parse
+from replay.cel.value.types import BOOL, DYN, INT, STRING, list_type, struct_type
+from replay.cellib.library.comprehensions import TWO_VARIABLE_COMPREHENSIONS
+from replay.cellib.library.optionals import OPTIONALS
 
 LIBRARIES = (STANDARD_LIBRARY, WELL_KNOWN_LIBRARY, OPTIONALS, TWO_VARIABLE_COMPREHENSIONS)
 MACROS = macro_table([name for library in LIBRARIES for name in library.macros])

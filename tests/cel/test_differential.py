@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replay.cel.ast.issues import Issues
 from replay.cel.env import Env
-from replay.cel.equality import is_list, is_map
-from replay.cel.folding import PlanError
-from replay.cel.issues import Issues
-from replay.cel.values import EvalError, Uint
+from replay.cel.strict.folding import PlanError
+from replay.cel.value.equality import is_list, is_map
+from replay.cel.value.values import EvalError, Uint
 
 with warnings.catch_warnings():
     # Warnings of another package's import are not ours to mend; all later ones are errors as everywhere.

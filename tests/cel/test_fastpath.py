@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from replay.cel.fastpath import LONG, REMEMBERED, LeaveError, remembering
-from replay.cel.values import EvalError, Value
+from replay.cel.compiled.fastpath import LONG, REMEMBERED, LeaveError, remembering
+from replay.cel.value.values import EvalError, Value
 
 
 class Counted:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from replay.cel.issues import BEFORE_START, NO_OFFSET, Issue, Issues
-from replay.cel.source import Source
+from replay.cel.ast.issues import BEFORE_START, NO_OFFSET, Issue, Issues
+from replay.cel.ast.source import Source
 
 
 @pytest.mark.parametrize(

@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.cel import lexer
-from replay.cel.ast import Ast, Call, Comprehension, Const, Ident
-from replay.cel.checker import check
-from replay.cel.declarations import STANDARD_LIBRARY
-from replay.cel.issues import Issues
-from replay.cel.macros import OPTIONAL_MACROS, STANDARD_MACROS, TWO_VARIABLE_MACROS, macro_table
-from replay.cel.parser import parse
-from replay.cel.recovery import parse_with_recovery
-from replay.cel.scope import Declarations
-from replay.cel.source import Source
-from replay.cel.values import Uint
+from replay.cel.ast.issues import Issues
+from replay.cel.ast.source import Source
+from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Ident
+from replay.cel.check.checker import check
+from replay.cel.declare.declarations import STANDARD_LIBRARY
+from replay.cel.declare.macros import OPTIONAL_MACROS, STANDARD_MACROS, TWO_VARIABLE_MACROS, macro_table
+from replay.cel.declare.scope import Declarations
+from replay.cel.syntax import lexer
+from replay.cel.syntax.parser import parse
+from replay.cel.syntax.recovery.parser import parse_with_recovery
+from replay.cel.value.values import Uint
 
 MACROS = macro_table([*STANDARD_MACROS, *TWO_VARIABLE_MACROS, *OPTIONAL_MACROS])
 DECLARATIONS = Declarations([STANDARD_LIBRARY])

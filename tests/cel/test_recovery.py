@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from replay.cel.ast import Ast
-from replay.cel.issues import Issues
-from replay.cel.macros import OPTIONAL_MACROS, STANDARD_MACROS, TWO_VARIABLE_MACROS, macro_table
-from replay.cel.parser import parse
-from replay.cel.source import Source
+from replay.cel.ast.issues import Issues
+from replay.cel.ast.source import Source
+from replay.cel.ast.tree import Ast
+from replay.cel.declare.macros import OPTIONAL_MACROS, STANDARD_MACROS, TWO_VARIABLE_MACROS, macro_table
+from replay.cel.syntax.parser import parse
 
 MACROS = macro_table([*STANDARD_MACROS, *TWO_VARIABLE_MACROS, *OPTIONAL_MACROS])
 CASES = Path(__file__).parents[2].parent / "shared" / "cel" / "kubernetes" / "cases.jsonl.zst"

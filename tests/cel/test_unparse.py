@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.cel.ast import Ast, Expr
-from replay.cel.macros import OPTIONAL_MACROS, STANDARD_MACROS, TWO_VARIABLE_MACROS, macro_table
-from replay.cel.parser import parse
-from replay.cel.source import Source
-from replay.cel.unparse import text_from_value, unparse
-from replay.cel.values import Uint
+from replay.cel.ast.source import Source
+from replay.cel.ast.tree import Ast, Expr
+from replay.cel.declare.macros import OPTIONAL_MACROS, STANDARD_MACROS, TWO_VARIABLE_MACROS, macro_table
+from replay.cel.syntax.parser import parse
+from replay.cel.syntax.unparse import text_from_value, unparse
+from replay.cel.value.values import Uint
 
 MACROS = macro_table([*STANDARD_MACROS, *TWO_VARIABLE_MACROS, *OPTIONAL_MACROS])
 

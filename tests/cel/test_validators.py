@@ -2,16 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from replay.cel.ast import Ast
-from replay.cel.checker import check
-from replay.cel.declarations import STANDARD_LIBRARY
-from replay.cel.library import Function, Library, Overload, VariableDecl
-from replay.cel.macros import macro_table
-from replay.cel.parser import parse
-from replay.cel.scope import Declarations
-from replay.cel.source import Source
-from replay.cel.types import DYN, STRING, list_type
-from replay.cel.validators import (
+from replay.cel.ast.source import Source
+from replay.cel.ast.tree import Ast
+from replay.cel.check.checker import check
+from replay.cel.check.validators import (
     duration_literals,
     homogeneous_literals,
     regex_literals,
@@ -19,7 +13,13 @@ from replay.cel.validators import (
     timestamp_literals,
     validate,
 )
-from replay.cellib.optionals import OPTIONALS
+from replay.cel.declare.declarations import STANDARD_LIBRARY
+from replay.cel.declare.library import Function, Library, Overload, VariableDecl
+from replay.cel.declare.macros import macro_table
+from replay.cel.declare.scope import Declarations
+from replay.cel.syntax.parser import parse
+from replay.cel.value.types import DYN, STRING, list_type
+from replay.cellib.library.optionals import OPTIONALS
 
 FORMAT = Function("format", (Overload("string_format", (STRING, list_type(DYN)), STRING, member=True),))
 LIBRARIES = (STANDARD_LIBRARY, OPTIONALS, Library("strings", functions=(FORMAT,)))

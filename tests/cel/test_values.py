@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from replay.cel import conversion
-from replay.cel.arithmetic import add, divide, modulo, negate, subtract
-from replay.cel.equality import compare, equal, find
-from replay.cel.regexp import compile_pattern, matches
-from replay.cel.text import display, general_double, go_duration
-from replay.cel.timestamp import (
+from replay.cel.value import conversion
+from replay.cel.value.arithmetic import add, divide, modulo, negate, subtract
+from replay.cel.value.equality import compare, equal, find
+from replay.cel.value.regexp import compile_pattern, matches
+from replay.cel.value.text import display, general_double, go_duration
+from replay.cel.value.timestamp import (
     Duration,
     Timestamp,
     add_duration,
@@ -21,8 +21,8 @@ from replay.cel.timestamp import (
     parse_duration,
     parse_timestamp,
 )
-from replay.cel.typed import TypedList, TypedMap
-from replay.cel.values import EvalError, MapKey, Uint, map_key
+from replay.cel.value.typed import TypedList, TypedMap
+from replay.cel.value.values import EvalError, MapKey, Uint, map_key
 
 BIG = 2**63 - 1
 

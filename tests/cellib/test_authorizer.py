@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from replay.cellib.authorizer import authorizer_bindings
 from replay.cellib.composition import Evaluated, Evaluation, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.version import NEWEST
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer

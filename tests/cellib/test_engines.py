@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from replay.admission.cases import bindings_of
-from replay.cel.typed import TypedMap
+from replay.cel.value.typed import TypedMap
 from replay.cellib.composition import Evaluated, Evaluation, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.tagged import tagged
 from replay.cellib.version import NEWEST
+from replay.pipeline.cases import bindings_of
 
 _spec = importlib.util.spec_from_file_location("strategies", Path(__file__).parent / "expression_strategies.py")
 assert _spec is not None

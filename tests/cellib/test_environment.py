@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from replay.cel.issues import Issues
-from replay.cel.types import INT, Type
+from replay.cel.ast.issues import Issues
+from replay.cel.value.types import INT, Type
 from replay.cellib.environment import ExpressionKind, admission_env
 from replay.cellib.version import NEWEST_MINOR, OLDEST_MINOR, KubernetesVersion
 

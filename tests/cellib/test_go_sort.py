@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from replay.cellib.go_sort import go_sorted
+from replay.go.sort import go_sorted
 
 
 @pytest.mark.parametrize("size", [0, 1, 12, 13, 49, 50, 200, 1000])

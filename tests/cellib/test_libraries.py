@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from replay.cel.text import type_text
-from replay.cel.typed import TypedMap
-from replay.cellib.authorizer import authorizer_bindings
+from replay.cel.value.text import type_text
+from replay.cel.value.typed import TypedMap
 from replay.cellib.composition import Evaluation, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.tagged import tagged
 from replay.cellib.version import NEWEST
 from replay.kube.attributes import Attributes, Operation, UserInfo

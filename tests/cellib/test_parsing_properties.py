@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.cel.values import EvalError
-from replay.cellib.gourl import URLError, parse_request_uri, parse_url
-from replay.cellib.named_format import FORMATS
-from replay.cellib.netip import AddressError, parse_address, parse_prefix
-from replay.cellib.semver import normalized, parse_version
-from replay.cellib.string_format import format_string
+from replay.cel.value.values import EvalError
+from replay.cellib.library.named_format import FORMATS
+from replay.cellib.library.semver import normalized, parse_version
+from replay.cellib.library.string_format import format_string
+from replay.go.cel_url import URLError, parse_request_uri, parse_url
+from replay.go.netip import AddressError, parse_address, parse_prefix
 from replay.kube.quantity import QuantityError, parse_quantity
 
 PARSERS: list[tuple[Callable[[str], Any], type[Exception]]] = [

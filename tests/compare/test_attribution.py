@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from replay.compare.attribution import Actor, Attributions, ChangedBy, ChangedRequest, Claim, attributed, tokens
-from replay.kube.attributes import JSON
+from replay.json import JSON
 
 
 class Case(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
 from replay.kube.defaults import set_custom_defaults, set_defaults
 from replay.kube.go_object import round_trip
 from replay.kube.gvk import GroupVersionKind, split_api_version

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from replay.kube.discovery import builtin_discovery
-from replay.kube.distill_discovery import distill
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from tests.tools.distill_discovery import distill
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 PODS = GroupVersionResource("", "v1", "pods")

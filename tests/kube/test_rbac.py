@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from replay.kube.attributes import JSON, Missing, UserInfo
+from replay.json import JSON
+from replay.kube.attributes import Missing, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.rbac import RBACAuthorizer

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from replay.kube import distill_schema
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.schema import Encoding, Schemas
+from tests.tools import distill_schema
 
 OPENAPI = Path(__file__).parents[2].parent / "shared" / "kubernetes-1.37" / "openapi"
 DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from replay.cellib.version import NEWEST
-from replay.manifests.documents import Unreadable, read_directory, split_documents
 from replay.manifests.loader import load_directory
 from replay.manifests.plugin import Plugin
+from replay.manifests.read.documents import Unreadable, read_directory, split_documents
 
 SPLITS = {
     "two documents": ("a\n---\nb\n", [(1, "a"), (3, "b")]),

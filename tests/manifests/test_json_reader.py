@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.manifests.decode import plain
-from replay.manifests.go_format import float_text, marshal, quote
-from replay.manifests.json_reader import JSONSyntaxError, read_json
+from replay.go.format import float_text, marshal, quote
+from replay.manifests.go_type.decode import plain
+from replay.manifests.read.json_reader import JSONSyntaxError, read_json
 
 ERRORS = {
     "trailing comma in an object": ('{"a":1,}', "invalid character '}' looking for beginning of object key string"),

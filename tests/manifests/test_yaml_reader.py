@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.manifests.decode import plain
-from replay.manifests.json_reader import JSONSyntaxError, read_json
-from replay.manifests.yaml_reader import YAMLSyntaxError, read_yaml
+from replay.manifests.go_type.decode import plain
+from replay.manifests.read.json_reader import JSONSyntaxError, read_json
+from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 
 VALUES = {
     "integers of all bases": ("[10, 0x1f, 0o17, 017, 0b11, 1_0, -5, +5]", [10, 31, 15, 15, 3, 10, -5, 5]),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replay.json import JSON
 from replay.kube.admissionregistration import (
     ManifestSet,
     MatchPolicy,
@@ -20,7 +21,7 @@ from replay.kube.admissionregistration import (
     WebhookClientConfig,
     WebhookConfiguration,
 )
-from replay.kube.attributes import JSON, Attributes, Missing, Operation, UserInfo
+from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.matching.coarse import CoarseClass, Predicate, both, coarse_predicate, may_select, of_classes

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from replay.json import JSON
 from replay.kube.admissionregistration import LabelSelector, LabelSelectorRequirement, MatchPolicy, MatchResources, Rule
-from replay.kube.attributes import JSON, Attributes, Missing, Operation, PartialObject, UserInfo
+from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.matching.equivalence import EquivalentResourceMapper

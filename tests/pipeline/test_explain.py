@@ -17,7 +17,7 @@ from replay.pipeline.past import manifests_of, past_job, requests_of
 from replay.reconstruct.request import Reached
 from replay.report.explain_json import explain_json
 from replay.report.explain_report import explain_document
-from replay.report.terminal import print_document
+from replay.report.render.terminal import print_document
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "sample_audit" / "shop"

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from replay.pipeline.kept import RESULTS
 from replay.pipeline.output import summary_json
+from replay.pipeline.replay.kept import RESULTS
 from replay.pipeline.run import Options, run
 from replay.pipeline.scenario import scenario
 from replay.pipeline.store import prune
@@ -122,7 +122,7 @@ def test_results_of_another_code_are_not_taken_over(
 ) -> None:
     kept = tmp_path / "store"
     shutil.copytree(store, kept)
-    monkeypatch.setattr("replay.pipeline.kept.code_digest", lambda: "another")
+    monkeypatch.setattr("replay.pipeline.replay.kept.code_digest", lambda: "another")
     replayed(SAMPLE, kept)
     assert len(results(kept)) == 2 * len(results(store))
 
@@ -135,7 +135,7 @@ def test_results_of_a_read_only_store_are_taken_over(
 
     kept = tmp_path / "store"
     shutil.copytree(store, kept)
-    monkeypatch.setattr("replay.pipeline.kept.os.utime", refuse)
+    monkeypatch.setattr("replay.pipeline.replay.kept.os.utime", refuse)
     monkeypatch.setattr("replay.pipeline.run.replay_parts", refuse)
     assert replayed(SAMPLE, kept) == replayed(SAMPLE, store)
 
@@ -158,8 +158,8 @@ def test_a_store_that_cannot_be_written_keeps_nothing(store: Path, tmp_path: Pat
 
 
 def test_the_oldest_results_are_forgotten(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replay.pipeline.kept.IN_USE", -1)
-    monkeypatch.setattr("replay.pipeline.kept.MOST_SETS", 1)
+    monkeypatch.setattr("replay.pipeline.replay.kept.IN_USE", -1)
+    monkeypatch.setattr("replay.pipeline.replay.kept.MOST_SETS", 1)
     kept, sets = tmp_path / "store", tmp_path / "sets"
     shutil.copytree(store, kept)
     for name in ("current", "candidate"):

@@ -22,7 +22,7 @@ from replay.errors import ReplayError
 from replay.pipeline.log import LogSource
 from replay.pipeline.lookup import Question, look_up
 from replay.report.lookup_report import Lookup, lookup_document, lookup_json
-from replay.report.terminal import print_document
+from replay.report.render.terminal import print_document
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 SHARED = Path(__file__).parents[2].parent / "shared" / "recordings" / "shop"

@@ -10,7 +10,7 @@ from replay.admission.decision import Decision, Denial, Undetermined, Verdict
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.pipeline.replayer import as_far_as_reached, reached_mutation
+from replay.pipeline.replay.replayer import as_far_as_reached, reached_mutation
 from replay.reconstruct.request import Reached, ReplayRequest
 
 ADMITTED = Decision(Verdict.ADMITTED)

@@ -15,10 +15,10 @@ from replay.compare.weekly import Readiness, Source, WeeklyResult
 from replay.errors import ReplayError
 from replay.pipeline.log import LogSource
 from replay.pipeline.run import Options
-from replay.pipeline.weekly import WeeklyQuestion, weekly
-from replay.pipeline.weekly_output import write_weekly
-from replay.report.document import MICROSECONDS
-from replay.report.weekly_json import weekly_json
+from replay.pipeline.weekly.output import write_weekly
+from replay.pipeline.weekly.report import WeeklyQuestion, weekly
+from replay.report.render.document import MICROSECONDS
+from replay.report.weekly.json import weekly_json
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 FAILURE = "validation.policy.admission.k8s.io/validation_failure"

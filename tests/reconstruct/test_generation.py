@@ -9,8 +9,8 @@ import pytest
 from replay.kube.attributes import Basis
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionResource
-from replay.reconstruct.generation import changed, created
-from replay.reconstruct.known import Hole, Known, get
+from replay.reconstruct.record.known import Hole, Known, get
+from replay.reconstruct.server.generation import changed, created
 
 WIDGETS = GroupVersionResource("shop.example.com", "v1", "widgets")
 CRD = {

@@ -10,11 +10,11 @@ import pytest
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.discovery import builtin_discovery
-from replay.reconstruct.clock import RevisionClock
-from replay.reconstruct.exchange import Exchange
-from replay.reconstruct.history import History
-from replay.reconstruct.known import attribute
-from replay.reconstruct.old_object import OldObjects
+from replay.reconstruct.history.clock import RevisionClock
+from replay.reconstruct.history.history import History
+from replay.reconstruct.history.old_object import OldObjects
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import attribute
 
 Record = Callable[..., RequestRecord]
 

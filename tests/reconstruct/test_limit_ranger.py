@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import pytest
 
-from replay.kube.attributes import JSON, Basis, Missing
+from replay.json import JSON
+from replay.kube.attributes import Basis, Missing
 from replay.kube.gvk import GroupVersionKind
-from replay.reconstruct.known import Known
-from replay.reconstruct.limit_ranger import ANNOTATION, LIMIT_RANGE, with_limits
+from replay.reconstruct.record.known import Known
+from replay.reconstruct.server.limit_ranger import ANNOTATION, LIMIT_RANGE, with_limits
 
 CPU = {"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "100m"}}
 MEMORY = {"type": "Container", "default": {"memory": "1Gi"}}

@@ -10,8 +10,8 @@ import pytest
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Missing, Operation
 from replay.kube.discovery import builtin_discovery
-from replay.reconstruct.exchange import Exchange
-from replay.reconstruct.options import connect_object, delete_options, write_options
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.server.options import connect_object, delete_options, write_options
 
 Record = Callable[..., RequestRecord]
 DELETE = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from replay.reconstruct.known import Path
-from replay.reconstruct.patch import PatchForm, UnappliedPatchError, agrees, applied, made_by, touched
+from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, agrees, applied, made_by, touched
+from replay.reconstruct.record.known import Path
 
 BEFORE = {"a": {"b": 1, "c": [1, 2]}, "d": "x"}
 

@@ -10,9 +10,9 @@ import pytest
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Basis, Missing, PartialObject
 from replay.kube.discovery import builtin_discovery
-from replay.reconstruct.before import patched
-from replay.reconstruct.exchange import Exchange
-from replay.reconstruct.known import Hole, Known, attribute
+from replay.reconstruct.mutation_input import patched
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Hole, Known, attribute
 
 Record = Callable[..., RequestRecord]
 

@@ -9,10 +9,10 @@ import pytest
 
 from replay.audit.event import RequestRecord
 from replay.kube.discovery import builtin_discovery
-from replay.reconstruct.exchange import Exchange
-from replay.reconstruct.history import History
-from replay.reconstruct.old_object import OldObjects
+from replay.reconstruct.history.history import History
+from replay.reconstruct.history.old_object import OldObjects
 from replay.reconstruct.progress import progress_of
+from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached
 
 DENIED = "pods \"web\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"

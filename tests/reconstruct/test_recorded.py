@@ -14,8 +14,8 @@ import pytest
 
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Attributes, Missing, PartialObject
-from replay.reconstruct.clock import RevisionClock, clock_samples
 from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.history.clock import RevisionClock, clock_samples
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.reconstruct.trust import continuity

@@ -8,7 +8,7 @@ import pytest
 
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.schema import Schemas
-from replay.reconstruct.strategic_merge import StrategicMergeError, has_directive, strategic_merge
+from replay.reconstruct.patch.strategic_merge import StrategicMergeError, has_directive, strategic_merge
 
 POD = GroupVersionKind("", "v1", "Pod")
 SERVICE = GroupVersionKind("", "v1", "Service")

@@ -8,7 +8,7 @@ import pytest
 
 from replay.audit.event import RequestRecord
 from replay.kube.gvk import GroupResource
-from replay.reconstruct.clock import BEFORE, NEVER, RevisionClock, clock_samples
+from replay.reconstruct.history.clock import BEFORE, NEVER, RevisionClock, clock_samples
 from replay.reconstruct.trust import Continuity
 
 PODS = GroupResource("", "pods")

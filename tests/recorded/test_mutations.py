@@ -17,7 +17,8 @@ from replay.audit.store import Store
 from replay.cellib.version import NEWEST
 from replay.compare.outcome import MUTATIONS
 from replay.compare.result import RunResult
-from replay.kube.attributes import JSON, Missing, PartialObject
+from replay.json import JSON
+from replay.kube.attributes import Missing, PartialObject
 from replay.pipeline.run import Inputs, Options, job_of, load_sets, run
 from replay.pipeline.scenario import scenario
 from replay.reconstruct.snapshot import read_snapshot

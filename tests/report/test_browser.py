@@ -11,10 +11,10 @@ import pytest
 
 from replay.pipeline.log import LogSource
 from replay.pipeline.run import Options
-from replay.pipeline.weekly import WeeklyQuestion, weekly
-from replay.pipeline.weekly_output import write_weekly
-from replay.report.document import Align, Chart, Column, Document, Fact, Section, Table, Tone
-from replay.report.html import html
+from replay.pipeline.weekly.output import write_weekly
+from replay.pipeline.weekly.report import WeeklyQuestion, weekly
+from replay.report.render.document import Align, Chart, Column, Document, Fact, Section, Table, Tone
+from replay.report.render.html import html
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="Selenium is not installed")
 from selenium.webdriver.chromium.webdriver import ChromiumDriver as WebDriver  # noqa: E402 - only where it is installed

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from replay.report.document import few, inert, log_name, moment, share, size, span
+from replay.report.render.document import few, inert, log_name, moment, share, size, span
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from replay.cel.values import Value
+from replay.cel.value.values import Value
 from replay.cellib.activation import Activation
 from replay.cellib.environment import ExpressionKind, admission_env
 from replay.cellib.variables import VariableValues

@@ -7,11 +7,22 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
-from replay.report.charts import draw
-from replay.report.document import Align, Chart, Column, Document, Fact, Listing, Section, Table, Tone, without_empty
-from replay.report.html import html
-from replay.report.markdown import markdown
-from replay.report.terminal import print_document
+from replay.report.render.charts import draw
+from replay.report.render.document import (
+    Align,
+    Chart,
+    Column,
+    Document,
+    Fact,
+    Listing,
+    Section,
+    Table,
+    Tone,
+    without_empty,
+)
+from replay.report.render.html import html
+from replay.report.render.markdown import markdown
+from replay.report.render.terminal import print_document
 
 HOSTILE = '<script>alert(1)</script>"><img src=x> `a|b` [x](http://evil.example) @team $x$ =cmd()'
 DOCUMENT = Document(

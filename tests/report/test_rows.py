@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from replay.report.rows import csv_text, json_text, print_rows
+from replay.report.render.rows import csv_text, json_text, print_rows
 
 CSV = [
     ("a formula", "=1+1", "'=1+1"),

@@ -14,13 +14,13 @@ from replay.compare.effect import Action, EffectCell, EffectKey, Side
 from replay.compare.result import SetFacts
 from replay.compare.weekly import ActionFigures, Denial, Figures, Owner, Promotion, Readiness, Source, WeeklyResult
 from replay.errors import ReplayError
-from replay.report.document import Document, Table
-from replay.report.html import html
-from replay.report.markdown import markdown
-from replay.report.weekly_charts import DAY, floor, label, starts, step_of
-from replay.report.weekly_json import kept_before, kept_name, read_figures, weekly_json
-from replay.report.weekly_report import weekly_document
-from replay.report.weekly_sections import change, some, talks
+from replay.report.render.document import Document, Table
+from replay.report.render.html import html
+from replay.report.render.markdown import markdown
+from replay.report.weekly.charts import DAY, floor, label, starts, step_of
+from replay.report.weekly.json import kept_before, kept_name, read_figures, weekly_json
+from replay.report.weekly.report import weekly_document
+from replay.report.weekly.sections import change, some, talks
 
 MONDAY = 1_794_787_200_000_000  # 2026-11-16T00:00:00Z
 HOUR = DAY // 24

@@ -18,6 +18,7 @@ from replay.admission.chain import Chain
 from replay.admission.decision import Decision, Denial, Mutated, Verdict
 from replay.cellib.version import NEWEST
 from replay.errors import ReplayError
+from replay.json import JSON
 from replay.kube.admissionregistration import (
     FailurePolicy,
     ManifestSet,
@@ -27,7 +28,7 @@ from replay.kube.admissionregistration import (
     WebhookClientConfig,
     WebhookConfiguration,
 )
-from replay.kube.attributes import JSON, Attributes, Missing, Operation, UserInfo
+from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.schema import Schemas

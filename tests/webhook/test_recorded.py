@@ -9,8 +9,9 @@ from replay.admission.chain import Chain
 from replay.admission.decision import Decision, Denial, Verdict
 from replay.audit.event import RequestRecord
 from replay.cellib.version import NEWEST
+from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, Rule, Webhook, WebhookClientConfig, WebhookConfiguration
-from replay.kube.attributes import JSON, Attributes, Missing, Operation, UserInfo
+from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.schema import Schemas

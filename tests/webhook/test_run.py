@@ -13,7 +13,7 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from replay.admission.webhook_answer import WebhookAnswer, WebhookReview
+from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.cli.app import app
 from replay.compare.outcome import OutcomeKind
 from replay.compare.result import RunResult
@@ -21,9 +21,9 @@ from replay.errors import ReplayError
 from replay.kube.attributes import Missing
 from replay.pipeline.explain import explain
 from replay.pipeline.log import LogSource
+from replay.pipeline.replay.webhook import PATIENCE, PatientBackend
 from replay.pipeline.run import Options, run
 from replay.pipeline.scenario import Scenario
-from replay.pipeline.webhook import PATIENCE, PatientBackend
 from replay.webhook.endpoint import EndpointBackend
 
 DATA = Path(__file__).with_name("data")

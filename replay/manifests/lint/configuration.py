@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from replay.manifests.admission_configuration import DEFAULT_PLUGINS, LoadedConfiguration
-from replay.manifests.documents import Unreadable, read_file
 from replay.manifests.finding import Finding, Severity
 from replay.manifests.lint import catalogue
 from replay.manifests.lint.warning import Warned, silenced_names
-from replay.manifests.node import Position
+from replay.manifests.read.documents import Unreadable, read_file
+from replay.manifests.read.node import Position
 
 _OTHER_PLUGINS = frozenset(
     [

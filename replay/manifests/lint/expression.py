@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.manifests.expression import CheckedExpression, ExpressionKind
 from replay.manifests.lint import catalogue

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
+from replay.manifests.go_type.scheme import GROUP as ADMISSION_GROUP
 from replay.manifests.lint import catalogue
 from replay.manifests.lint.cel import mentions
 from replay.manifests.lint.expression import rules_of
 from replay.manifests.lint.selector import selects
 from replay.manifests.lint.warning import LintContext, Warned, warned
 from replay.manifests.loader import LoadedObject
-from replay.manifests.scheme import GROUP as ADMISSION_GROUP
 
 _NEVER_SENT = frozenset(
     {

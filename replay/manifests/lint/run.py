@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
 from replay.kube.discovery import Discovery, builtin_discovery
 from replay.manifests.admission_configuration import LoadedConfiguration
 from replay.manifests.lint import catalogue
@@ -14,7 +14,7 @@ from replay.manifests.lint.match import lint_match
 from replay.manifests.lint.warning import LintContext, Warned, warned
 from replay.manifests.lint.webhook import lint_webhooks
 from replay.manifests.loader import LoadedDirectory, LoadedObject
-from replay.manifests.node import Mapping, Scalar
+from replay.manifests.read.node import Mapping, Scalar
 
 
 def lint(

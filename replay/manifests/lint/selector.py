@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
 
 
 def selects(selector: JSON, obj: JSON) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
 from replay.kube.discovery import Discovery
 from replay.manifests.finding import Finding, Severity
 from replay.manifests.loader import LoadedObject

@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from replay.manifests.go_url import URLError, parse_url
+from replay.go.url import URLError, parse_url
 from replay.manifests.lint import catalogue
 from replay.manifests.lint.warning import Warned, warned
 from replay.manifests.loader import LoadedObject

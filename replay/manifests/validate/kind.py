@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replay.cellib.version import KubernetesVersion
-from replay.kube.attributes import JSON
+from replay.json import JSON
 from replay.manifests.expression import CheckedExpression, Expressions
 from replay.manifests.field_error import FieldError
 from replay.manifests.validate.policy import (

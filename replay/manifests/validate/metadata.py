@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
 from replay.manifests.field_error import FieldError, forbidden, invalid, not_supported, required, too_long
 from replay.manifests.validate.name import label_key_problems, label_value_problems, object_name_problems
 

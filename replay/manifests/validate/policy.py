@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from replay.kube.attributes import JSON
+from replay.json import JSON
 from replay.manifests.expression import ExpressionKind, Expressions
 from replay.manifests.field_error import FieldError, duplicate, forbidden, invalid, not_supported, required
 from replay.manifests.validate.match import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.kube.attributes import JSON
+from replay.go.url import URLError, parse_url
+from replay.json import JSON
 from replay.manifests.expression import Expressions
 from replay.manifests.field_error import FieldError, duplicate, invalid, not_supported, required
-from replay.manifests.go_url import URLError, parse_url
 from replay.manifests.validate.match import (
     FAILURE_POLICIES,
     MATCH_POLICIES,

@@ -1,0 +1,1 @@
+"""One request and one set, looked at closely."""

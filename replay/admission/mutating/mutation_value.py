@@ -1,0 +1,400 @@
+"""What the result of a mutation expression is as JSON (apiserver `pkg/cel/mutation`, `policy/mutating/patch`).
+
+The server turns CEL values into Go values with rules that show: a map literal inside a list or map, a null, a timestamp or
+a quantity reach structured merge as Go types that it does not know, and fail there. `GoValue` stands for those.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
+from replay.cel.value.timestamp import NANOS, Duration, Timestamp
+from replay.cel.value.typed import TypedList, TypedMap
+from replay.cel.value.values import MapKey, ObjectValue, OpaqueValue, OptionalValue, TypeValue, Uint, Value
+from replay.go.format import quote
+from replay.go.value import GoValue
+from replay.json import JSON
+from replay.kube.attributes import PartialObject
+
+_SAFE_INTEGER = 2**53 - 1
+_UNMARSHALABLE = "JSONPath valueExpression evaluated to a type that could not marshal to JSON: "
+_TARGET = "*structpb.Value"
+_OPAQUE = {
+    "kubernetes.Quantity": "Quantity",
+    "net.IP": "IP",
+    "net.CIDR": "CIDR",
+    "kubernetes.URL": "URL",
+    "kubernetes.Semver": "Semver",
+}
+
+
+class MutationError(Exception):
+    """A mutation cannot be made of a value; `str()` is the server's text."""
+
+
+class InputValues:
+    """The containers that came with the request, told from those that an expression made."""
+
+    def __init__(self, bindings: Mapping[str, Any]) -> None:
+        """`bindings` are those of the expression."""
+        self._bindings = bindings
+        self._ids: set[int] | None = None
+        self._typed_ids: set[int] | None = None
+
+    def __contains__(self, value: object) -> bool:
+        """Whether a list or dict is, by identity, part of an input."""
+        if self._ids is None:
+            self._ids = _containers(map(_plain, self._bindings.values()))
+        return id(value) in self._ids
+
+    def is_typed(self, value: object) -> bool:
+        """Whether a container is, by identity, part of `request` or `namespaceObject`, which are Go structs."""
+        if self._typed_ids is None:
+            self._typed_ids = _containers(_plain(self._bindings.get(name)) for name in _STRUCTS)
+        return id(value) in self._typed_ids
+
+    def struct_type(self, value: object) -> str:
+        """The Go type of a struct of `request` or `namespaceObject`, empty for any other container."""
+        for name, (own, fields) in _STRUCTS.items():
+            binding = _plain(self._bindings.get(name))
+            if binding is value:
+                return own
+            for field, go_type in fields.items():
+                if isinstance(binding, dict) and binding.get(field) is value:
+                    return go_type
+        return ""
+
+
+_STRUCTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "request": (
+        "v1.AdmissionRequest",
+        {
+            "kind": "v1.GroupVersionKind",
+            "requestKind": "v1.GroupVersionKind",
+            "resource": "v1.GroupVersionResource",
+            "requestResource": "v1.GroupVersionResource",
+            "userInfo": "v1.UserInfo",
+        },
+    ),
+    "namespaceObject": (
+        "v1.Namespace",
+        {"metadata": "v1.ObjectMeta", "spec": "v1.NamespaceSpec", "status": "v1.NamespaceStatus"},
+    ),
+}
+
+
+def _plain(value: Any) -> Any:
+    value = value.value if isinstance(value, TypedMap | TypedList) else value
+    return value.value if isinstance(value, PartialObject) else value
+
+
+def _containers(values: Iterable[Any]) -> set[int]:
+    """The ids of the containers among some values, and of all that are inside them."""
+    found = set()
+    left = list(values)
+    while left:
+        value = left.pop()
+        if isinstance(value, dict | list):
+            found.add(id(value))
+            left += value.values() if isinstance(value, dict) else value
+    return found
+
+
+def apply_configuration_from(value: Value, inputs: InputValues) -> dict[str, Any]:
+    """The object of an `ApplyConfiguration`, without `apiVersion` and `kind`; its leaves may be `GoValue`s.
+
+    Raises `MutationError`.
+    """
+    if not isinstance(value, ObjectValue):
+        type_name = "null_type" if value is None else type(value).__name__
+        raise MutationError(f"unsupported return type from ApplyConfiguration expression: {type_name}")
+    _check_type_names(value)
+    try:
+        return _Converter(inputs).object(value)
+    except _NoStringKeyError:
+        raise MutationError("invalid return type: *dynamic.ObjectVal") from None
+
+
+def json_patch_from(value: Value, inputs: InputValues) -> list[dict[str, Any]]:
+    """The operations of a `JSONPatch`: `op` and `path` always, `from` and `value` if set. Raises `MutationError`."""
+    return [_operation(item, inputs) for item in elements(value)]
+
+
+def _operation(item: Value, inputs: InputValues) -> dict[str, Any]:
+    if not isinstance(item, ObjectValue) or item.type_name != "JSONPatch":
+        raise MutationError("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch")
+    fields = item.fields
+    operation: dict[str, Any] = {"op": fields.get("op", ""), "path": fields.get("path", "")}
+    if fields.get("from"):
+        operation["from"] = fields["from"]
+    # The server writes texts as Go literals; one that is no JSON string then counts as absent.
+    operation = {name: text for name, text in operation.items() if _is_json_string(quote(text))}
+    if "value" in fields:
+        inner = fields["value"]
+        if isinstance(inner, ObjectValue) and inner.type_name != "JSONPatch":
+            _check_type_names(inner)
+        try:
+            operation["value"] = _structpb(inner, inputs)
+        except _ConversionError as error:
+            raise MutationError(_UNMARSHALABLE + str(error)) from None
+    return operation
+
+
+def json_from(value: Any) -> JSON:
+    """What `apply_configuration_from` returns as encoding/json writes it. Raises `MutationError`."""
+    if isinstance(value, dict):
+        return {name: json_from(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [json_from(item) for item in value]
+    if isinstance(value, GoValue):
+        if value.json is None:
+            raise MutationError(f"json: unsupported type: {value.go_type}")
+        return value.json
+    return value
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _is_json_string(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def _check_type_names(value: ObjectValue) -> None:
+    """Objects must be named by the path of fields that leads to them (`CheckTypeNamesMatchFieldPathNames`)."""
+    errors = list(_type_errors(value, value.type_name))
+    if errors:
+        raise MutationError("type mismatch: " + "\n".join(errors))
+
+
+def _type_errors(value: Value, expected: str) -> Iterator[str]:
+    if isinstance(value, ObjectValue):
+        if value.type_name != expected:
+            yield (
+                f"unexpected type name {quote(value.type_name)}, expected {quote(expected)}, "
+                "which matches field name path from root Object type"
+            )
+        for name, inner in value.fields.items():
+            yield from _type_errors(inner, f"{expected}.{name}")
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _type_errors(item, expected)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _type_errors(item, expected)
+
+
+class _NoStringKeyError(Exception):
+    """A map has a key that is no string."""
+
+
+class _Converter:
+    """Fields of an `Object` as Go values (`dynamic.convertField`)."""
+
+    def __init__(self, inputs: InputValues) -> None:
+        self._inputs = inputs
+
+    def object(self, value: ObjectValue) -> dict[str, Any]:
+        converted = {}
+        for name, inner in value.fields.items():
+            try:
+                converted[name] = self._field(inner)
+            except _NoStringKeyError as error:
+                raise _NoStringKeyError(f"fail to convert field {quote(name)}: {error}") from None
+        return converted
+
+    def _field(self, value: Value) -> Any:
+        """The value of a field: containers of the expression itself are opened one level deep, inputs all through."""
+        if isinstance(value, OptionalValue):
+            value = value.value if value.has_value else None
+        value = _plain(value)
+        if _is_nested(value) and value in self._inputs:
+            return _without_null(value)
+        if isinstance(value, list | tuple):
+            return [self._item(item) for item in value]
+        if isinstance(value, dict):
+            return {_string_key(key): self._item(item) for key, item in value.items()}
+        return self._item(value)
+
+    def _item(self, value: Value) -> Any:
+        """The `Value()` of a CEL value."""
+        if isinstance(value, ObjectValue):
+            try:
+                return self.object(value)
+            except _NoStringKeyError as error:
+                return GoValue("*types.Err", str(error))
+        if isinstance(value, list | tuple) and value not in self._inputs:
+            return GoValue("[]ref.Val", str(value))
+        if isinstance(value, dict) and value not in self._inputs:
+            return GoValue("map[ref.Val]ref.Val", _go_map(value))
+        if isinstance(value, OptionalValue):
+            return self._item(value.value) if value.has_value else None
+        return _scalar(_plain(value))
+
+
+def _go_time(value: Timestamp) -> str:
+    """Go's `time.Time.String`."""
+    text = value.text()
+    day, clock = text[:10], text[11:].rstrip("Z")
+    if value.offset == 0:
+        return f"{day} {clock} +0000 UTC"
+    zone = text[-6:].replace(":", "")
+    return f"{day} {clock[:-6]} {zone} {zone}"
+
+
+def _is_nested(value: Value) -> bool:
+    """Whether it matters who made a container: it holds others, or nulls."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(item is None or isinstance(item, list | dict) for item in inner)
+
+
+def _without_null(value: JSON) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_null(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_null(item) for item in value]
+    return _scalar(value)
+
+
+def _string_key(key: Value) -> str:
+    if isinstance(key, str):
+        return key
+    plain = key.value if isinstance(key, MapKey) else key
+    kind = {bool: "Bool", int: "Int", Uint: "Uint", float: "Double"}.get(type(plain), "Bytes")
+    shown = f"'{quote(chr(plain))[1:-1]}'" if type(plain) is int and 0 <= plain < 0x110000 else str(plain)
+    raise _NoStringKeyError(f"map key {shown} is of type types.{kind}, not string")
+
+
+def _go_map(value: dict[Any, Any]) -> str:
+    return "map[" + " ".join(sorted(f"{key}:{inner}" for key, inner in value.items())) + "]"
+
+
+def _scalar(value: Value) -> Any:
+    """JSON scalars as they are, all else as the Go value that the server has."""
+    for kinds, convert in _GO_VALUES:
+        if isinstance(value, kinds):
+            return convert(value)
+    return GoValue("structpb.NullValue", "NULL_VALUE", 0) if value is None else value
+
+
+_GO_VALUES: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
+    (Uint, lambda value: GoValue("uint64", str(int(value)), int(value))),
+    (bytes, lambda value: GoValue("[]uint8", f"[{' '.join(map(str, value))}]", _base64(value))),
+    (Timestamp, lambda value: GoValue("time.Time", _go_time(value), value.text())),
+    (Duration, lambda value: GoValue("time.Duration", value.seconds_text(), value.nanos)),
+    (TypeValue, lambda value: value.name),
+    (OpaqueValue, lambda value: GoValue(getattr(value, "go_type", "ref.Val"), str(value), str(value))),
+)
+
+
+class _ConversionError(Exception):
+    """A value has no form in protobuf's JSON type; `str()` is the server's text."""
+
+
+def _structpb(value: Value, inputs: InputValues) -> JSON:
+    """The value of a JSON patch operation, by way of `structpb.Value`: numbers are doubles there."""
+    if isinstance(value, OptionalValue):
+        if not value.has_value:
+            raise _ConversionError("optional.none() dereference")
+        return _structpb(value.value, inputs)
+    if isinstance(value, ObjectValue):
+        if value.type_name == "JSONPatch":
+            raise _ConversionError(f"cannot convert to native type: {_TARGET}")
+        return _from_native(_object(value, inputs))
+    plain = _plain(value)
+    if isinstance(plain, dict | list) and (plain is not value or inputs.is_typed(plain)):
+        struct = inputs.struct_type(plain)
+        if struct:
+            raise _ConversionError(f"type conversion error from struct type {struct} to {_TARGET}")
+        name = "map(dyn, dyn)" if isinstance(plain, dict) else "list(dyn)"
+        raise _ConversionError(f"type conversion error from '{name}' to '{_TARGET}'")
+    if is_list(value):
+        return [_structpb(item, inputs) for item in elements(value)]
+    if is_map(value):
+        return {_json_key(key): _structpb(find(value, key)[1], inputs) for key in map_keys(value)}
+    return _structpb_scalar(value)
+
+
+def _object(value: ObjectValue, inputs: InputValues) -> dict[str, Any]:
+    try:
+        return _Converter(inputs).object(value)
+    except _NoStringKeyError:
+        raise _ConversionError("map key is of a type that is not string") from None
+
+
+def _json_key(key: Value) -> str:
+    key = key.value if isinstance(key, MapKey) else key
+    if not isinstance(key, str):
+        if isinstance(key, bool):
+            raise _ConversionError("type conversion error from bool to 'string'")
+        raise _ConversionError(
+            f"unsupported type conversion from '{'uint' if isinstance(key, Uint) else 'int'}' to string"
+        )
+    return key
+
+
+def _structpb_scalar(value: Value) -> JSON:
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, bool | str) or value is None:
+        return value
+    if isinstance(value, int):
+        return int(value) if abs(value) <= _SAFE_INTEGER else str(int(value))
+    if isinstance(value, bytes):
+        return _base64(value)
+    if isinstance(value, Timestamp):
+        return value.text()
+    if isinstance(value, Duration):
+        return _duration(value)
+    if isinstance(value, TypeValue):
+        raise _ConversionError("type conversion not supported for 'type'")
+    name = value.cel_type.name if isinstance(value, OpaqueValue) else type(value).__name__
+    raise _ConversionError(f"type conversion error from '{_OPAQUE.get(name, name)}' to '{_TARGET}'")
+
+
+def _number(value: float) -> JSON:
+    """A double as JSON text has it and Kubernetes reads it back: integral ones within int64 become integers."""
+    if not math.isfinite(value):
+        shown = "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+        raise _ConversionError(
+            f"json: error calling MarshalJSON for type {_TARGET}: "
+            f"proto: google.protobuf.Value.number_value: invalid {shown} value"
+        )
+    return int(value) if value.is_integer() and -(2.0**63) <= value < 2.0**63 else value
+
+
+def _duration(value: Duration) -> str:
+    """Seconds with no, three, six or nine decimals, as protobuf writes durations."""
+    whole, rest = divmod(abs(value.nanos), NANOS)
+    fraction = f".{rest:09d}" if rest else ""
+    while fraction.endswith("000"):
+        fraction = fraction[:-3]
+    return f"{'-' if value.nanos < 0 else ''}{whole}{fraction}s"
+
+
+def _from_native(value: Any) -> JSON:
+    """What `structpb.NewValue` takes: JSON, and unsigned integers and bytes besides."""
+    if isinstance(value, dict):
+        return {name: _from_native(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_from_native(item) for item in value]
+    if isinstance(value, GoValue):
+        if value.go_type == "uint64":
+            return _number(float(value.text))
+        if value.go_type == "[]uint8":
+            return value.json
+        raise _ConversionError(f"proto: invalid type: {value.go_type}")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _number(float(value))
+    return _number(value) if isinstance(value, float) else value

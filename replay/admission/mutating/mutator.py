@@ -1,0 +1,192 @@
+"""One mutating policy, compiled (`k8s.io/apiserver/pkg/admission/plugin/policy/mutating/compilation.go`, `patch/`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+from replay.admission.inputs import Inputs, evaluations
+from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
+from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
+from replay.admission.mutating.mutation_value import (
+    InputValues,
+    MutationError,
+    apply_configuration_from,
+    json_patch_from,
+)
+from replay.admission.mutating.object_patcher import ObjectPatcher, StatusError
+from replay.admission.partial_patch import is_same, patch_partially
+from replay.admission.place import root_of
+from replay.admission.validating.validator import RUNTIME_BUDGET
+from replay.cel.value.values import Unknown
+from replay.cellib.composition import CompiledExpression, Evaluated, ExpressionCompiler
+from replay.cellib.environment import ExpressionKind
+from replay.cellib.version import KubernetesVersion
+from replay.json import JSON
+from replay.kube.admissionregistration import MutatingAdmissionPolicy, Mutation
+from replay.kube.attributes import Missing, PartialObject
+
+Object = JSON | PartialObject | Missing | None
+
+_KINDS = {
+    "ApplyConfiguration": ExpressionKind.APPLY_CONFIGURATION,
+    "JSONPatch": ExpressionKind.JSON_PATCH,
+}
+
+
+class MutationInputs:
+    """What the expressions for one match and parameter read, but for `object`, which changes."""
+
+    __slots__ = ("_bindings", "_made", "_match_request", "_view")
+
+    def __init__(self, bindings: Mapping[str, Any], match_request: Any, view: Callable[[Object], Any]) -> None:
+        """`view` makes the `object` that expressions see.
+
+        Match conditions have a `request` of their own: its resource is the one that was sent, whatever was matched.
+        """
+        self._bindings = bindings
+        self._match_request = match_request
+        self._view = view
+        self._made: dict[int, tuple[Object, Inputs]] = {}
+
+    def with_object(self, value: Object) -> Inputs:
+        """All of it, made once for each state of the object, which is kept so that its id stays its own."""
+        made = self._made.get(id(value))
+        if made is None:
+            inputs = Inputs({**self._bindings, "object": self._view(value)}, self._match_request)
+            made = self._made[id(value)] = (value, inputs)
+        return made[1]
+
+
+class MutateResult(NamedTuple):
+    """What a policy did for one binding and parameter.
+
+    `matched` tells whether its match conditions held, `dirty` whether any mutation was applied, changing something or not.
+    `errors` count as `failurePolicy` says, in their order; `status` ends the request. `unknown` says on what it depends what
+    the policy does; `object` is then `Missing` too, unless nothing that is known of it can change.
+    """
+
+    object: Object
+    matched: bool = False
+    dirty: bool = False
+    errors: tuple[str, ...] = ()
+    status: StatusError | None = None
+    unknown: tuple[Missing, ...] = ()
+
+
+class Mutator:
+    """The expressions of a policy, compiled on first use; policies that differ in name or match alone share one."""
+
+    def __init__(self, policy: MutatingAdmissionPolicy, version: KubernetesVersion) -> None:
+        """Nothing is compiled yet."""
+        self._policy = policy
+        self._version = version
+        self.has_match_conditions = bool(policy.match_conditions)
+
+    @cached_property
+    def _compiler(self) -> ExpressionCompiler:
+        """The compiler, with the variables in their order."""
+        compiler = ExpressionCompiler(self._version, has_params=self._policy.param_kind is not None, mutation=True)
+        for variable in self._policy.variables:
+            compiler.declare_variable(variable.name, variable.expression)
+        return compiler
+
+    @cached_property
+    def _match_conditions(self) -> tuple[CompiledExpression, ...]:
+        kind = ExpressionKind.MATCH_CONDITION
+        return tuple(self._compiler.compile(kind, each.expression) for each in self._policy.match_conditions)
+
+    @cached_property
+    def _mutations(self) -> tuple[tuple[Mutation, CompiledExpression], ...]:
+        return tuple(
+            (mutation, self._compiler.compile(_KINDS[mutation.patch_type], mutation.expression))
+            for mutation in self._policy.mutations
+        )
+
+    def mutate(self, inputs: MutationInputs, value: Object, patcher: ObjectPatcher | None) -> MutateResult:
+        """Mutate `value`, with `inputs` for everything but it.
+
+        Without a patcher the kind's schema is not known, and so is what the policy makes of the object.
+        """
+        matched = self.match(inputs, value)
+        if matched.error:
+            return MutateResult(value, errors=(matched.error,))
+        if not matched.matches:
+            return MutateResult(value)
+        if value is None:
+            return MutateResult(None, matched=True)
+        result = self._mutate(inputs, value, patcher)
+        if not matched.unknown:
+            return result
+        if is_same(result.object, value) and not (result.errors or result.status or result.unknown):
+            return MutateResult(value)
+        return _unknown(matched.unknown)
+
+    def match(self, inputs: MutationInputs, value: Object) -> MatchConditionsResult:
+        """Whether the match conditions hold for `value`; arguments as for `mutate`."""
+        if not self.has_match_conditions:
+            return MATCHES
+        evaluation = evaluations(self._compiler, inputs.with_object(value), MATCH_CONDITIONS_BUDGET, matching=True)
+        return match_conditions(self._match_conditions, evaluation, self._policy.failure_policy)
+
+    def _mutate(self, inputs: MutationInputs, value: Object, patcher: ObjectPatcher | None) -> MutateResult:
+        """The mutations in order, each on the result of the one before; one that fails is left out."""
+        errors: list[str] = []
+        dirty = False
+        for mutation, compiled in self._mutations:
+            try:
+                change = self._change(mutation, compiled, inputs.with_object(value), patcher)
+                mutated = change if isinstance(change, Unknown) else patch_partially(value, change)
+            except MutationError as error:
+                errors.append(str(error))
+                continue
+            except StatusError as error:
+                return MutateResult(value, matched=True, dirty=dirty, errors=tuple(errors), status=error)
+            if isinstance(mutated, Unknown):
+                return _unknown(mutated.missing)
+            if isinstance(mutated, Missing):
+                return _unknown((mutated,))
+            value, dirty = mutated, True
+        return MutateResult(value, matched=True, dirty=dirty, errors=tuple(errors))
+
+    def _change(
+        self, mutation: Mutation, compiled: CompiledExpression, inputs: Inputs, patcher: ObjectPatcher | None
+    ) -> Callable[[JSON], JSON] | Unknown:
+        """What one mutation does to an object; it may raise `MutationError` and `StatusError`, as this may."""
+        if compiled.error:
+            raise MutationError(compiled.error)
+        evaluated = evaluations(self._compiler, inputs, RUNTIME_BUDGET).evaluate(compiled)
+        if evaluated.unknown:
+            return Unknown(evaluated.unknown)
+        if evaluated.error is not None:
+            raise MutationError(_error_text(evaluated, compiled))
+        if patcher is None:
+            return Unknown((_NO_SCHEMA,))
+        activation = inputs.activation(compiled.footprint)
+        names = {root_of(path) for path in compiled.footprint}
+        bindings = {**activation.bindings, **activation.plain(compiled.kind)}
+        values = InputValues({name: value for name, value in bindings.items() if name in names})
+        if mutation.patch_type == "ApplyConfiguration":
+            configuration = apply_configuration_from(evaluated.value, values)
+            return partial(patcher.apply_configuration, configuration=configuration)
+        return partial(patcher.json_patch, operations=json_patch_from(evaluated.value, values))
+
+
+_NO_SCHEMA = Missing(
+    "object",
+    "the schema of its kind is not known",
+    "give the CustomResourceDefinition in the cluster snapshot",
+)
+
+
+def _unknown(missing: tuple[Any, ...]) -> MutateResult:
+    first = missing[0]
+    reason = f"what a mutating policy makes of it depends on `{first.path}`, which is not known: {first.reason}"
+    return MutateResult(Missing("object", reason, first.fix), matched=True, dirty=True, unknown=missing)
+
+
+def _error_text(evaluated: Evaluated, compiled: CompiledExpression) -> str:
+    if evaluated.out_of_budget:
+        return str(evaluated.error)
+    return f"expression '{compiled.expression}' resulted in error: {evaluated.error}"

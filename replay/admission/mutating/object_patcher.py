@@ -1,0 +1,140 @@
+"""Applying one mutation to an object of one kind, with what the server does to the object afterwards.
+
+A built-in object is converted to its Go type and defaulted after each mutation; an object of a custom kind gets the
+defaults of its schema (apiserver `policy/mutating/dispatcher.go`, `dispatchOne`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replay.admission import json_patch
+from replay.admission.json_patch import JSONPatchError, TestFailed
+from replay.admission.mutating import structured_merge
+from replay.admission.mutating.atom import Atoms
+from replay.admission.mutating.mutation_value import MutationError
+from replay.admission.mutating.structured_merge import MergeError
+from replay.go.format import quote
+from replay.json import JSON
+from replay.kube.defaults import set_custom_defaults, set_defaults
+from replay.kube.go_object import DecodeError, round_trip
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.schema import Schema, Schemas
+
+_TYPE_META = (
+    'Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
+    'Kind string "json:\\"kind,omitempty\\"" }'
+)
+
+
+class StatusError(Exception):
+    """The server gives up on the request at once, whatever `failurePolicy` says."""
+
+    def __init__(self, message: str, reason: str, code: int) -> None:
+        """`message` is the whole message of the response."""
+        super().__init__(message)
+        self.message = message
+        self.reason = reason
+        self.code = code
+
+
+def internal_error(cause: str) -> StatusError:
+    """`apierrors.NewInternalError`."""
+    return StatusError(f"Internal error occurred: {cause}", "InternalError", 500)
+
+
+class ObjectPatcher:
+    """Mutates objects of one kind; nothing is changed in place, and unchanged parts are the same objects afterwards."""
+
+    def __init__(self, kind: GroupVersionKind, schema: Schema | None, atoms: Atoms, *, custom: bool) -> None:
+        """`schema` is None for the built-in kinds that are never stored, such as PodExecOptions."""
+        self._kind = kind
+        self._schema = schema
+        self._atoms = atoms
+        self._custom = custom
+
+    def settle(self, value: JSON, before: JSON = None, *, lenient: bool = False) -> JSON:
+        """The object as the server holds it after decoding and defaulting; raises `DecodeError`.
+
+        `lenient` is for what was never written as JSON: an integer may then be given as a double.
+        """
+        if self._schema is None:
+            return value
+        if self._custom:
+            return set_custom_defaults(self._schema, value)
+        settled = round_trip(self._schema, value, before, lenient=lenient)
+        set_defaults(self._schema, settled, before)
+        return settled
+
+    def apply_configuration(self, value: JSON, configuration: dict[str, Any]) -> JSON:
+        """The object with an apply configuration merged in; raises `MutationError`."""
+        patch = {**configuration, "apiVersion": self._kind.api_version, "kind": self._kind.kind}
+        shown = f"{self._kind.group}/{self._kind.version}, Kind={self._kind.kind}"
+        if self._schema is None:
+            text = f"failed to convert patch object to typed object: no corresponding type for {shown}"
+            raise MutationError(f"error applying patch: {text}")
+        try:
+            merged = structured_merge.apply_configuration(self._atoms.of(self._schema), value, patch)
+            return self.settle(merged, value, lenient=True)
+        except MergeError as error:
+            raise MutationError(f"error applying patch: {error}") from None
+        except DecodeError as error:
+            raise MutationError(f"unable to convert unstructured object to {shown}: {error}") from None
+
+    def json_patch(self, value: JSON, operations: list[dict[str, Any]]) -> JSON:
+        """The object with a JSON patch of a policy applied; one whose `test` fails changes nothing.
+
+        Raises `MutationError`, and `StatusError` where the result is no object of the kind.
+        """
+        try:
+            patched = json_patch.apply(value, operations, explicit_null=True)
+        except TestFailed:
+            return value
+        except JSONPatchError as error:
+            raise MutationError(f"JSON Patch: {error}") from None
+        return self.decode(patched, value, strict=True)
+
+    def decode(self, patched: JSON, before: JSON, *, strict: bool) -> JSON:
+        """A patched object as the server reads it back; raises `StatusError`."""
+        if not isinstance(patched, dict):
+            raise internal_error(
+                f"couldn't get version/kind; json parse error: json: cannot unmarshal array into {_TYPE_META}"
+            )
+        api_version, kind = patched.get("apiVersion"), patched.get("kind")
+        if (api_version or self._kind.api_version, kind or self._kind.kind) != (
+            self._kind.api_version,
+            self._kind.kind,
+        ):
+            raise internal_error(f'no kind "{kind}" is registered for version "{api_version}"')
+        patched = {**patched, "apiVersion": self._kind.api_version, "kind": self._kind.kind}
+        if self._schema is None or self._custom:
+            return self.settle(patched)
+        unknown: list[str] = []
+        try:
+            settled = round_trip(self._schema, patched, before, unknown)
+        except DecodeError as error:
+            raise internal_error(str(error)) from None
+        if unknown and strict:
+            fields = ", ".join(f"unknown field {quote(path)}" for path in unknown)
+            raise internal_error(f"strict decoding error: {fields}")
+        set_defaults(self._schema, settled, before)
+        return settled
+
+
+class ObjectPatchers:
+    """The patchers of all kinds, each made once."""
+
+    def __init__(self, schemas: Schemas) -> None:
+        """`schemas` are those of the cluster."""
+        self._schemas = schemas
+        self._atoms = Atoms()
+        self._known: dict[GroupVersionKind, ObjectPatcher | None] = {}
+
+    def of(self, kind: GroupVersionKind) -> ObjectPatcher | None:
+        """The patcher of a kind, None for a custom kind whose schema is not known."""
+        if kind not in self._known:
+            schema = self._schemas.for_kind(kind)
+            custom = self._schemas.is_custom(kind)
+            known = schema is not None or self._schemas.serves(kind.group, kind.version)
+            self._known[kind] = ObjectPatcher(kind, schema, self._atoms, custom=custom) if known else None
+        return self._known[kind]

@@ -1,0 +1,400 @@
+"""The MutatingAdmissionPolicy plugin (`k8s.io/apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go`).
+
+Which policies match is decided once per pass, on the object as it came; they then run one after the other, each on what the
+one before left. Several manifest sets are decided at once: the same policy on the same object is evaluated once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from replay.admission.change import Changes
+from replay.admission.conversion import ObjectConverter
+from replay.admission.decision import Denial, Mutated, Undetermined
+from replay.admission.hooks import BoundBinding, HookIndex, PlannedHook, PolicyHook, policy_hooks
+from replay.admission.mutating.mutator import MutateResult, MutationInputs, Mutator, Object
+from replay.admission.mutating.object_patcher import ObjectPatchers, StatusError
+from replay.admission.namespace import namespace_object
+from replay.admission.params import ConfigurationError, collect_params, param_kind
+from replay.admission.request import admission_request
+from replay.cellib.library.authorizer import authorizer_bindings
+from replay.cellib.version import KubernetesVersion
+from replay.json import JSON
+from replay.kube.admissionregistration import (
+    FailurePolicy,
+    ManifestSet,
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+)
+from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
+from replay.kube.authorizer import Authorizer
+from replay.kube.discovery import APIResource, Discovery
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.lister import Lister
+from replay.kube.rbac import RBACAuthorizer
+from replay.kube.schema import Schemas
+from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.matcher import Match, Matcher, MatchError, RequestMatcher
+
+Planned = PlannedHook[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, Mutator]
+Hook = PolicyHook[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, Mutator]
+Bound = BoundBinding[MutatingAdmissionPolicyBinding]
+
+
+@dataclass(slots=True)
+class MutatingResult:
+    """What the plugin came to in one pass: `object` is the object after it.
+
+    With `denials` the request ends here. `should_reinvoke` asks for a second pass of all mutating plugins.
+    """
+
+    object: Object
+    denials: tuple[Denial, ...] = ()
+    undetermined: tuple[Undetermined, ...] = ()
+    mutated: tuple[Mutated, ...] = ()
+    should_reinvoke: bool = False
+
+
+class Invocation(NamedTuple):
+    """A policy with a binding and a parameter that match; `unknown` says on what it depends whether they do."""
+
+    hook: Hook
+    binding: MutatingAdmissionPolicyBinding
+    match: Match
+    param: JSON | PartialObject | None
+    unknown: Missing | None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells invocations of both passes apart."""
+        metadata: dict[str, str] = {}
+        if self.param is not None:
+            param = self.param.value if isinstance(self.param, PartialObject) else self.param
+            metadata = param.get("metadata") or {}
+        return self.hook.policy.name, self.binding.name, f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+
+
+@dataclass(slots=True)
+class Reinvocation:
+    """Who runs again in the second pass (`reinvocationcontext.go`)."""
+
+    last_output: Object = None
+    invoked: set[Any] = field(default_factory=set)
+    again: set[Any] = field(default_factory=set)
+
+    def require(self) -> None:
+        """Something changed the object after those who ran."""
+        self.again |= self.invoked
+        self.invoked = set()
+
+
+class MutatingAdmission:
+    """The mutating policies of several manifest sets."""
+
+    def __init__(
+        self,
+        sets: Sequence[ManifestSet],
+        version: KubernetesVersion,
+        discovery: Discovery,
+        schemas: Schemas,
+        authorizer: Callable[[Lister], Authorizer | Missing] = RBACAuthorizer,
+    ) -> None:
+        """Expressions are compiled when a request first needs them; `authorizer` answers for the instant of a lister."""
+        self._version = version
+        self._discovery = discovery
+        self._authorizer = authorizer
+        self.patchers = ObjectPatchers(schemas)
+        self.converter = ObjectConverter(discovery)
+        self._matcher = Matcher(EquivalentResourceMapper(discovery))
+        self._mutators: dict[Any, Mutator] = {}
+        self._index = HookIndex([self._hooks(manifests) for manifests in sets], self._matcher)
+
+    def _hooks(self, manifests: ManifestSet) -> tuple[Hook, ...]:
+        policies = manifests.mutating_policies
+        mutators = [self._mutator(policy) for policy in policies]
+        return policy_hooks(policies, manifests.mutating_bindings, mutators, self._matcher)
+
+    def _mutator(self, policy: MutatingAdmissionPolicy) -> Mutator:
+        """The mutator of a policy, shared with every policy that does the same."""
+        key = (
+            policy.failure_policy,
+            policy.param_kind is not None,
+            policy.match_conditions,
+            policy.variables,
+            policy.mutations,
+        )
+        if key not in self._mutators:
+            self._mutators[key] = Mutator(policy, self._version)
+        return self._mutators[key]
+
+    def candidates(self, attributes: Attributes, lister: Lister) -> tuple[tuple[Planned, ...], ...] | None:
+        """For each set the policies that may match, None if there are none; the plugin does not see DELETE."""
+        return None if attributes.operation is Operation.DELETE else self._index.candidates(attributes, lister)
+
+    def request(self, attributes: Attributes, lister: Lister) -> MutatingRequest:
+        """One request, for all sets and both passes."""
+        return MutatingRequest(self, attributes, lister)
+
+    def request_matcher(self, attributes: Attributes, lister: Lister) -> RequestMatcher:
+        """The matcher of one request."""
+        return self._matcher.request(attributes, lister)
+
+    def param_kind(
+        self, policy: MutatingAdmissionPolicy, lister: Lister
+    ) -> APIResource | ConfigurationError | Missing | None:
+        """The resource of the policy's parameters, None if it takes none."""
+        return None if policy.param_kind is None else param_kind(policy.param_kind, self._discovery, lister)
+
+    def inputs(
+        self, match: Match, attributes: Attributes, lister: Lister, param: JSON | PartialObject | None
+    ) -> MutationInputs:
+        """What the expressions read but for `object`."""
+        objects = self.converter.versioned(attributes.with_object(None), match.kind, lister)
+        request = admission_request(attributes, match.resource, match.kind)
+        bindings = {
+            "oldObject": self.converter.cel_value(objects.old_object, match.kind),
+            "request": request,
+            "namespaceObject": namespace_object(attributes),
+            "params": param,
+            **authorizer_bindings(self._authorizer(lister), attributes),
+        }
+        if match.resource != attributes.resource:
+            request = admission_request(attributes, attributes.resource, match.kind)
+        return MutationInputs(bindings, request, lambda value: self.converter.cel_value(value, match.kind))
+
+
+class MutatingRequest:
+    """What the sets, the policies and both passes have in common for one request."""
+
+    def __init__(self, admission: MutatingAdmission, attributes: Attributes, lister: Lister) -> None:
+        """`attributes` are those before mutation."""
+        self.admission = admission
+        self.attributes = attributes
+        self.lister = lister
+        self.changes = Changes()
+        self._inputs: dict[Any, MutationInputs] = {}
+        self._results: dict[Any, MutateResult] = {}
+        self._alive: list[Any] = []
+
+    def mutate(self, invocation: Invocation, value: Object) -> MutateResult:
+        """What a policy makes of an object, each evaluation done once in a request.
+
+        INVARIANT: `_alive` keeps what keys name by id alive, so that nothing else of the request can have the same id.
+        """
+        match = invocation.match
+        key = (id(invocation.hook.evaluator), match.resource, match.kind, id(invocation.param), id(value))
+        if key not in self._results:
+            self._alive += [invocation.param, value]
+            self._results[key] = self._mutate(invocation, value)
+        return self._results[key]
+
+    def match_error(self, invocation: Invocation, value: Object) -> str:
+        """The error of the match conditions of a policy that is asked again but need not run again, empty if none."""
+        evaluator, kind = invocation.hook.evaluator, invocation.match.kind
+        if not evaluator.has_match_conditions:
+            return ""
+        return evaluator.match(self._input(invocation), self._versioned(kind, value)).error
+
+    def _input(self, invocation: Invocation) -> MutationInputs:
+        match = invocation.match
+        read = (match.resource, match.kind, id(invocation.param))
+        if read not in self._inputs:
+            self._alive.append(invocation.param)
+            self._inputs[read] = self.admission.inputs(match, self.attributes, self.lister, invocation.param)
+        return self._inputs[read]
+
+    def _versioned(self, kind: GroupVersionKind, value: Object) -> Object:
+        if kind == self.attributes.kind:
+            return value
+        return self.admission.converter.versioned(self.attributes.with_object(value), kind, self.lister).object
+
+    def _mutate(self, invocation: Invocation, value: Object) -> MutateResult:
+        """The same in the version that the policy matched."""
+        kind, sent = invocation.match.kind, self.attributes.kind
+        converter = self.admission.converter
+        versioned = self._versioned(kind, value)
+        patcher = self.admission.patchers.of(kind)
+        result = invocation.hook.evaluator.mutate(self._input(invocation), versioned, patcher)
+        if result.object is value or kind == sent:
+            return result
+        if result.object is versioned:
+            return result._replace(object=value)
+        back = replace(self.attributes, kind=kind, object=result.object)
+        return result._replace(object=converter.versioned(back, sent, self.lister).object)
+
+
+class PolicyPlugin:
+    """The plugin for one set and one request; it remembers who ran between the two passes."""
+
+    def __init__(self, hooks: tuple[Planned, ...], request: MutatingRequest) -> None:
+        """`hooks` are those of the set that may match."""
+        self._hooks = hooks
+        self._request = request
+        self._reinvocation = Reinvocation()
+
+    def admit(self, value: Object, *, reinvoke: bool) -> MutatingResult:
+        """One pass over the object."""
+        return _Pass(self._request, self._reinvocation, value, reinvoke=reinvoke).run(self._hooks)
+
+
+class _Pass:
+    """One pass of one set's policies."""
+
+    def __init__(self, request: MutatingRequest, again: Reinvocation, value: Object, *, reinvoke: bool) -> None:
+        self._request = request
+        self._admission = request.admission
+        self._again = again
+        self._reinvoke = reinvoke
+        self._object = value
+        self._denials: list[Denial] = []
+        self._undetermined: list[Undetermined] = []
+        self._mutated: list[Mutated] = []
+        self._dirty = False
+        self._should_reinvoke = False
+
+    @cached_property
+    def _matcher(self) -> RequestMatcher:
+        """The matcher of this pass, for the hooks that were not matched beforehand."""
+        return self._admission.request_matcher(self._request.attributes.with_object(self._object), self._request.lister)
+
+    def run(self, hooks: Sequence[Planned]) -> MutatingResult:
+        """Find the invocations, then run them in order."""
+        invocations: list[Invocation] = []
+        for planned in hooks:
+            hook, match = planned.hook, planned.match
+            if match is None:
+                invocations += self._invocations(hook)
+            else:
+                invocations += [Invocation(hook, binding, match, None, None) for binding in planned.bindings]
+        if invocations:
+            if self._reinvoke and not self._request.changes.is_same(self._again.last_output, self._object):
+                self._again.require()
+            try:
+                for invocation in invocations:
+                    self._invoke(invocation)
+            except _RefusedError as refused:
+                self._denials = [refused.denial]
+            if self._dirty:
+                self._again.require()
+                self._should_reinvoke = True
+            self._again.last_output = self._object
+        return MutatingResult(
+            self._object,
+            tuple(self._denials),
+            tuple(self._undetermined),
+            tuple(self._mutated),
+            should_reinvoke=self._should_reinvoke,
+        )
+
+    def _invocations(self, hook: Hook) -> Iterator[Invocation]:
+        """The invocations of one policy; what is wrong with its configuration is answered by `failurePolicy`."""
+        if hook.criteria is None:
+            self._configuration_error(hook, None, "policy contained no match constraints, a required field")
+            return
+        match = self._matcher.match(hook.criteria)
+        if isinstance(match, MatchError):
+            self._configuration_error(hook, None, match.message)
+        elif match is not None:
+            params = self._admission.param_kind(hook.policy, self._request.lister)
+            if isinstance(params, ConfigurationError):
+                self._configuration_error(hook, None, params.message)
+            elif isinstance(params, Missing):
+                self._unknown(hook, None, params)
+            else:
+                for bound in hook.bindings:
+                    yield from self._bound(hook, bound, match, params)
+
+    def _bound(self, hook: Hook, bound: Bound, match: Match, params: APIResource | None) -> Iterator[Invocation]:
+        """The invocations of one binding, one for each parameter."""
+        by_binding = None if bound.criteria is None else self._matcher.match(bound.criteria)
+        if bound.criteria is not None and by_binding is None:
+            return
+        if isinstance(by_binding, MatchError):
+            self._configuration_error(hook, bound.binding, by_binding.message)
+            return
+        unknown = match.unknown or (by_binding.unknown if by_binding is not None else None)
+        found = collect_params(
+            params, bound.binding.param_ref, self._request.attributes.namespace, self._request.lister
+        )
+        if isinstance(found, ConfigurationError):
+            self._configuration_error(hook, bound.binding, found.message)
+        elif isinstance(found, Missing):
+            self._unknown(hook, bound.binding, found)
+        else:
+            for param in found:
+                yield Invocation(hook, bound.binding, match, param, unknown)
+
+    def _invoke(self, invocation: Invocation) -> None:
+        """Run one policy, unless this is the second pass and it need not run again."""
+        before, policy = self._object, invocation.hook.policy
+        if self._reinvoke and invocation.key not in self._again.again:
+            error = self._request.match_error(invocation, before)
+            self._errors(invocation, (error,) if error else ())
+            return
+        result = self._request.mutate(invocation, before)
+        if not result.matched:
+            self._errors(invocation, result.errors)
+            return
+        if invocation.unknown is not None and (result.unknown or result.errors or result.object is not before):
+            result = _depending_on(invocation.unknown)
+        self._errors(invocation, result.errors)
+        if result.status is not None:
+            raise _RefusedError(_status_denial(invocation, result.status))
+        for missing in result.unknown:
+            self._unknown(invocation.hook, invocation.binding, missing)
+        self._object = result.object
+        self._dirty = self._dirty or result.dirty
+        changes = self._request.changes
+        if not changes.is_same(before, result.object):
+            self._again.require()
+            self._should_reinvoke = True
+            if not result.unknown:
+                self._mutated.append(Mutated(policy.name, invocation.binding.name, changes(before, result.object)))
+        if policy.reinvocation_policy == "IfNeeded":
+            self._again.invoked.add(invocation.key)
+
+    def _errors(self, invocation: Invocation, errors: Sequence[str]) -> None:
+        """Errors of match conditions and mutations deny with the reason Invalid, but the status code of Forbidden."""
+        if invocation.hook.policy.failure_policy is FailurePolicy.IGNORE:
+            return
+        for error in errors:
+            if invocation.unknown is None:
+                where = (invocation.hook.policy.name, invocation.binding.name, None)
+                self._denials.append(Denial(*where, error, "Invalid", 403))
+            else:
+                self._unknown(invocation.hook, invocation.binding, invocation.unknown)
+
+    def _configuration_error(self, hook: Hook, binding: MutatingAdmissionPolicyBinding | None, message: str) -> None:
+        if hook.policy.failure_policy is FailurePolicy.FAIL:
+            text = f"failed to configure {'binding' if binding else 'policy'}: {message}"
+            name = binding.name if binding else ""
+            self._denials.append(Denial(hook.policy.name, name, None, text, "Forbidden", 403))
+
+    def _unknown(self, hook: Hook, binding: MutatingAdmissionPolicyBinding | None, missing: Missing) -> None:
+        name = binding.name if binding else ""
+        reason = f"`{missing.path}` is not known: {missing.reason}"
+        entry = Undetermined(hook.policy.name, name, reason, missing.path, missing.fix)
+        if entry not in self._undetermined:
+            self._undetermined.append(entry)
+
+
+class _RefusedError(Exception):
+    """The server answers at once."""
+
+    def __init__(self, denial: Denial) -> None:
+        super().__init__(denial.message)
+        self.denial = denial
+
+
+def _status_denial(invocation: Invocation, status: StatusError) -> Denial:
+    names = (invocation.hook.policy.name, invocation.binding.name, None)
+    return Denial(*names, status.message, status.reason, status.code)
+
+
+def _depending_on(missing: Missing) -> MutateResult:
+    reason = f"whether a mutating policy changes it depends on `{missing.path}`, which is not known: {missing.reason}"
+    unknown = Missing("object", reason, missing.fix)
+    return MutateResult(unknown, matched=True, dirty=True, unknown=(missing,))

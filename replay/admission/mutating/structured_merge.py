@@ -1,0 +1,390 @@
+"""Structured merge: what `ApplyConfiguration` of a mutating policy does to an object.
+
+The rules are those of sigs.k8s.io/structured-merge-diff/v6 (typed/validate, typed/merge) as the API server uses them in
+pkg/admission/plugin/policy/mutating/patch: the apply configuration must conform to the schema and may not touch atomic
+lists, maps and structs; then it is merged into the object, which keeps everything that the configuration does not name.
+Where the server visits a map in Go's random order, the names are visited sorted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import orjson
+
+from replay.admission.mutating.atom import Atom, ListAtom, MapAtom
+from replay.go.format import float_text, quote
+from replay.go.value import GoValue
+from replay.json import JSON
+
+_EXACT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
+_REMEMBERED, _LONGEST = 1024, 4096
+"""How many patches of a kind are known to be good, and how many bytes one of them may have."""
+
+_ABSENT: Any = object()
+"""No value on one side of a merge; null is a value."""
+
+
+class MergeError(Exception):
+    """The apply configuration cannot be merged; `str()` is the server's text."""
+
+
+class _ValidationError(NamedTuple):
+    path: str
+    message: str
+
+    def under(self, prefix: str) -> _ValidationError:
+        return _ValidationError(prefix + self.path, self.message)
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+def apply_configuration(atom: Atom, live: JSON, patch: JSON) -> JSON:
+    """The object with the apply configuration merged in; neither argument is changed.
+
+    Both carry `apiVersion` and `kind`, of the kind that `atom` describes. Raises `MergeError`.
+    """
+    _check_patch(atom, patch)
+    if not _conforms(atom, live) and (errors := list(_validate(atom, live, allow_duplicates=True))):
+        raise MergeError(f"failed to convert original object to typed object: {_joined(errors)}")
+    merged = _merge(atom, live, patch)
+    return {} if merged is _ABSENT else merged
+
+
+def _check_patch(atom: Atom, patch: JSON) -> None:
+    """Raise `MergeError` for a patch that does not conform or touches what is atomic; those found good come again."""
+    try:
+        text = orjson.dumps(patch, option=_EXACT)
+    except TypeError:  # values that JSON does not have
+        text = b""
+    if text and text in atom.good_patches:
+        return
+    if errors := list(_validate(atom, patch, allow_duplicates=False)):
+        raise MergeError(f"failed to convert patch object to typed object: {_joined(errors)}")
+    if atomics := list(_atomics(atom, patch, "")):
+        message = "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: "
+        raise MergeError(message + ", ".join(atomics))
+    if text and len(text) <= _LONGEST and len(atom.good_patches) < _REMEMBERED:
+        atom.good_patches.add(text)
+
+
+def _joined(errors: list[_ValidationError]) -> str:
+    return str(errors[0]) if len(errors) == 1 else "\n".join(["errors:", *(f"  {error}" for error in errors)])
+
+
+def _validate(atom: Atom, value: JSON, *, allow_duplicates: bool) -> Iterator[_ValidationError]:
+    """Where the value does not conform to its type (`typed.AsTyped`)."""
+    fitting = atom.deduce(value)
+    if fitting.map is not None:
+        if isinstance(value, dict):
+            yield from _validate_map(fitting.map, value, allow_duplicates)
+        elif value is not None:
+            yield _ValidationError("", f"expected map, got {_printed(value)}")
+    elif fitting.scalar is not None:
+        yield from _validate_scalar(fitting.scalar, value)
+    elif fitting.list is not None:
+        if isinstance(value, list):
+            yield from _validate_list(fitting.list, value, allow_duplicates)
+        elif value is not None:
+            yield _ValidationError("", f"expected list, got {_printed(value)}")
+
+
+def _conforms(atom: Atom, value: JSON) -> bool:
+    """Whether `_validate` would find nothing, duplicates allowed; most objects conform, and this is quicker."""
+    kind = type(value)
+    if kind in atom.fitting:
+        return True
+    if kind is dict and atom.map is not None:
+        return _map_conforms(atom.map, value)
+    if kind is list and atom.list is not None and atom.map is None:
+        return _list_conforms(atom.list, value)
+    return next(_validate(atom, value, allow_duplicates=True), None) is None
+
+
+def _map_conforms(atom: MapAtom, value: dict[str, JSON]) -> bool:
+    fields, element = atom.fields, atom.element
+    for name, inner in value.items():
+        declared = fields.get(name, element)
+        if declared is None:
+            return False
+        # What fits by its type alone is looked at here: a call for each would take most of the time.
+        if type(inner) not in declared.fitting and not _conforms(declared, inner):
+            return False
+    return True
+
+
+def _list_conforms(atom: ListAtom, value: list[JSON]) -> bool:
+    element = atom.element
+    for item in value:
+        if atom.associative and not _is_keyed(atom, item):
+            return False
+        if type(item) not in element.fitting and not _conforms(element, item):
+            return False
+    return True
+
+
+def _is_keyed(atom: ListAtom, item: JSON) -> bool:
+    """Whether an item of an associative list certainly has a key."""
+    if not atom.keys:
+        return isinstance(item, str | int | float)
+    return isinstance(item, dict) and not item.keys().isdisjoint(atom.keys)
+
+
+def _validate_map(atom: MapAtom, value: dict[str, JSON], allow_duplicates: bool) -> Iterator[_ValidationError]:
+    for name in sorted(value):
+        inner = atom.fields.get(name, atom.element)
+        if inner is None:
+            yield _ValidationError(f".{name}", "field not declared in schema")
+            return
+        for error in _validate(inner, value[name], allow_duplicates=allow_duplicates):
+            yield error.under(f".{name}")
+
+
+def _validate_list(atom: ListAtom, value: list[JSON], allow_duplicates: bool) -> Iterator[_ValidationError]:
+    seen = set()
+    for index, item in enumerate(value):
+        element = f"[{index}]"
+        if atom.associative:
+            try:
+                key = _item_key(atom, item)
+            except MergeError as missing:
+                yield _ValidationError("", f"element {index}: {missing}")
+                return
+            element = _element_text(key)
+            if key in seen and not allow_duplicates:
+                yield _ValidationError("", f"duplicate entries for key {element}")
+            seen.add(key)
+        for error in _validate(atom.element, item, allow_duplicates=allow_duplicates):
+            yield error.under(element)
+
+
+def _validate_scalar(scalar: str, value: JSON) -> Iterator[_ValidationError]:
+    if value is None:
+        return
+    is_bool = isinstance(value, bool)
+    is_number = isinstance(value, int | float) and not is_bool
+    if scalar == "numeric" and not is_number:
+        yield _ValidationError("", f"expected numeric (int or float), got {_go_type(value)}")
+    elif scalar == "string" and not isinstance(value, str):
+        yield _ValidationError("", f"expected string, got &value.valueUnstructured{{Value:{_syntax(value)}}}")
+    elif scalar == "boolean" and not is_bool:
+        yield _ValidationError("", f"expected boolean, got {_printed(value)}")
+    elif scalar == "untyped" and not isinstance(value, str | int | float):
+        yield _ValidationError("", f"expected any scalar, got {_printed(value)}")
+
+
+def _atomics(atom: Atom, value: JSON, path: str) -> Iterator[str]:
+    """The paths of atomic lists, maps and structs that an apply configuration sets.
+
+    Upstream (`findAtomics`) looks into declared fields and list items, not into the values of maps. Kept.
+    """
+    if isinstance(value, dict) and atom.map is not None:
+        if atom.map.atomic:
+            yield path
+        for name in sorted(value):
+            if name in atom.map.fields:
+                yield from _atomics(atom.map.fields[name], value[name], f"{path}.{name}")
+    if isinstance(value, list) and atom.list is not None:
+        if not atom.list.associative:
+            yield path
+        for index, item in enumerate(value):
+            yield from _atomics(atom.list.element, item, f"{path}[{index}]")
+
+
+def _merge(atom: Atom, live: JSON, patch: JSON) -> JSON:
+    """Both sides merged, `_ABSENT` if nothing is left (`mergingWalker`); what is set in the patch wins.
+
+    What the patch does not name is the very same object afterwards.
+    """
+    if patch is _ABSENT:
+        return live
+    fitting = atom.deduce(patch)
+    if fitting.map is not None:
+        return _merge_maps(fitting.map, live, patch)
+    if fitting.scalar is None and fitting.list is not None:
+        return _merge_lists(fitting.list, live, patch)
+    return patch
+
+
+def _merge_maps(atom: MapAtom, live: JSON, patch: JSON) -> JSON:
+    ours = live if isinstance(live, dict) else {}
+    theirs = patch if isinstance(patch, dict) else {}
+    if atom.atomic or (not ours and not theirs):
+        return patch
+    merged = dict(ours)
+    for name, theirs_at in theirs.items():
+        inner = atom.fields.get(name, atom.element)
+        assert inner is not None, "both sides conform"
+        value = _merge(inner, ours.get(name, _ABSENT), theirs_at)
+        if value is not _ABSENT:
+            merged[name] = value
+        else:
+            merged.pop(name, None)
+    return merged or _ABSENT
+
+
+def _merge_lists(atom: ListAtom, live: JSON, patch: JSON) -> JSON:
+    ours = live if isinstance(live, list) else []
+    theirs = patch if isinstance(patch, list) else []
+    if not atom.associative or (not ours and not theirs):
+        return patch
+    our_keys = [_item_key(atom, item) for item in ours]
+    their_keys = [_item_key(atom, item) for item in theirs]
+    by_key = dict(zip(their_keys, theirs, strict=True))
+    # Items that occur more than once are not merged with the new value (null stands for them).
+    own = {key: None if our_keys.count(key) > 1 else item for key, item in zip(our_keys, ours, strict=True)}
+    merged = []
+    for side, at in _merged_order(our_keys, their_keys):
+        key = our_keys[at] if side == "ours" else their_keys[at]
+        mine = ours[at] if side == "ours" else own.get(key, _ABSENT)
+        item = _merge(atom.element, mine, _ABSENT if side == "ours" else by_key[key])
+        if item is not _ABSENT:
+            merged.append(item)
+    return merged or _ABSENT
+
+
+def _merged_order(ours: list[Any], theirs: list[Any]) -> Iterator[tuple[str, int]]:
+    """Which item comes next: one of ours that the patch does not name, or one of theirs, merged with ours if shared.
+
+    Shared items keep the order of the patch, and what stands between them in the object stays there
+    (`mergingWalker.visitListItems`).
+    """
+    our_set, their_set = set(ours), set(theirs)
+    shared = iter([key for key in theirs if key in our_set])
+    next_shared = next(shared, _ABSENT)
+    done = set()
+    left, right = 0, 0
+    while left < len(ours) or right < len(theirs):
+        if left < len(ours) and right < len(theirs):
+            if ours[left] == theirs[right]:
+                done.add(ours[left])
+                yield "theirs", right
+                left, right, next_shared = left + 1, right + 1, next(shared, _ABSENT)
+                continue
+            if ours[left] in their_set and next_shared is not _ABSENT and next_shared != ours[left]:
+                left += 1
+                continue
+        if left < len(ours):
+            if ours[left] not in their_set:
+                yield "ours", left
+                left += 1
+                continue
+            if ours[left] in done:
+                left += 1
+        if right < len(theirs):
+            done.add(theirs[right])
+            yield "theirs", right
+            if next_shared == theirs[right]:
+                next_shared = next(shared, _ABSENT)
+            right += 1
+
+
+def _item_key(atom: ListAtom, item: JSON) -> tuple[Any, ...]:
+    """What identifies an item of a list map or set, hashable; raises `MergeError` where nothing does."""
+    if not atom.keys:
+        return ("", _set_key(item))
+    if item is None:
+        raise MergeError("associative list with keys may not have a null element")
+    if not isinstance(item, dict):
+        raise MergeError("associative list with keys may not have non-map elements")
+    key = []
+    for name in sorted(atom.keys):
+        if name in item:
+            key.append((name, _comparable(item[name])))
+        elif atom.element.map is not None and name in atom.element.map.defaults:
+            key.append((name, _comparable(atom.element.map.defaults[name])))
+    if not key:
+        names = " ".join(map(quote, atom.keys))
+        raise MergeError(
+            f"associative list with keys has an element that omits all key fields [{names}] "
+            "(and doesn't have default values for any key fields)"
+        )
+    return tuple(key)
+
+
+def _set_key(item: JSON) -> Any:
+    if isinstance(item, dict):
+        raise MergeError("associative list without keys has an element that's a map type")
+    if isinstance(item, list):
+        raise MergeError("not supported: associative list with lists as elements")
+    if item is None:
+        raise MergeError("associative list without keys has an element that's an explicit null")
+    return _comparable(item)
+
+
+def _comparable(value: JSON) -> Any:
+    """A hashable value that is equal where the server's are: 1 and 1.0 are, `true` and 1 are not."""
+    if isinstance(value, bool):
+        return ("bool", value)
+    if isinstance(value, dict):
+        return ("map", tuple(sorted((name, _comparable(inner)) for name, inner in value.items())))
+    if isinstance(value, list):
+        return ("list", tuple(map(_comparable, value)))
+    return value
+
+
+def _element_text(key: tuple[Any, ...]) -> str:
+    if key[0] == "":
+        return f"[={_value_text(key[1])}]"
+    return "[" + ",".join(f"{name}={_value_text(value)}" for name, value in key) + "]"
+
+
+def _value_text(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, tuple):
+        kind, inner = value
+        if kind == "bool":
+            return str(inner).lower()
+        if kind == "list":
+            return "[" + ",".join(map(_value_text, inner)) + "]"
+        return "".join(f"{name}={_value_text(part)}" for name, part in inner)
+    if isinstance(value, str):
+        return quote(value)
+    return float_text(value) if isinstance(value, float) else str(value)
+
+
+def _printed(value: JSON) -> str:
+    """The value as Go's `%v` prints the wrapper that structured merge has around it."""
+    return f"&{{{_plain(value)}}}"
+
+
+def _plain(value: JSON) -> str:
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{name}:{_plain(value[name])}" for name in sorted(value)) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(map(_plain, value)) + "]"
+    return float_text(value) if isinstance(value, float) else str(value)
+
+
+def _syntax(value: JSON) -> str:
+    """The value as Go's `%#v` prints it."""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{quote(name)}:{_syntax(value[name])}" for name in sorted(value))
+        return f"map[string]interface {{}}{{{inner}}}"
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(map(_syntax, value))}}}"
+    if value is None:
+        return "interface {}(nil)"
+    if isinstance(value, GoValue):
+        return _go_value_syntax(value)
+    return quote(value) if isinstance(value, str) else _plain(value)
+
+
+def _go_value_syntax(value: GoValue) -> str:
+    if value.go_type == "uint64":
+        return hex(int(value.text))
+    if value.go_type == "[]uint8":
+        return "[]uint8{" + ", ".join(f"0x{int(byte):x}" for byte in value.text[1:-1].split()) + "}"
+    return str(value.json) if isinstance(value.json, int) else value.text
+
+
+def _go_type(value: JSON) -> str:
+    names = {dict: "map[string]interface {}", list: "[]interface {}", str: "string", bool: "bool"}
+    return names.get(type(value)) or str(getattr(value, "go_type", type(value).__name__))

@@ -1,0 +1,151 @@
+"""What the validating policies of one set come to for one request, while it is being decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replay.admission.decision import Decision, Denial, Undetermined, Verdict
+from replay.admission.validating.audit_annotations import (
+    VALIDATION_FAILURE_KEY,
+    AuditAnnotationCollector,
+    ValidationFailure,
+    validation_failure_value,
+)
+from replay.admission.validating.policy_decision import (
+    DEFAULT_REASON,
+    Action,
+    AuditAnnotationAction,
+    DecisionEvaluation,
+    PolicyDecision,
+    ValidateResult,
+    reason_to_code,
+)
+from replay.kube.admissionregistration import (
+    FailurePolicy,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
+from replay.kube.attributes import Missing
+
+Policy = ValidatingAdmissionPolicy
+Binding = ValidatingAdmissionPolicyBinding
+
+
+class OutcomeCollector:
+    """Denials, warnings, audit annotations and what is undetermined, in the server's order."""
+
+    def __init__(self) -> None:
+        """Nothing has been decided."""
+        self._denials: list[Denial] = []
+        self._warnings: list[str] = []
+        self._failures: list[ValidationFailure] = []
+        self._failures_are_certain = True
+        self._annotations: dict[str, str] = {}
+        self._collector = AuditAnnotationCollector()
+        self._unknown_keys: set[str] = set()
+        self._undetermined: dict[Undetermined, None] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the request is admitted without any trace."""
+        return not (self._denials or self._warnings or self._failures or self._annotations or self._undetermined)
+
+    def configuration_error(self, policy: Policy, binding: Binding | None, message: str) -> None:
+        """A policy, or one of its bindings, cannot be used: `failurePolicy` answers, whatever the binding's actions are."""
+        if policy.failure_policy is FailurePolicy.FAIL:
+            text = f"failed to configure {'binding' if binding else 'policy'}: {message}"
+            self._deny(policy, binding, PolicyDecision(Action.DENY, DecisionEvaluation.ERROR, text), None)
+
+    def undetermined(self, policy: Policy, binding: Binding | None, unknown: tuple[Missing, ...]) -> None:
+        """The policy may or may not decide something, annotations included."""
+        self._unknown(policy, binding, unknown)
+        self._unknown_keys.update(f"{policy.name}/{each.key}" for each in policy.audit_annotations)
+
+    def begin_annotations(self) -> None:
+        """Collect the audit annotations of the next policy."""
+        self._collector, self._unknown_keys = AuditAnnotationCollector(), set()
+
+    def publish_annotations(self, policy: Policy) -> None:
+        """Publish what all bindings of the policy have collected, as far as it is certain."""
+        for key, value in self._collector.published(policy.name).items():
+            if key not in self._unknown_keys:
+                self._annotations[key] = value
+
+    def add(self, policy: Policy, binding: Binding, result: ValidateResult) -> None:
+        """The result for one parameter of a binding."""
+        if result.unknown:
+            self.undetermined(policy, binding, result.unknown)
+        for index, decision in enumerate(result.decisions):
+            if decision.action is Action.UNKNOWN:
+                self._unknown(policy, binding, decision.unknown)
+            elif decision.action is Action.DENY:
+                self._denied(policy, binding, decision, index, as_a_whole=result.as_a_whole)
+        for annotation in result.audit_annotations:
+            if annotation.action is AuditAnnotationAction.PUBLISH:
+                self._collector.add(annotation.key, annotation.value)
+            elif annotation.action is AuditAnnotationAction.UNKNOWN:
+                self._unknown(policy, binding, annotation.unknown)
+                self._unknown_keys.add(f"{policy.name}/{annotation.key}")
+            elif annotation.action is AuditAnnotationAction.ERROR:
+                decision = PolicyDecision(Action.DENY, DecisionEvaluation.ERROR, annotation.error)
+                self._deny(policy, binding, decision, None)
+
+    def add_for_all(self, policy: Policy, bindings: Sequence[Binding], result: ValidateResult) -> None:
+        """The same result for all bindings of a policy."""
+        if policy.audit_annotations:
+            self.begin_annotations()
+        for binding in bindings:
+            self.add(policy, binding, result)
+        if policy.audit_annotations:
+            self.publish_annotations(policy)
+
+    def decision(self) -> Decision:
+        """The decision; what is listed in it is certain."""
+        annotations = dict(self._annotations)
+        if self._failures and self._failures_are_certain:
+            annotations[VALIDATION_FAILURE_KEY] = validation_failure_value(self._failures)
+        verdict = Verdict.DENIED if self._denials else Verdict.ADMITTED
+        return Decision(
+            verdict=Verdict.UNDETERMINED if self._undetermined else verdict,
+            denials=tuple(self._denials),
+            warnings=tuple(dict.fromkeys(self._warnings)),
+            audit_annotations=annotations,
+            undetermined=tuple(self._undetermined),
+        )
+
+    def _unknown(self, policy: Policy, binding: Binding | None, unknown: tuple[Missing, ...]) -> None:
+        """Something of a policy is not known; with the action Audit that leaves the list of failures open."""
+        name = binding.name if binding else ""
+        first, others = unknown[0], len(unknown) - 1
+        more = f" (and {others} more)" if others else ""
+        reason = f"`{first.path}` is not known: {first.reason}{more}"
+        self._undetermined[Undetermined(policy.name, name, reason, first.path, first.fix)] = None
+        if binding is None or "Audit" in binding.validation_actions:
+            self._failures_are_certain = False
+
+    def _denied(
+        self, policy: Policy, binding: Binding, decision: PolicyDecision, index: int, *, as_a_whole: bool
+    ) -> None:
+        """A validation that denies, and what the binding makes of that.
+
+        A message that is not known leaves the denial certain, with an empty message; warning and annotation are not.
+        """
+        if decision.unknown:
+            self._unknown(policy, binding, decision.unknown)
+        for action in binding.validation_actions:
+            if action == "Deny":
+                self._deny(policy, binding, decision, None if as_a_whole else index)
+            elif action == "Audit":
+                actions = binding.validation_actions
+                failure = ValidationFailure(decision.message, binding.policy_name, binding.name, index, actions)
+                self._failures.append(failure)
+            elif action == "Warn" and not decision.unknown:
+                where = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
+                self._warnings.append(f"Validation failed for {where}: {decision.message}")
+
+    def _deny(self, policy: Policy, binding: Binding | None, decision: PolicyDecision, index: int | None) -> None:
+        """The server refuses the request."""
+        reason = decision.reason or DEFAULT_REASON
+        name = binding.name if binding else ""
+        denial = Denial(policy.name, name, index, decision.message, reason, reason_to_code(reason))
+        self._denials.append(denial)

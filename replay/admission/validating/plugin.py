@@ -1,0 +1,333 @@
+"""The ValidatingAdmissionPolicy plugin (`k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go`).
+
+All policies are evaluated, with no stop at the first denial. Several manifest sets are decided at once: what they have in
+common is compiled once and, for one request, matched and evaluated once, whatever the names of the policies are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from replay.admission.change import Changes
+from replay.admission.conversion import Object, ObjectConverter
+from replay.admission.decision import Decision, Verdict
+from replay.admission.hooks import BoundBinding, HookIndex, PlannedHook, PolicyHook, policy_hooks
+from replay.admission.inputs import Inputs
+from replay.admission.namespace import namespace_object
+from replay.admission.params import NO_PARAMS, ConfigurationError, Params, collect_params, param_kind
+from replay.admission.place import Place, changed_places, read_places
+from replay.admission.request import admission_request
+from replay.admission.validating.mutation_effect import with_mutation_effects
+from replay.admission.validating.outcome import OutcomeCollector
+from replay.admission.validating.policy_decision import NO_DECISION, ValidateResult
+from replay.admission.validating.validator import Validator
+from replay.cellib.library.authorizer import authorizer_bindings
+from replay.cellib.version import KubernetesVersion
+from replay.json import JSON
+from replay.kube.admissionregistration import (
+    ManifestSet,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
+from replay.kube.attributes import Attributes, Missing, PartialObject
+from replay.kube.authorizer import Authorizer
+from replay.kube.discovery import APIResource, Discovery
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.lister import Lister
+from replay.kube.rbac import RBACAuthorizer
+from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.matcher import Match, Matcher, MatchError, RequestMatcher
+
+Planned = PlannedHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
+Hook = PolicyHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
+Bound = BoundBinding[ValidatingAdmissionPolicyBinding]
+ADMITTED = Decision(Verdict.ADMITTED)
+
+
+class ValidatingAdmission:
+    """The validating policies of several manifest sets."""
+
+    def __init__(
+        self,
+        sets: Sequence[ManifestSet],
+        version: KubernetesVersion,
+        discovery: Discovery,
+        authorizer: Callable[[Lister], Authorizer | Missing] = RBACAuthorizer,
+    ) -> None:
+        """Expressions are compiled when a request first needs them; `authorizer` answers for the instant of a lister."""
+        self._count = len(sets)
+        self._version = version
+        self._discovery = discovery
+        self._authorizer = authorizer
+        self._converter = ObjectConverter(discovery)
+        self._matcher = Matcher(EquivalentResourceMapper(discovery))
+        self._validators: dict[Any, Validator] = {}
+        self._index = HookIndex([self._hooks(manifests) for manifests in sets], self._matcher)
+
+    def _hooks(self, manifests: ManifestSet) -> tuple[Hook, ...]:
+        """The hooks of one set."""
+        policies = manifests.validating_policies
+        validators = [self._validator(policy) for policy in policies]
+        return policy_hooks(policies, manifests.validating_bindings, validators, self._matcher)
+
+    def _validator(self, policy: ValidatingAdmissionPolicy) -> Validator:
+        """The validator of a policy, shared with every policy that evaluates the same."""
+        key = (
+            policy.failure_policy,
+            policy.param_kind is not None,
+            policy.match_conditions,
+            policy.variables,
+            policy.validations,
+            policy.audit_annotations,
+        )
+        if key not in self._validators:
+            self._validators[key] = Validator(policy, self._version)
+        return self._validators[key]
+
+    def decide(self, attributes: Attributes, lister: Lister) -> list[Decision]:
+        """What each set decides about a request, in the order of the sets."""
+        candidates = self._index.candidates(attributes, lister)
+        if candidates is None:
+            return [ADMITTED] * self._count
+        request = _Request(self, attributes, lister)
+        return [request.dispatch(hooks) if hooks else ADMITTED for hooks in candidates]
+
+    def decide_each(
+        self, objects: Sequence[Object], attributes: Attributes, lister: Lister, changes: Changes
+    ) -> list[Decision]:
+        """The same where the mutating phase of each set left an object of its own; `objects` are in the order of the sets.
+
+        Decisions about another object than the first one say which denials that makes or saves.
+        """
+        candidates = self._index.candidates(attributes, lister)
+        if candidates is None:
+            return [ADMITTED] * self._count
+        first = _Request(self, attributes.with_object(objects[0]), lister)
+        requests = {id(objects[0]): first}
+        for value in objects[1:]:
+            if id(value) not in requests:
+                requests[id(value)] = _Request(self, attributes.with_object(value), lister, first, changes)
+        return [
+            _decided(hooks, requests[id(value)], first) if hooks else ADMITTED
+            for hooks, value in zip(candidates, objects, strict=True)
+        ]
+
+    def request_matcher(self, attributes: Attributes, lister: Lister) -> RequestMatcher:
+        """The matcher of one request."""
+        return self._matcher.request(attributes, lister)
+
+    def param_kind(
+        self, policy: ValidatingAdmissionPolicy, lister: Lister
+    ) -> APIResource | ConfigurationError | Missing | None:
+        """The resource of the policy's parameters, None if it takes none."""
+        return None if policy.param_kind is None else param_kind(policy.param_kind, self._discovery, lister)
+
+    def cel_value(self, value: Object, kind: GroupVersionKind) -> Any:
+        """An object of a kind as expressions see it."""
+        return self._converter.cel_value(value, kind)
+
+    def inputs(
+        self, match: Match, attributes: Attributes, lister: Lister, param: JSON | PartialObject | None
+    ) -> Inputs:
+        """What the expressions read, with the objects in the version that was matched."""
+        objects = self._converter.versioned(attributes, match.kind, lister)
+        request = admission_request(attributes, match.resource, match.kind)
+        is_as_sent = match.resource == attributes.resource
+        return Inputs(
+            {
+                "object": self._converter.cel_value(objects.object, match.kind),
+                "oldObject": self._converter.cel_value(objects.old_object, match.kind),
+                "request": request,
+                "namespaceObject": namespace_object(attributes),
+                "params": param,
+                **authorizer_bindings(self._authorizer(lister), attributes),
+            },
+            request if is_as_sent else admission_request(attributes, attributes.resource, match.kind),
+        )
+
+
+def _decided(hooks: Sequence[Planned], request: _Request, first: _Request) -> Decision:
+    """The decision about the object that one set left; asked second, it takes over what the difference does not touch."""
+    if request is first:
+        return first.dispatch(hooks)
+    plain = first.dispatch(hooks)
+    return plain if request.is_unaffected(hooks) else with_mutation_effects(request.dispatch(hooks), plain)
+
+
+class _Request:
+    """One request: what several hooks, of one set or of several, have in common is computed once."""
+
+    def __init__(
+        self,
+        admission: ValidatingAdmission,
+        attributes: Attributes,
+        lister: Lister,
+        beside: _Request | None = None,
+        changes: Changes | None = None,
+    ) -> None:
+        """`beside` is the same request with another object: what does not depend on the difference is taken from it."""
+        self._admission = admission
+        self._changed: frozenset[Place] | None = None
+        self._beside = beside
+        if beside is not None and changes is not None:
+            self._changed = _difference(beside.attributes.object, attributes.object, changes)
+        self.attributes: Attributes = attributes
+        self._lister = lister
+        self.inputs: dict[Any, Inputs] = {}
+        self.results: dict[Any, ValidateResult] = {}
+        self._params: list[JSON | PartialObject | None] = []
+
+    @cached_property
+    def _matcher(self) -> RequestMatcher:
+        """The matcher of this request, for the hooks that were not matched beforehand."""
+        return self._admission.request_matcher(self.attributes, self._lister)
+
+    def dispatch(self, hooks: Sequence[Planned]) -> Decision:
+        """Ask every hook."""
+        outcome: OutcomeCollector | None = None
+        for planned in hooks:
+            if planned.match is None:
+                outcome = outcome or OutcomeCollector()
+                self._dispatch_hook(planned.hook, outcome)
+                continue
+            result = self._result(planned.hook.evaluator, planned.match, None)
+            if result is not NO_DECISION:
+                outcome = outcome or OutcomeCollector()
+                outcome.add_for_all(planned.hook.policy, planned.bindings, result)
+        return ADMITTED if outcome is None or outcome.is_empty else outcome.decision()
+
+    def _dispatch_hook(self, hook: Hook, outcome: OutcomeCollector) -> None:
+        """One policy with all its bindings.
+
+        Where it is not known whether the policy matches, that matters only if it would decide anything.
+        """
+        policy = hook.policy
+        if hook.criteria is None:
+            outcome.configuration_error(policy, None, "policy contained no match constraints, a required field")
+            return
+        match = self._matcher.match(hook.criteria)
+        if match is None:
+            return
+        if isinstance(match, MatchError):
+            outcome.configuration_error(policy, None, match.message)
+        elif match.unknown is None:
+            self._dispatch_bindings(hook, match, outcome)
+        else:
+            possible = OutcomeCollector()
+            self._dispatch_bindings(hook, match, possible)
+            if not possible.is_empty:
+                outcome.undetermined(policy, None, (match.unknown,))
+
+    def _dispatch_bindings(self, hook: Hook, match: Match, outcome: OutcomeCollector) -> None:
+        """All bindings of a policy that matches."""
+        params = self._admission.param_kind(hook.policy, self._lister)
+        if isinstance(params, ConfigurationError):
+            outcome.configuration_error(hook.policy, None, params.message)
+            return
+        if isinstance(params, Missing):
+            outcome.undetermined(hook.policy, None, (params,))
+            return
+        has_annotations = bool(hook.policy.audit_annotations)
+        if has_annotations:
+            outcome.begin_annotations()
+        for bound in hook.bindings:
+            self._dispatch_binding(hook, bound, match, params, outcome)
+        if has_annotations:
+            outcome.publish_annotations(hook.policy)
+
+    def _dispatch_binding(
+        self, hook: Hook, bound: Bound, match: Match, params: APIResource | None, outcome: OutcomeCollector
+    ) -> None:
+        """One binding; what its own criteria leave unknown matters only if it would decide anything."""
+        by_binding = None if bound.criteria is None else self._matcher.match(bound.criteria)
+        if bound.criteria is not None and by_binding is None:
+            return
+        if isinstance(by_binding, MatchError):
+            outcome.configuration_error(hook.policy, bound.binding, by_binding.message)
+        elif by_binding is None or by_binding.unknown is None:
+            self._evaluate(hook, bound, match, params, outcome)
+        else:
+            possible = OutcomeCollector()
+            self._evaluate(hook, bound, match, params, possible)
+            possible.publish_annotations(hook.policy)
+            if not possible.is_empty:
+                outcome.undetermined(hook.policy, bound.binding, (by_binding.unknown,))
+
+    def _evaluate(
+        self, hook: Hook, bound: Bound, match: Match, params: APIResource | None, outcome: OutcomeCollector
+    ) -> None:
+        """One evaluation for each parameter."""
+        policy, binding = hook.policy, bound.binding
+        found = collect_params(params, binding.param_ref, self.attributes.namespace, self._lister)
+        if isinstance(found, ConfigurationError):
+            outcome.configuration_error(policy, binding, found.message)
+        elif isinstance(found, Missing):
+            outcome.undetermined(policy, binding, (found,))
+        else:
+            for result in self._validate(hook.evaluator, match, found):
+                if result is not NO_DECISION:
+                    outcome.add(policy, binding, result)
+
+    def _validate(self, validator: Validator, match: Match, params: Params) -> list[ValidateResult]:
+        """The results for all parameters, each evaluation done once in a request.
+
+        INVARIANT: `_params` keeps the parameters alive, so that no other object of the request can have their ids.
+        """
+        if params is not NO_PARAMS:
+            self._params.extend(params)
+        return [self._result(validator, match, param) for param in params]
+
+    def _result(self, validator: Validator, match: Match, param: JSON | PartialObject | None) -> ValidateResult:
+        """The result for one parameter; the matched resource tells the matched kind, too."""
+        key = (id(validator), match.resource, id(param))
+        result = self.results.get(key)
+        if result is None:
+            result = self._same_beside(key, validator, match) or validator.validate(self._input(match, param))
+            self.results[key] = result
+        return result
+
+    def is_unaffected(self, hooks: Sequence[Planned]) -> bool:
+        """Whether no hook reads anything of the difference to the other object, which was decided by all of them."""
+        changed = self._changed
+        return changed is not None and all(
+            planned.match is not None
+            and planned.match.kind == self.attributes.kind
+            and not read_places(planned.hook.evaluator.footprint, changed)
+            for planned in hooks
+        )
+
+    def _same_beside(self, key: Any, validator: Validator, match: Match) -> ValidateResult | None:
+        """The result for the other object, where the policy reads nothing of the difference.
+
+        An object in another version than the one that was sent may have the difference elsewhere.
+        """
+        if self._beside is None or self._changed is None or match.kind != self.attributes.kind:
+            return None
+        known = self._beside.results.get(key)
+        return None if known is None or read_places(validator.footprint, self._changed) else known
+
+    def _input(self, match: Match, param: JSON | PartialObject | None) -> Inputs:
+        """What expressions read for a parameter, made once for each version of the objects."""
+        key = (match.resource, id(param))
+        found = self.inputs.get(key)
+        if found is None:
+            found = self.inputs[key] = self._input_beside(key, match) or self._admission.inputs(
+                match, self.attributes, self._lister, param
+            )
+        return found
+
+    def _input_beside(self, key: Any, match: Match) -> Inputs | None:
+        """What the same request with another object has in common with this one, if it was wanted there."""
+        beside = None if self._beside is None else self._beside.inputs.get(key)
+        if beside is None or match.kind != self.attributes.kind:
+            return None
+        return beside.with_object(self._admission.cel_value(self.attributes.object, match.kind))
+
+
+def _difference(one: Object, other: Object, changes: Changes) -> frozenset[Place] | None:
+    """Where two objects differ; None unless both are known as a whole."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return changed_places("object", changes(one, other))
+    return None

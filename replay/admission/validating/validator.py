@@ -1,0 +1,262 @@
+"""One validating policy, compiled (`k8s.io/apiserver/pkg/admission/plugin/policy/validating/validator.go`)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from replay.admission.inputs import Evaluations, Inputs, evaluations
+from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
+from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
+from replay.admission.validating.policy_decision import (
+    ADMITTED,
+    DEFAULT_REASON,
+    NO_DECISION,
+    Action,
+    AuditAnnotationAction,
+    DecisionEvaluation,
+    PolicyAuditAnnotation,
+    PolicyDecision,
+    ValidateResult,
+    error_decision,
+)
+from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
+from replay.cellib.environment import ExpressionKind
+from replay.cellib.version import KubernetesVersion
+from replay.kube.admissionregistration import FailurePolicy, ValidatingAdmissionPolicy, Validation
+
+RUNTIME_BUDGET = 10_000_000
+"""Cost units for all validations of a policy, binding and parameter (`apis/cel.RuntimeCELCostBudget`)."""
+
+PER_CALL_LIMIT = 1_000_000
+"""Cost units for one expression (`apis/cel.PerCallLimit`)."""
+
+MAX_MESSAGE_BYTES = 5 * 1024
+
+# what Go's strings.TrimSpace trims: unicode.IsSpace is not str.isspace
+_GO_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+
+
+class Validator:
+    """The expressions of a policy, compiled on first use; policies that differ in name or match alone share one."""
+
+    def __init__(self, policy: ValidatingAdmissionPolicy, version: KubernetesVersion) -> None:
+        """Nothing is compiled yet."""
+        self._policy = policy
+        self._version = version
+        self.failure_policy = policy.failure_policy
+
+    @cached_property
+    def _compiler(self) -> ExpressionCompiler:
+        """The compiler, with the variables in their order: a later one may use an earlier one."""
+        compiler = ExpressionCompiler(self._version, has_params=self._policy.param_kind is not None)
+        for variable in self._policy.variables:
+            compiler.declare_variable(variable.name, variable.expression)
+        return compiler
+
+    @cached_property
+    def _match_conditions(self) -> tuple[CompiledExpression, ...]:
+        """The compiled match conditions."""
+        kind = ExpressionKind.MATCH_CONDITION
+        return tuple(self._compiler.compile(kind, each.expression) for each in self._policy.match_conditions)
+
+    @cached_property
+    def _validations(self) -> tuple[CompiledExpression, ...]:
+        """The compiled validations."""
+        kind = ExpressionKind.VALIDATION
+        return tuple(self._compiler.compile(kind, each.expression) for each in self._policy.validations)
+
+    @cached_property
+    def _messages(self) -> tuple[CompiledExpression | None, ...]:
+        """The compiled message expressions, aligned with the validations."""
+        kind = ExpressionKind.MESSAGE_EXPRESSION
+        return tuple(
+            self._compiler.compile(kind, each.message_expression) if each.message_expression else None
+            for each in self._policy.validations
+        )
+
+    @cached_property
+    def _messages_limit(self) -> int:
+        """What all message expressions and the variables can cost at most."""
+        messages = sum(1 for each in self._policy.validations if each.message_expression)
+        return PER_CALL_LIMIT * (messages + len(self._policy.variables)) if messages else 0
+
+    @cached_property
+    def _audit_annotations(self) -> tuple[tuple[str, CompiledExpression], ...]:
+        """The compiled audit annotations with their keys."""
+        kind = ExpressionKind.AUDIT_ANNOTATION
+        annotations = self._policy.audit_annotations
+        return tuple((each.key, self._compiler.compile(kind, each.value_expression)) for each in annotations)
+
+    @cached_property
+    def footprint(self) -> frozenset[str]:
+        """All that the expressions may read: inputs that agree on it give the same result."""
+        annotations = tuple(compiled for _, compiled in self._audit_annotations)
+        expressions = (*self._match_conditions, *self._validations, *self._messages, *annotations)
+        return frozenset().union(*(each.footprint for each in expressions if each is not None))
+
+    def validate(self, inputs: Inputs) -> ValidateResult:
+        """Decide; `NO_DECISION` is returned for every result that changes nothing."""
+        matched = self._match(inputs)
+        if matched.error:
+            return self._error(matched.error)
+        if not matched.matches:
+            return NO_DECISION
+        if not matched.unknown:
+            return self._validate(inputs)
+        if self.failure_policy is FailurePolicy.IGNORE and self._validate(inputs) is NO_DECISION:
+            return NO_DECISION  # true, false or an error: the policy decides nothing
+        return ValidateResult(unknown=matched.unknown)
+
+    def _match(self, inputs: Inputs) -> MatchConditionsResult:
+        """The match conditions."""
+        if not self._policy.match_conditions:
+            return MATCHES
+        evaluation = evaluations(self._compiler, inputs, MATCH_CONDITIONS_BUDGET, matching=True)
+        return match_conditions(self._match_conditions, evaluation, self.failure_policy)
+
+    def _validate(self, inputs: Inputs) -> ValidateResult:
+        """The validations with their messages, then the audit annotations, which have a budget of their own."""
+        evaluation = evaluations(self._compiler, inputs, RUNTIME_BUDGET)
+        results: list[Evaluated | None] = []
+        for compiled in self._validations:
+            evaluated = None if compiled.error else evaluation.evaluate(compiled)
+            if evaluated is not None and evaluated.out_of_budget:
+                return self._error(str(evaluated.error))
+            results.append(evaluated)
+        if not self._are_all_true(results, evaluation):
+            decisions = self._decide(results, inputs, evaluation)
+        elif self._policy.audit_annotations:
+            decisions = (ADMITTED,) * len(results)
+        else:
+            return NO_DECISION
+        annotations = self._annotate(inputs)
+        if isinstance(annotations, str):
+            return self._error(annotations)
+        if not annotations and all(decision.action is Action.ADMIT for decision in decisions):
+            return NO_DECISION
+        return ValidateResult(decisions, annotations)
+
+    def _are_all_true(self, results: list[Evaluated | None], evaluation: Evaluation | Evaluations) -> bool:
+        """Whether nothing can come of the validations any more: the usual case, found out cheaply."""
+        for evaluated in results:
+            if evaluated is None or evaluated.value is not True:
+                return False
+        return evaluation.covers(self._messages_limit)
+
+    def _decide(
+        self, results: list[Evaluated | None], inputs: Inputs, evaluation: Evaluation | Evaluations
+    ) -> tuple[PolicyDecision, ...]:
+        """A decision for each validation; None stands for an expression that does not compile."""
+        messages = self._evaluate_messages(results, inputs, evaluation)
+        decisions = []
+        for index, (compiled, evaluated) in enumerate(zip(self._validations, results, strict=True)):
+            error = _error_of(compiled, evaluated)
+            if error is not None:
+                decision = error_decision(self.failure_policy, error)
+            elif isinstance(messages, str):
+                decision = error_decision(self.failure_policy, f"failed messageExpression: {messages}")
+            elif evaluated is not None and evaluated.unknown:
+                decision = PolicyDecision(Action.UNKNOWN, DecisionEvaluation.UNKNOWN, unknown=evaluated.unknown)
+            elif evaluated is not None and evaluated.value is True:
+                decision = ADMITTED
+            else:
+                decision = denial(self._policy.validations[index], messages[index])
+            decisions.append(decision)
+        return tuple(decisions)
+
+    def _evaluate_messages(
+        self, results: list[Evaluated | None], inputs: Inputs, evaluation: Evaluation | Evaluations
+    ) -> list[Evaluated | None] | str:
+        """The message expressions on what the validations left of the budget, or the error of running out of it.
+
+        The server evaluates them all, whatever the validations say. Of one that does not deny only what it spends could
+        matter, and not where the budget covers the limit of every expression: then it is not evaluated.
+        """
+        covered = evaluation.covers(self._messages_limit)
+        messages = None
+        evaluated_messages: list[Evaluated | None] = []
+        for compiled, result in zip(self._messages, results, strict=True):
+            if compiled is None or compiled.error or (covered and not _denies(result)):
+                evaluated_messages.append(None)
+                continue
+            if messages is None:
+                messages = evaluations(self._compiler, inputs, evaluation.remaining)
+            evaluated = messages.evaluate(compiled)
+            if evaluated.out_of_budget:
+                return str(evaluated.error)
+            evaluated_messages.append(evaluated)
+        return evaluated_messages
+
+    def _annotate(self, inputs: Inputs) -> tuple[PolicyAuditAnnotation, ...] | str:
+        """The audit annotations that are not excluded, or the error of running out of budget."""
+        if not self._policy.audit_annotations:
+            return ()
+        evaluation = evaluations(self._compiler, inputs, RUNTIME_BUDGET)
+        annotations = []
+        for key, compiled in self._audit_annotations:
+            evaluated = None if compiled.error else evaluation.evaluate(compiled)
+            if evaluated is not None and evaluated.out_of_budget:
+                return str(evaluated.error)
+            annotations.append(audit_annotation(key, compiled, evaluated, self.failure_policy))
+        return tuple(each for each in annotations if each.action is not AuditAnnotationAction.EXCLUDE)
+
+    def _error(self, message: str) -> ValidateResult:
+        """The policy as a whole failed; with `Ignore` that changes nothing."""
+        decision = error_decision(self.failure_policy, message)
+        return NO_DECISION if decision.action is Action.ADMIT else ValidateResult((decision,), as_a_whole=True)
+
+
+def _denies(evaluated: Evaluated | None) -> bool:
+    """Whether a validation was evaluated, and is not true."""
+    return evaluated is not None and evaluated.error is None and not evaluated.unknown and evaluated.value is not True
+
+
+def denial(validation: Validation, message: Evaluated | None) -> PolicyDecision:
+    """The denial by a validation that is false; `message` is its evaluated message expression, if it has one."""
+    reason = validation.reason or DEFAULT_REASON
+    if message is not None and message.unknown:
+        return PolicyDecision(Action.DENY, DecisionEvaluation.DENY, "", reason, message.unknown)
+    text = "" if message is None or message.error is not None else _message(message.value)
+    text = text or trim_space(validation.message) or f"failed expression: {trim_space(validation.expression)}"
+    return PolicyDecision(Action.DENY, DecisionEvaluation.DENY, text, reason)
+
+
+def audit_annotation(
+    key: str, compiled: CompiledExpression, evaluated: Evaluated | None, failure_policy: FailurePolicy
+) -> PolicyAuditAnnotation:
+    """What becomes of an audit annotation; `evaluated` is None where the expression does not compile."""
+    error = _error_of(compiled, evaluated)
+    if error is not None:
+        if failure_policy is FailurePolicy.IGNORE:
+            return PolicyAuditAnnotation(key, AuditAnnotationAction.EXCLUDE)
+        return PolicyAuditAnnotation(key, AuditAnnotationAction.ERROR, error=error)
+    assert evaluated is not None
+    if evaluated.unknown:
+        return PolicyAuditAnnotation(key, AuditAnnotationAction.UNKNOWN, unknown=evaluated.unknown)
+    value = trim_space(evaluated.value) if isinstance(evaluated.value, str) else ""
+    if not value:
+        return PolicyAuditAnnotation(key, AuditAnnotationAction.EXCLUDE)
+    return PolicyAuditAnnotation(key, AuditAnnotationAction.PUBLISH, value)
+
+
+def trim_space(text: str) -> str:
+    """Go's `strings.TrimSpace`."""
+    return text.strip(_GO_SPACE)
+
+
+def _message(value: Any) -> str:
+    """The result of a message expression, empty where the server does not use it."""
+    if not isinstance(value, str):
+        return ""
+    text = trim_space(value)
+    return "" if "\n" in text or len(text.encode("utf-8", "surrogatepass")) > MAX_MESSAGE_BYTES else text
+
+
+def _error_of(compiled: CompiledExpression, evaluated: Evaluated | None) -> str | None:
+    """The text of a compile or run-time error, None if there is none."""
+    if compiled.error:
+        return f"compilation error: {compiled.error}"
+    if evaluated is None or evaluated.error is None or evaluated.unknown:
+        return None
+    return f"expression '{compiled.expression}' resulted in error: {evaluated.error}"

@@ -1,0 +1,105 @@
+"""What a webhook is asked and what it answers; who asks is not decided here.
+
+The admission layer does no I/O: a `WebhookBackend` from outside calls a real endpoint or looks into the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from replay.admission.decision import Denial
+from replay.admission.request import user_info
+from replay.admission.webhook.webhooks import Phase, WebhookInvocation
+from replay.go.format import quote
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, PartialObject
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookReview:
+    """One call: `request` is the AdmissionRequest (`admission.k8s.io/v1`) without its uid."""
+
+    invocation: WebhookInvocation
+    phase: Phase
+    request: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookAnswer:
+    """What a webhook answered, or in `error` why there is no usable answer (the text after `failed calling webhook`).
+
+    `status` is the `metav1.Status` of a refusal; `patch` are the operations of a mutating webhook.
+    """
+
+    allowed: bool = False
+    status: Mapping[str, Any] = field(default_factory=dict)
+    patch: tuple[JSON, ...] = ()
+    warnings: tuple[str, ...] = ()
+    audit_annotations: Mapping[str, str] = field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def text(self) -> str:
+        """The answer in a word or a line, for `WebhookCall.answer`."""
+        if self.error:
+            return f"failed: {self.error}"
+        if not self.allowed:
+            return f"denied: {self.status.get('message') or self.status.get('reason') or 'without explanation'}"
+        return "patched" if self.patch else "allowed"
+
+
+class WebhookBackend(Protocol):
+    """Who knows what a webhook answers."""
+
+    def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
+        """The answers in the order of the reviews, asked at the same time; `Missing` where there is none to be had."""
+        ...
+
+
+def webhook_request(attributes: Attributes, invocation: WebhookInvocation) -> JSON | Missing:
+    """The AdmissionRequest of a call (`webhook/request.CreateV1AdmissionReview`), unless a part of it is not known."""
+    parts = (attributes.object, attributes.old_object, attributes.options)
+    for part in parts:
+        if isinstance(part, Missing):
+            return part
+        if isinstance(part, PartialObject):
+            return part.missing[0]
+    request: dict[str, Any] = {
+        "kind": invocation.kind._asdict(),
+        "resource": invocation.resource._asdict(),
+        "requestKind": attributes.kind._asdict(),
+        "requestResource": attributes.resource._asdict(),
+        "operation": str(attributes.operation),
+        "userInfo": user_info(attributes.user_info),
+        "object": attributes.object,
+        "oldObject": attributes.old_object,
+        "dryRun": True,
+        "options": attributes.options,
+    }
+    if attributes.subresource:
+        request["subResource"] = request["requestSubResource"] = attributes.subresource
+    if attributes.name:
+        request["name"] = attributes.name
+    if attributes.namespace:
+        request["namespace"] = attributes.namespace
+    return request
+
+
+def refusal(invocation: WebhookInvocation, answer: WebhookAnswer) -> Denial:
+    """The denial of a webhook that does not allow a request (`webhook/errors.ToStatusErr`)."""
+    name, status = invocation.hook.webhook.name, answer.status
+    explanation = status.get("message") or status.get("reason")
+    denied_by = f"admission webhook {quote(name)} denied the request"
+    message = f"{denied_by}: {explanation}" if explanation else f"{denied_by} without explanation"
+    code = status.get("code")
+    code = code if isinstance(code, int) and code >= 400 else 400
+    return Denial(invocation.hook.configuration, name, None, message, str(status.get("reason") or ""), code)
+
+
+def call_failure(invocation: WebhookInvocation, answer: WebhookAnswer) -> Denial:
+    """The denial of a call that failed, where `failurePolicy` is Fail."""
+    name = invocation.hook.webhook.name
+    message = f"Internal error occurred: failed calling webhook {quote(name)}: {answer.error}"
+    return Denial(invocation.hook.configuration, name, None, message, "InternalError", 500)

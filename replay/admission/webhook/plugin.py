@@ -1,0 +1,284 @@
+"""The two webhook plugins, as far as someone answers for their webhooks.
+
+Mutating ones are asked one at a time, each about what the one before left (`webhook/mutating/dispatcher.go`); validating
+ones all at once, and any refusal refuses (`webhook/validating/dispatcher.go`). Without a backend a webhook is only named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from replay.admission.change import changes
+from replay.admission.decision import Denial, Mutated, Undetermined, WebhookCall
+from replay.admission.json_patch import JSONPatchError, apply, equal
+from replay.admission.mutating.mutator import Object
+from replay.admission.mutating.object_patcher import ObjectPatchers, StatusError, internal_error
+from replay.admission.webhook.answer import (
+    WebhookAnswer,
+    WebhookBackend,
+    WebhookReview,
+    call_failure,
+    refusal,
+    webhook_request,
+)
+from replay.admission.webhook.webhooks import Phase, WebhookAdmission, WebhookHook, WebhookInvocation
+from replay.go.format import marshal, quote
+from replay.kube.admissionregistration import FailurePolicy
+from replay.kube.attributes import Attributes, Missing
+from replay.kube.lister import Lister
+
+UNKNOWN = "unknown"
+"""The answer of a webhook that was asked, where there is none to be had."""
+
+Backends = Mapping[str, WebhookBackend]
+"""Who answers for the webhook of a name."""
+
+
+@dataclass(slots=True)
+class WebhookEffects:
+    """What the webhooks of one phase come to for one request."""
+
+    calls: list[WebhookCall] = field(default_factory=list)
+    denials: list[Denial] = field(default_factory=list)
+    undetermined: list[Undetermined] = field(default_factory=list)
+    mutated: list[Mutated] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    audit_annotations: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was called and nothing came of it."""
+        said = self.calls or self.denials or self.undetermined or self.mutated or self.warnings
+        return not (said or self.audit_annotations)
+
+    def unknown(self, hook: WebhookHook, what: str, missing: Missing) -> None:
+        """Something depends on what is not known."""
+        unknown = f"is not known: {missing.reason}"
+        reason = (
+            f"{what} {unknown}" if missing.path == "webhook" else f"{what} depends on `{missing.path}`, which {unknown}"
+        )
+        self.undetermined.append(Undetermined(hook.configuration, hook.webhook.name, reason, missing.path, missing.fix))
+
+    def unanswered(self, invocation: WebhookInvocation, phase: Phase, missing: Missing) -> None:
+        """It is called, and nobody knows what it answers."""
+        self.calls.append(invocation.call(phase, UNKNOWN))
+        self.unknown(invocation.hook, "what it answers", missing)
+
+    def answered(self, invocation: WebhookInvocation, answer: WebhookAnswer) -> None:
+        """Warnings and audit annotations of an answer."""
+        name = invocation.hook.webhook.name
+        self.warnings.extend(answer.warnings)
+        self.audit_annotations.update({f"{name}/{key}": value for key, value in answer.audit_annotations.items()})
+
+
+def validate(
+    admission: WebhookAdmission,
+    hooks: Sequence[WebhookHook],
+    attributes: Attributes,
+    lister: Lister,
+    backends: Backends,
+) -> WebhookEffects:
+    """The validating webhooks of one set; a refusal before any call ends the phase."""
+    effects = WebhookEffects()
+    asked: list[tuple[WebhookBackend, WebhookReview]] = []
+    for hook in hooks:
+        answer = admission.should_call(hook, attributes, lister)
+        if isinstance(answer, Denial):
+            return WebhookEffects(denials=[answer], undetermined=effects.undetermined)
+        if isinstance(answer, Missing):
+            effects.unknown(hook, "whether it is called", answer)
+        elif answer is not None:
+            backend = backends.get(hook.webhook.name)
+            request = None if backend is None else webhook_request(attributes, answer)
+            if backend is None or request is None:
+                effects.calls.append(answer.call("validating"))
+            elif isinstance(request, Missing):
+                effects.unanswered(answer, "validating", request)
+            else:
+                asked.append((backend, WebhookReview(answer, "validating", request)))
+    for index, (review, reply) in enumerate(_replies(asked)):
+        _validated(review.invocation, reply, index, effects)
+    return effects
+
+
+def _replies(
+    asked: Sequence[tuple[WebhookBackend, WebhookReview]],
+) -> list[tuple[WebhookReview, WebhookAnswer | Missing]]:
+    """The answers, each backend asked once for all that is its own."""
+    answers: dict[int, WebhookAnswer | Missing] = {}
+    for backend in {id(backend): backend for backend, _ in asked}.values():
+        own = [review for each, review in asked if each is backend]
+        answers.update((id(review), answer) for review, answer in zip(own, backend.review(own), strict=True))
+    return [(review, answers[id(review)]) for _, review in asked]
+
+
+def _validated(
+    invocation: WebhookInvocation, reply: WebhookAnswer | Missing, index: int, effects: WebhookEffects
+) -> None:
+    if isinstance(reply, Missing):
+        effects.unanswered(invocation, "validating", reply)
+        return
+    effects.calls.append(invocation.call("validating", reply.text))
+    if reply.error:
+        _failed(invocation, reply, f"validating.webhook.admission.k8s.io/round_0_index_{index}", effects)
+        return
+    effects.answered(invocation, reply)
+    if not reply.allowed:
+        effects.denials.append(refusal(invocation, reply))
+
+
+def _failed(invocation: WebhookInvocation, answer: WebhookAnswer, key: str, effects: WebhookEffects) -> None:
+    """A call that failed: `Ignore` lets the request through and says so in an annotation."""
+    if invocation.hook.webhook.failure_policy is FailurePolicy.IGNORE:
+        effects.audit_annotations[f"failed-open.{key}"] = invocation.hook.webhook.name
+    else:
+        effects.denials.append(call_failure(invocation, answer))
+
+
+class MutatingWebhookPlugin:
+    """The mutating webhooks of one set for one request; it remembers who ran between the two passes."""
+
+    def __init__(
+        self,
+        admission: WebhookAdmission,
+        hooks: Sequence[WebhookHook],
+        patchers: ObjectPatchers,
+        lister: Lister,
+        backends: Backends,
+    ) -> None:
+        """`hooks` are those of the set that may match."""
+        self._admission = admission
+        self._hooks = hooks
+        self._patchers = patchers
+        self._lister = lister
+        self._backends = backends
+        self._last_output: Object = None
+        self._invoked: set[int] = set()
+        self._again: set[int] = set()
+
+    def admit(self, attributes: Attributes, effects: WebhookEffects, *, reinvoke: bool) -> tuple[Object, bool]:
+        """One pass: the object afterwards, and whether all mutating plugins are to run once more."""
+        if reinvoke and not equal(self._last_output, attributes.object):
+            self._require()
+        changed = False
+        for hook in self._hooks:
+            answer = self._admission.should_call(hook, attributes, self._lister)
+            # apiserver: who was not called in the first pass is not called in the second, even if it matches by then
+            if answer is None or (reinvoke and not self.is_asked_again(hook)):
+                continue
+            before = attributes.object
+            attributes = replace(attributes, object=self._ask(hook, answer, attributes, effects, reinvoke=reinvoke))
+            if effects.denials:
+                break
+            if attributes.object is not before and not equal(before, attributes.object):
+                self._require()
+                changed = True
+            if hook.webhook.reinvocation_policy == "IfNeeded":
+                self._invoked.add(hook.index)
+        self._last_output = attributes.object
+        return attributes.object, changed
+
+    def is_asked_again(self, hook: WebhookHook) -> bool:
+        """Whether something changed the object after a webhook that wants to see it again."""
+        return hook.index in self._again
+
+    def _require(self) -> None:
+        self._again |= self._invoked
+        self._invoked = set()
+
+    def _ask(
+        self,
+        hook: WebhookHook,
+        answer: WebhookInvocation | Denial | Missing,
+        attributes: Attributes,
+        effects: WebhookEffects,
+        *,
+        reinvoke: bool,
+    ) -> Object:
+        """The object after one webhook, of which `answer` tells how it is called."""
+        if isinstance(answer, Denial):
+            effects.denials.append(answer)
+        elif isinstance(answer, Missing):
+            effects.unknown(hook, "whether it is called", answer)
+        else:
+            backend = self._backends.get(hook.webhook.name)
+            if backend is not None:
+                return self._call(answer, backend, attributes, effects, round_=int(reinvoke))
+            if not reinvoke:
+                effects.calls.append(answer.call("mutating"))
+        return attributes.object
+
+    def _call(
+        self,
+        invocation: WebhookInvocation,
+        backend: WebhookBackend,
+        attributes: Attributes,
+        effects: WebhookEffects,
+        *,
+        round_: int,
+    ) -> Object:
+        request = webhook_request(attributes, invocation)
+        if isinstance(request, Missing):
+            reply: WebhookAnswer | Missing = request
+        else:
+            reply = backend.review([WebhookReview(invocation, "mutating", request)])[0]
+        if isinstance(reply, Missing):
+            effects.unanswered(invocation, "mutating", reply)
+            return Missing("object", f"what a webhook makes of it is not known: {reply.reason}", reply.fix)
+        effects.calls.append(invocation.call("mutating", reply.text))
+        key = f"mutation.webhook.admission.k8s.io/round_{round_}_index_{invocation.hook.index}"
+        if reply.error:
+            effects.audit_annotations[key] = _annotation(invocation, mutated=False)
+            _failed(invocation, reply, key, effects)
+            return attributes.object
+        effects.answered(invocation, reply)
+        return self._apply(invocation, reply, attributes, effects, key)
+
+    def _apply(
+        self,
+        invocation: WebhookInvocation,
+        answer: WebhookAnswer,
+        attributes: Attributes,
+        effects: WebhookEffects,
+        key: str,
+    ) -> Object:
+        """The object with the patch of an answer applied."""
+        before, hook = attributes.object, invocation.hook
+        after: Object = before
+        if not answer.allowed:
+            effects.denials.append(refusal(invocation, answer))
+        elif answer.patch:
+            try:
+                after = self._patched(invocation, before, answer)
+            except StatusError as error:
+                denial = Denial(hook.configuration, hook.webhook.name, None, error.message, error.reason, error.code)
+                effects.denials.append(denial)
+        mutated = after is not before and not equal(before, after)
+        effects.audit_annotations[key] = _annotation(invocation, mutated=mutated)
+        if after is not before:
+            patch = {"patch": list(answer.patch), "patchType": "JSONPatch"}
+            effects.audit_annotations[f"patch.{key.removeprefix('mutation.')}"] = _annotation(invocation, **patch)
+        if mutated:
+            effects.mutated.append(Mutated(hook.configuration, hook.webhook.name, changes(before, after)))
+        return after
+
+    def _patched(self, invocation: WebhookInvocation, before: Object, answer: WebhookAnswer) -> Object:
+        if before is None:
+            name = quote(invocation.hook.webhook.name)
+            raise internal_error(
+                f"admission webhook {name} attempted to modify the object, which is not supported for this operation"
+            )
+        try:
+            patched = apply(before, answer.patch)
+        except JSONPatchError as error:
+            raise internal_error(str(error)) from None
+        patcher = self._patchers.of(invocation.kind)
+        return patched if patcher is None else patcher.decode(patched, before, strict=False)
+
+
+def _annotation(invocation: WebhookInvocation, **values: Any) -> str:
+    """The value of an annotation that says what a webhook did."""
+    names = {"configuration": invocation.hook.configuration, "webhook": invocation.hook.webhook.name}
+    return "{" + ",".join(f"{marshal(key)}:{marshal(value)}" for key, value in {**names, **values}.items()) + "}"

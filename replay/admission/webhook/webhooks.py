@@ -1,0 +1,261 @@
+"""Which webhooks a request is sent to (`k8s.io/apiserver/pkg/admission/plugin/webhook/generic.ShouldCallHook`).
+
+Nothing is called here. Several manifest sets are asked at once, so that what they share is matched once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from replay.admission.conversion import ObjectConverter
+from replay.admission.decision import Denial, Undetermined, WebhookCall
+from replay.admission.match_conditions import BUDGET, MATCHES, MatchConditionsResult, match_conditions
+from replay.admission.request import admission_request
+from replay.cellib.composition import CompiledExpression, Evaluation, ExpressionCompiler
+from replay.cellib.environment import ExpressionKind
+from replay.cellib.library.authorizer import authorizer_bindings
+from replay.cellib.version import KubernetesVersion
+from replay.kube.admissionregistration import ManifestSet, MatchResources, Webhook
+from replay.kube.attributes import Attributes, Missing
+from replay.kube.authorizer import Authorizer
+from replay.kube.discovery import Discovery
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.lister import Lister
+from replay.kube.rbac import RBACAuthorizer
+from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.exclusion import is_excluded_from_all_hooks, is_excluded_from_api_webhooks
+from replay.matching.matcher import INTERNAL_ERROR, Criteria, Matcher, MatchError, RequestClass, RequestMatcher
+
+Phase = Literal["mutating", "validating"]
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookHook:
+    """A webhook, compiled; `index` is its position among all of the plugin, as audit annotations count them."""
+
+    configuration: str
+    static: bool
+    index: int
+    webhook: Webhook
+    criteria: Criteria
+    conditions: MatchConditions
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookInvocation:
+    """A webhook that is to be called, with the resource and kind as which it gets the request."""
+
+    hook: WebhookHook
+    resource: GroupVersionResource
+    kind: GroupVersionKind
+
+    def call(self, phase: Phase, answer: str = "") -> WebhookCall:
+        """The entry of a decision."""
+        webhook = self.hook.webhook
+        return WebhookCall(
+            configuration=self.hook.configuration,
+            webhook=webhook.name,
+            phase=phase,
+            failure_policy=str(webhook.failure_policy),
+            timeout_seconds=webhook.timeout_seconds,
+            side_effects=webhook.side_effects,
+            answer=answer,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSelection:
+    """What one set's webhooks of one phase come to before any is called.
+
+    A `refusal` ends the phase: the server answers with it and calls no webhook (or, in the mutating phase, none of those
+    that follow).
+    """
+
+    invocations: tuple[WebhookInvocation, ...] = ()
+    refusal: Denial | None = None
+    undetermined: tuple[Undetermined, ...] = ()
+
+
+NO_WEBHOOKS = WebhookSelection()
+
+
+class MatchConditions:
+    """The match conditions of a webhook, compiled on first use."""
+
+    def __init__(self, webhook: Webhook, version: KubernetesVersion) -> None:
+        """Nothing is compiled yet."""
+        self._webhook = webhook
+        self._version = version
+
+    @cached_property
+    def _compiler(self) -> ExpressionCompiler:
+        """The compiler: no parameters, no variables."""
+        return ExpressionCompiler(self._version, has_params=False)
+
+    @cached_property
+    def _compiled(self) -> tuple[CompiledExpression, ...]:
+        """The compiled conditions."""
+        kind = ExpressionKind.MATCH_CONDITION
+        return tuple(self._compiler.compile(kind, each.expression) for each in self._webhook.match_conditions)
+
+    def match(self, bindings: Callable[[], dict[str, Any]]) -> MatchConditionsResult:
+        """Whether all hold; `bindings` is asked only if there is any condition."""
+        if not self._webhook.match_conditions:
+            return MATCHES
+        evaluation = Evaluation(self._compiler, bindings(), BUDGET)
+        return match_conditions(self._compiled, evaluation, self._webhook.failure_policy)
+
+
+class WebhookAdmission:
+    """The webhooks of one phase of several manifest sets."""
+
+    def __init__(
+        self,
+        sets: Sequence[ManifestSet],
+        phase: Phase,
+        version: KubernetesVersion,
+        discovery: Discovery,
+        authorizer: Callable[[Lister], Authorizer | Missing] = RBACAuthorizer,
+    ) -> None:
+        """Match conditions are compiled when a request first needs them."""
+        self.phase = phase
+        self._version = version
+        self._discovery = discovery
+        self._authorizer = authorizer
+        self._converter = ObjectConverter(discovery)
+        self._matcher = Matcher(EquivalentResourceMapper(discovery))
+        self.hooks = [self._hooks(manifests) for manifests in sets]
+        """For each set all its webhooks, in order."""
+        self._is_empty = not any(self.hooks)
+        self._known: dict[RequestClass, list[tuple[WebhookHook, ...]]] = {}
+
+    def _hooks(self, manifests: ManifestSet) -> tuple[WebhookHook, ...]:
+        """All webhooks of a set: configurations in their order, webhooks as they stand in them."""
+        configurations = manifests.mutating_webhooks if self.phase == "mutating" else manifests.validating_webhooks
+        listed = [(configuration, webhook) for configuration in configurations for webhook in configuration.webhooks]
+        return tuple(
+            WebhookHook(
+                configuration.name,
+                configuration.static,
+                index,
+                webhook,
+                self._matcher.criteria(match_resources(webhook), match_all=False),
+                MatchConditions(webhook, self._version),
+            )
+            for index, (configuration, webhook) in enumerate(listed)
+        )
+
+    def of(self, manifests: ManifestSet) -> WebhookAdmission:
+        """The webhooks of one other set, asked in the same way."""
+        return WebhookAdmission((manifests,), self.phase, self._version, self._discovery, self._authorizer)
+
+    def candidates(self, attributes: Attributes) -> list[tuple[WebhookHook, ...]]:
+        """For each set the webhooks that are asked about the resource at all and whose rules match, in order."""
+        if self._is_empty:
+            return self.hooks
+        request = self._matcher.request_class(attributes)
+        if request not in self._known:
+            self._known[request] = [
+                tuple(hook for hook in hooks if _is_candidate(hook, request)) for hooks in self.hooks
+            ]
+        return self._known[request]
+
+    def select(self, attributes: Attributes, lister: Lister) -> list[WebhookSelection]:
+        """For each set which webhooks would be called, as long as none changes the object."""
+        candidates = self.candidates(attributes)
+        if not any(candidates):
+            return [NO_WEBHOOKS] * len(candidates)
+        matcher = self._matcher.request(attributes, lister)
+        return [self._select(hooks, attributes, lister, matcher) for hooks in candidates]
+
+    def _select(
+        self, hooks: tuple[WebhookHook, ...], attributes: Attributes, lister: Lister, matcher: RequestMatcher
+    ) -> WebhookSelection:
+        """The selection of one set."""
+        invocations: list[WebhookInvocation] = []
+        undetermined: list[Undetermined] = []
+        refusal = None
+        for hook in hooks:
+            answer = self.should_call(hook, attributes, lister, matcher)
+            if isinstance(answer, WebhookInvocation):
+                invocations.append(answer)
+            elif isinstance(answer, Denial):
+                refusal = answer
+                break
+            elif answer is not None:
+                reason = f"whether it is called depends on `{answer.path}`, which is not known: {answer.reason}"
+                where = (hook.configuration, hook.webhook.name)
+                undetermined.append(Undetermined(*where, reason, answer.path, answer.fix))
+        return WebhookSelection(tuple(invocations), refusal, tuple(undetermined))
+
+    def should_call(
+        self, hook: WebhookHook, attributes: Attributes, lister: Lister, matcher: RequestMatcher | None = None
+    ) -> WebhookInvocation | Denial | Missing | None:
+        """Whether a candidate is called: how, refused instead, not known on what account, or None for no.
+
+        `matcher` may be given where several hooks are asked about the same attributes.
+        """
+        match = (matcher or self._matcher.request(attributes, lister)).match(hook.criteria)
+        if match is None:
+            return None
+        if isinstance(match, MatchError):
+            return _match_refusal(hook, match)
+
+        conditions = hook.conditions.match(lambda: self.bindings(attributes, match.kind, lister))
+        if not conditions.matches and not conditions.error:
+            return None
+        unknown = match.unknown or next(iter(conditions.unknown), None)
+        invocation = WebhookInvocation(hook, match.resource, match.kind)
+        return unknown or _refusal(hook, attributes, conditions) or invocation
+
+    def bindings(self, attributes: Attributes, kind: GroupVersionKind, lister: Lister) -> dict[str, Any]:
+        """What the match conditions of a webhook read that gets the request as `kind`."""
+        objects = self._converter.versioned(attributes, kind, lister)
+        return {
+            "object": self._converter.cel_value(objects.object, kind),
+            "oldObject": self._converter.cel_value(objects.old_object, kind),
+            "request": admission_request(attributes, attributes.resource, kind),
+            "namespaceObject": None,
+            **authorizer_bindings(self._authorizer(lister), attributes),
+        }
+
+
+def _refusal(hook: WebhookHook, attributes: Attributes, conditions: MatchConditionsResult) -> Denial | None:
+    """Why the server refuses the request instead of calling a webhook that matches, None if it calls it."""
+    webhook = hook.webhook
+    if conditions.error:
+        return Denial(hook.configuration, webhook.name, None, conditions.error, "Forbidden", 403)
+    if attributes.dry_run and webhook.side_effects not in ("None", "NoneOnDryRun"):
+        text = f'admission webhook "{webhook.name}" does not support dry run'
+        return Denial(hook.configuration, webhook.name, None, text, "BadRequest", 400)
+    return None
+
+
+def _is_candidate(hook: WebhookHook, request: RequestClass) -> bool:
+    """Whether the exclusions and the rules let a webhook be called."""
+    if is_excluded_from_all_hooks(request.key.resource):
+        return False
+    if is_excluded_from_api_webhooks(request.kind) and not hook.static:
+        return False
+    return hook.criteria.may_match(request)
+
+
+def match_resources(webhook: Webhook) -> MatchResources:
+    """The criteria of a webhook in the form that policies have."""
+    return MatchResources(
+        namespace_selector=webhook.namespace_selector,
+        object_selector=webhook.object_selector,
+        resource_rules=webhook.rules,
+        match_policy=webhook.match_policy,
+    )
+
+
+def _match_refusal(hook: WebhookHook, error: MatchError) -> Denial:
+    """The criteria cannot be evaluated: a namespace that is not there is a 404, all else an internal error."""
+    where = (hook.configuration, hook.webhook.name, None)
+    if error.is_not_found:
+        return Denial(*where, error.message, "NotFound", 404)
+    return Denial(*where, f"{INTERNAL_ERROR}{error.message.removeprefix(INTERNAL_ERROR)}", "InternalError", 500)

@@ -1,0 +1,154 @@
+"""Makes nodes with ids and positions exactly as cel-go's parser does (`parser/helper.go`).
+
+Ids are given in the order in which cel-go gives them, because later passes report and count by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from replay.cel.ast.tree import (
+    Call,
+    Comprehension,
+    Const,
+    Expr,
+    Ident,
+    ListExpr,
+    MapEntry,
+    MapExpr,
+    Select,
+    StructExpr,
+    StructField,
+)
+from replay.cel.value.values import Value
+
+ACCUMULATOR: Final = "@result"
+"""The variable in which comprehensions fold; no expression can name it."""
+
+
+class ExprFactory:
+    """Gives ids and remembers their offsets; while a macro expands, new nodes stand where the macro's call stands."""
+
+    __slots__ = ("macro_calls", "macro_offset", "next_id", "positions")
+
+    def __init__(self) -> None:
+        """Start with the id 1 and no position."""
+        self.next_id = 1
+        self.positions: dict[int, int] = {}
+        self.macro_calls: dict[int, Expr] = {}
+        self.macro_offset = 0
+
+    def new_id(self, offset: int) -> int:
+        """The next id, standing at an offset in code points."""
+        id_ = self.next_id
+        self.next_id = id_ + 1
+        self.positions[id_] = offset
+        return id_
+
+    def delete_id(self, id_: int) -> None:
+        """Forget the id of a call that a macro replaced; the last one given is given again."""
+        self.positions.pop(id_, None)
+        if id_ == self.next_id - 1:
+            self.next_id = id_
+
+    def literal(self, value: Value) -> Const:
+        """A literal at the place of the macro."""
+        return Const(self.new_id(self.macro_offset), value)
+
+    def ident(self, name: str) -> Ident:
+        """A name at the place of the macro."""
+        return Ident(self.new_id(self.macro_offset), name)
+
+    def accumulator(self) -> Ident:
+        """The variable of the fold."""
+        return self.ident(ACCUMULATOR)
+
+    def call(self, function: str, *args: Expr) -> Call:
+        """A global call at the place of the macro."""
+        return Call(self.new_id(self.macro_offset), function, args)
+
+    def member_call(self, function: str, target: Expr, *args: Expr) -> Call:
+        """A call with a receiver at the place of the macro."""
+        return Call(self.new_id(self.macro_offset), function, args, target)
+
+    def list(self, *elements: Expr) -> ListExpr:
+        """A list at the place of the macro."""
+        return ListExpr(self.new_id(self.macro_offset), elements)
+
+    def map(self) -> MapExpr:
+        """An empty map at the place of the macro."""
+        return MapExpr(self.new_id(self.macro_offset), ())
+
+    def presence_test(self, operand: Expr, field: str) -> Select:
+        """`has(operand.field)` at the place of the macro."""
+        return Select(self.new_id(self.macro_offset), operand, field, test_only=True)
+
+    def fold(  # noqa: PLR0913, PLR0917 - the parts of a comprehension
+        self,
+        iter_range: Expr,
+        variables: tuple[str, str],
+        accu: str,
+        init: Expr,
+        condition: Expr,
+        step: Expr,
+        result: Expr,
+    ) -> Comprehension:
+        """A comprehension at the place of the macro; the second variable is empty where there is one only."""
+        id_ = self.new_id(self.macro_offset)
+        return Comprehension(id_, iter_range, *variables, accu, init, condition, step, result)
+
+    def copy(self, node: Expr) -> Expr:  # noqa: PLR0911 - one case per kind of node
+        """The same tree with new ids at the same places."""
+        id_ = self.new_id(self.positions.get(node.id, 0))
+        match node:
+            case Const():
+                return Const(id_, node.value)
+            case Ident():
+                return Ident(id_, node.name)
+            case Select():
+                return Select(id_, self.copy(node.operand), node.field, node.test_only)
+            case Call():
+                args = tuple([self.copy(arg) for arg in node.args])
+                return Call(id_, node.function, args, None if node.target is None else self.copy(node.target))
+            case ListExpr():
+                return ListExpr(id_, tuple([self.copy(item) for item in node.elements]), node.optional_indices)
+            case MapExpr():
+                return MapExpr(id_, tuple([self._copy_entry(entry) for entry in node.entries]))
+            case StructExpr():
+                return StructExpr(id_, node.type_name, tuple([self._copy_field(field) for field in node.fields]))
+            case Comprehension():
+                return self._copy_comprehension(id_, node)
+        return Expr(id_)
+
+    def _copy_entry(self, entry: MapEntry) -> MapEntry:
+        id_ = self.new_id(self.macro_offset)
+        return MapEntry(id_, self.copy(entry.key), self.copy(entry.value), entry.optional)
+
+    def _copy_field(self, field: StructField) -> StructField:
+        id_ = self.new_id(self.macro_offset)
+        return StructField(id_, field.field, self.copy(field.value), field.optional)
+
+    def _copy_comprehension(self, id_: int, node: Comprehension) -> Comprehension:
+        return Comprehension(
+            id_,
+            self.copy(node.iter_range),
+            node.iter_var,
+            node.iter_var2,
+            node.accu_var,
+            self.copy(node.accu_init),
+            self.copy(node.loop_condition),
+            self.copy(node.loop_step),
+            self.copy(node.result),
+        )
+
+    def balanced(self, function: str, terms: Sequence[Expr], ops: Sequence[int]) -> Expr:
+        """`a && b && c && d` as a tree of equal depth on both sides, as the server evaluates it."""
+        return _balanced(function, terms, ops, 0, len(ops) - 1)
+
+
+def _balanced(function: str, terms: Sequence[Expr], ops: Sequence[int], low: int, high: int) -> Call:
+    middle = (low + high + 1) // 2
+    left = terms[middle] if middle == low else _balanced(function, terms, ops, low, middle - 1)
+    right = terms[middle + 1] if middle == high else _balanced(function, terms, ops, middle + 1, high)
+    return Call(ops[middle], function, (left, right))

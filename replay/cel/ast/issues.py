@@ -1,0 +1,79 @@
+"""What is wrong with an expression: up to 100 findings with their place, printed as the API server prints them.
+
+The order, the limit and the caret lines are those of cel-go (`common/errors.go`, `common/error.go`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from replay.cel.ast.source import Source
+
+MAX_ISSUES = 100
+_MAX_SNIPPET_BYTES = 16384
+
+NO_OFFSET = -2
+"""The offset of an issue that concerns the whole expression; it is printed as line -1, column 0."""
+
+BEFORE_START = -1
+"""The offset of what recovery made up out of nothing; it is printed as line 1, column 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One finding: the node it concerns (0 if it has none), its offset in code points, and the text."""
+
+    id: int
+    offset: int
+    message: str
+
+    def location(self, source: Source) -> tuple[int, int]:
+        """Line from 1 and column from 0, in code points."""
+        if self.offset >= 0:
+            return source.location(self.offset)
+        return (1, -1) if self.offset == BEFORE_START else (-1, -1)
+
+    def to_display_string(self, source: Source) -> str:
+        """`ERROR: <input>:1:5: message`, the line of the source and a caret under the place."""
+        line, column = self.location(source)
+        shown = f"ERROR: {source.description}:{line}:{column + 1}: {self.message}"
+        snippet = source.snippet(line) if line > 0 else None
+        if snippet is None or not source.text or len(snippet.encode("utf-8", "replace")) > _MAX_SNIPPET_BYTES:
+            return shown
+        snippet = snippet.replace("\t", " ")
+        return f"{shown}\n | {snippet}\n | {_pointer(snippet, column)}"
+
+
+def _pointer(snippet: str, column: int) -> str:
+    """Dots up to the caret; full-width ones under characters that take more than one byte in UTF-8."""
+    column = max(column, 0)
+    dots = "".join("." if char.isascii() else "．" for char in snippet[:column])  # noqa: RUF001 - full width is meant
+    marked = snippet[column : column + 1]
+    return dots + ("^" if not marked or marked.isascii() else "＾")  # noqa: RUF001 - full width is meant
+
+
+@dataclass(slots=True)
+class Issues:
+    """The findings of one pass over one source, in the order of their discovery; those beyond the limit are counted."""
+
+    source: Source
+    found: list[Issue] = field(default_factory=list)
+    count: int = 0
+
+    def report(self, id_: int, offset: int, message: str) -> None:
+        """Add a finding at an offset in code points (`NO_OFFSET` for none)."""
+        self.count += 1
+        if self.count <= MAX_ISSUES:
+            self.found.append(Issue(id_, offset, message))
+
+    def __bool__(self) -> bool:
+        """Whether anything was found."""
+        return self.count > 0
+
+    def to_display_string(self) -> str:
+        """All findings by their place in the source, as `kubectl` would show them."""
+        ordered = sorted(self.found, key=lambda issue: issue.location(self.source))
+        lines = [issue.to_display_string(self.source) for issue in ordered]
+        if self.count > MAX_ISSUES:
+            lines.append(f"{self.count - MAX_ISSUES} more errors were truncated")
+        return "\n".join(lines)

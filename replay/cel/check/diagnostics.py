@@ -1,0 +1,67 @@
+"""Every finding of the checker, each worded once (`checker/errors.go` of cel-go)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from replay.cel.ast.issues import NO_OFFSET, Issues
+from replay.cel.ast.tree import Expr
+from replay.cel.value.types import Type
+
+
+class Diagnostics:
+    """Reports at the place of a node."""
+
+    __slots__ = ("_issues", "_positions")
+
+    def __init__(self, issues: Issues, positions: Mapping[int, int]) -> None:
+        """Collect into `issues`, with the places of a tree."""
+        self._issues = issues
+        self._positions = positions
+
+    def report(self, node: Expr, message: str) -> None:
+        """Any other finding at a node."""
+        self._issues.report(node.id, self._positions.get(node.id, NO_OFFSET), message)
+
+    def undeclared_reference(self, node: Expr, container: str, name: str) -> None:
+        """A name that nothing declares."""
+        self.report(node, f"undeclared reference to '{name}' (in container '{container}')")
+
+    def undefined_field(self, node: Expr, field: str) -> None:
+        """A struct type has no such field."""
+        self.report(node, f"undefined field '{field}'")
+
+    def unexpected_failed_resolution(self, node: Expr, name: str) -> None:
+        """A type is named but its fields are nowhere declared."""
+        self.report(node, f"unexpected failed resolution of '{name}'")
+
+    def type_does_not_support_field_selection(self, node: Expr, type_: Type) -> None:
+        """A field of what has none."""
+        self.report(node, f"type '{type_.display}' does not support field selection")
+
+    def type_mismatch(self, node: Expr, expected: Type, actual: Type) -> None:
+        """Another type than the place asks for."""
+        self.report(node, f"expected type '{expected.display}' but found '{actual.display}'")
+
+    def field_type_mismatch(self, node: Expr, field: str, expected: Type, actual: Type) -> None:
+        """A field is given another type than it has."""
+        self.report(
+            node, f"expected type of field '{field}' is '{expected.display}' but provided type is '{actual.display}'"
+        )
+
+    def no_matching_overload(self, node: Expr, function: str, args: Sequence[Type], *, member: bool) -> None:
+        """A function is not defined for these arguments; those of a member begin with the receiver."""
+        receiver = f"{args[0].display}." if member else ""
+        shown = ", ".join([arg.display for arg in args[member:]])
+        self.report(node, f"found no matching overload for '{function}' applied to '{receiver}({shown})'")
+
+    def not_a_comprehension_range(self, node: Expr, type_: Type) -> None:
+        """A fold over what has no elements."""
+        self.report(
+            node,
+            f"expression of type '{type_.display}' cannot be range of a comprehension (must be list, map, or dynamic)",
+        )
+
+    def not_a_message_type(self, node: Expr, type_: Type) -> None:
+        """A message is made of a type that has no fields."""
+        self.report(node, f"'{type_.name}' is not a message type")

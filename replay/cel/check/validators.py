@@ -1,0 +1,238 @@
+"""What cel-go's validators refuse in checked expressions: literals that cannot succeed, and literals of mixed types.
+
+A validator looks at a checked tree and reports what it finds (`cel/validator.go`, `ext/formatting.go`). They run in the order
+in which an environment lists them, after a check without findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from replay.cel.ast.issues import Issues
+from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, ListExpr, MapExpr, Select, StructExpr
+from replay.cel.check.diagnostics import Diagnostics
+from replay.cel.declare.unification import is_equivalent, unwrap_optional
+from replay.cel.value import conversion
+from replay.cel.value.format_string import FormatError, conversions
+from replay.cel.value.regexp import compile_pattern
+from replay.cel.value.types import Kind, Type, optional_type
+from replay.cel.value.values import EvalError, Value
+
+Validator = Callable[[Ast, Diagnostics], None]
+"""Reports what it finds wrong with a checked expression."""
+
+
+def validate(ast: Ast, validators: Sequence[Validator]) -> Issues:
+    """All findings of these validators; empty if there are none."""
+    issues = Issues(ast.source)
+    diagnostics = Diagnostics(issues, ast.positions)
+    for validator in validators:
+        validator(ast, diagnostics)
+    return issues
+
+
+def children(node: Expr) -> Iterator[Expr]:
+    """The expressions directly below a node, in the order of cel-go's visitors (`common/ast/navigable.go`)."""
+    match node:
+        case Select():
+            yield node.operand
+        case Call():
+            if node.target is not None:
+                yield node.target
+            yield from node.args
+        case ListExpr():
+            yield from node.elements
+        case MapExpr():
+            for entry in node.entries:
+                yield entry.key
+                yield entry.value
+        case StructExpr():
+            for field in node.fields:
+                yield field.value
+        case Comprehension():
+            yield from (node.iter_range, node.accu_init, node.loop_condition, node.loop_step, node.result)
+
+
+def descendants(root: Expr) -> list[Expr]:
+    """All nodes, each after those below it."""
+    found: list[Expr] = []
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        found.append(node)
+        pending.extend(children(node))
+    found.reverse()
+    return found
+
+
+def _literal_argument(function: str, parse: Callable[[Value], object]) -> Validator:
+    """The first argument of a function must be parsable where it is a literal; null never is."""
+
+    def validator(ast: Ast, diagnostics: Diagnostics) -> None:
+        for node in descendants(ast.expr):
+            if not isinstance(node, Call) or node.function != function or not node.args:
+                continue
+            argument = node.args[0]
+            if not isinstance(argument, Const):
+                continue
+            if not _succeeds(parse, argument.value):
+                diagnostics.report(argument, f"invalid {function} argument")
+
+    return validator
+
+
+def _succeeds(parse: Callable[[Value], object], value: Value) -> bool:
+    if value is None:
+        return False
+    try:
+        parse(value)
+    except EvalError:
+        return False
+    return True
+
+
+duration_literals: Final = _literal_argument("duration", conversion.to_duration)
+"""Literal durations must be durations."""
+
+timestamp_literals: Final = _literal_argument("timestamp", conversion.to_timestamp)
+"""Literal timestamps must be timestamps."""
+
+regex_literals: Final = _literal_argument("matches", compile_pattern)
+"""Literal patterns must be patterns of RE2. Of the global `matches(text, pattern)` it is the text that is looked at."""
+
+
+def homogeneous_literals(ast: Ast, diagnostics: Diagnostics) -> None:
+    """Lists have elements, and maps have keys and values, of one type each, except inside the arguments of `format`."""
+    exempt = _inside_format(ast.expr)
+    nodes = [node for node in descendants(ast.expr) if node.id not in exempt]
+    for node in nodes:
+        if isinstance(node, ListExpr):
+            _check_list(ast, node, diagnostics)
+    for node in nodes:
+        if isinstance(node, MapExpr):
+            _check_map(ast, node, diagnostics)
+
+
+def _inside_format(root: Expr) -> set[int]:
+    exempt: set[int] = set()
+    for node in descendants(root):
+        if isinstance(node, Call) and node.function == "format":
+            exempt.update(below.id for below in descendants(node) if below is not node)
+    return exempt
+
+
+def _check_list(ast: Ast, node: ListExpr, diagnostics: Diagnostics) -> None:
+    """Only the first element of another type is reported."""
+    first: Type | None = None
+    for index, element in enumerate(node.elements):
+        type_ = _held(ast, element, diagnostics, optional=index in node.optional_indices)
+        if first is None:
+            first = type_
+        elif not is_equivalent(first, type_):
+            diagnostics.type_mismatch(element, first, type_)
+            break
+
+
+def _check_map(ast: Ast, node: MapExpr, diagnostics: Diagnostics) -> None:
+    first: tuple[Type, Type] | None = None
+    for entry in node.entries:
+        key = ast.type_map[entry.key.id]
+        value = _held(ast, entry.value, diagnostics, optional=entry.optional)
+        if first is None:
+            first = key, value
+            continue
+        if not is_equivalent(first[0], key):
+            diagnostics.type_mismatch(entry.key, first[0], key)
+        if not is_equivalent(first[1], value):
+            diagnostics.type_mismatch(entry.value, first[1], value)
+
+
+def _held(ast: Ast, node: Expr, diagnostics: Diagnostics, *, optional: bool) -> Type:
+    """What an element holds. The server crashes over a dynamic value marked with `?`; here that is a finding."""
+    type_ = ast.type_map[node.id]
+    if not optional:
+        return type_
+    held, is_optional = unwrap_optional(type_)
+    if not is_optional:
+        diagnostics.type_mismatch(node, optional_type(held), held)
+    return held
+
+
+def string_format(ast: Ast, diagnostics: Diagnostics) -> None:
+    """A literal format string must be well-formed and agree with a literal list of arguments."""
+    for node in descendants(ast.expr):
+        if isinstance(node, Call) and node.function == "format" and isinstance(node.target, Const):
+            text, arguments = node.target.value, node.args
+            if isinstance(text, str) and len(arguments) == 1 and isinstance(arguments[0], ListExpr):
+                _check_format(ast, node, text, arguments[0].elements, diagnostics)
+
+
+def _check_format(ast: Ast, node: Call, text: str, arguments: Sequence[Expr], diagnostics: Diagnostics) -> None:
+    used = 0
+    try:
+        for index, letter in enumerate(conversions(text, len(arguments))):
+            used = index + 1
+            _check_clause(ast, letter, arguments[index])
+    except _ClauseError as error:
+        diagnostics.report(error.node, f"error during formatting: {error.message}")
+        return
+    except FormatError as error:
+        diagnostics.report(node, str(error))
+        return
+    if len(arguments) > used:
+        diagnostics.report(
+            node, f"too many arguments supplied to string.format (expected {used}, got {len(arguments)})"
+        )
+
+
+class _ClauseError(Exception):
+    """An argument has a type that its clause cannot format."""
+
+    def __init__(self, node: Expr, message: str) -> None:
+        super().__init__(message)
+        self.node = node
+        self.message = message
+
+
+_NUMBERS = frozenset({Kind.INT, Kind.UINT})
+_CLAUSES: Final = {
+    "d": (_NUMBERS, "decimal clause can only be used on integers"),
+    "f": (frozenset({Kind.DOUBLE, Kind.STRING}), "fixed-point clause can only be used on doubles"),
+    "e": (frozenset({Kind.DOUBLE, Kind.STRING}), "scientific clause can only be used on doubles"),
+    "b": (_NUMBERS | {Kind.BOOL}, "only integers and bools can be formatted as binary"),
+    "x": (
+        _NUMBERS | {Kind.STRING, Kind.BYTES},
+        "only integers, byte buffers, and strings can be formatted as hex",
+    ),
+    "o": (_NUMBERS, "octal clause can only be used on integers"),
+    "s": (
+        frozenset(
+            {
+                *(Kind.LIST, Kind.MAP, Kind.INT, Kind.UINT, Kind.DOUBLE, Kind.BOOL, Kind.STRING, Kind.TIMESTAMP),
+                *(Kind.BYTES, Kind.DURATION, Kind.TYPE, Kind.NULL),
+            }
+        ),
+        "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps",
+    ),
+}
+
+
+def _check_clause(ast: Ast, letter: str, argument: Expr) -> None:
+    kinds, message = _CLAUSES[letter.lower()]
+    wrong = _unformattable(ast, argument, kinds, deep=letter == "s")
+    if wrong is not None:
+        raise _ClauseError(wrong, f"{message}, was given {ast.type_map[wrong.id].name}")
+
+
+def _unformattable(ast: Ast, node: Expr, kinds: frozenset[Kind], *, deep: bool) -> Expr | None:
+    """The node with a type that is not among those allowed; `dyn` always is. Literals are looked into if `deep`."""
+    kind = ast.type_map[node.id].kind
+    if kind is not Kind.DYN and kind not in kinds:
+        return node
+    if deep and isinstance(node, ListExpr | MapExpr):
+        for below in children(node):
+            wrong = _unformattable(ast, below, kinds, deep=True)
+            if wrong is not None:
+                return wrong
+    return None

@@ -1,0 +1,1 @@
+"""The fast engine: Python source made of a checked tree."""

@@ -1,0 +1,172 @@
+"""Code for folds: the standard macros become loops; a fold of any other shape is for the strict engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from replay.cel.ast.tree import Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr
+from replay.cel.compiled.fastpath import LOOP_LIMIT
+from replay.cel.compiled.pycode import Code, NotCompiledError
+
+if TYPE_CHECKING:
+    from replay.cel.compiled.codegen import Emitter
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a fold does: `all`, `exists`, `one`, `list`, `map` or `let`, on elements for which `condition` holds."""
+
+    name: str
+    body: Expr
+    condition: Expr | None = None
+    key: Expr | None = None
+
+
+def shape_of(node: Comprehension) -> Shape | None:
+    """The macro that a fold was expanded from, None for any other fold (`replay.cel.declare.macros`)."""
+    accu, init, step = node.accu_var, node.accu_init, node.loop_step
+    if isinstance(node.loop_condition, Const) and node.loop_condition.value is False:
+        empty = isinstance(node.iter_range, ListExpr) and not node.iter_range.elements
+        return Shape("let", node.result) if empty else None
+    if not isinstance(step, Call):
+        return None
+    if step.function in ("_&&_", "_||_") and _is(step.args[0], accu) and _is(node.result, accu):
+        wanted = step.function == "_&&_"
+        if isinstance(init, Const) and init.value is wanted:
+            return Shape("all" if wanted else "exists", step.args[1])
+        return None
+    condition: Expr | None = None
+    if step.function == "_?_:_" and _is(step.args[2], accu) and isinstance(step.args[1], Call):
+        condition, step = step.args[0], step.args[1]
+    if _is(node.result, accu):
+        return _collecting(node, step, condition)
+    counts = isinstance(node.result, Call) and node.result.function == "_==_" and condition is not None
+    return Shape("one", condition) if counts and step.function == "_+_" and condition is not None else None
+
+
+def _is(node: Expr, name: str) -> bool:
+    return isinstance(node, Ident) and node.name == name
+
+
+def _collecting(node: Comprehension, step: Call, condition: Expr | None) -> Shape | None:
+    init = node.accu_init
+    if step.function == "_+_" and isinstance(init, ListExpr) and not init.elements and _is(step.args[0], node.accu_var):
+        added = step.args[1]
+        if isinstance(added, ListExpr) and len(added.elements) == 1 and not added.optional_indices:
+            return Shape("list", added.elements[0], condition)
+    if step.function == "cel.@mapInsert" and isinstance(init, MapExpr) and not init.entries and len(step.args) == 3:
+        return Shape("map", step.args[2], condition, step.args[1])
+    return None
+
+
+def emit_fold(emitter: Emitter, node: Comprehension) -> Code:
+    """The code of a fold."""
+    shape = shape_of(node)
+    if shape is None:
+        raise NotCompiledError("a fold has an unusual shape")
+    return _let(emitter, node) if shape.name == "let" else _Loop(emitter, node, shape).emit()
+
+
+def _let(emitter: Emitter, node: Comprehension) -> Code:
+    """`result` with a variable: a name for a value."""
+    value = emitter.emit(node.accu_init)
+    name = emitter.temporary(node.accu_var.strip("@"))
+    emitter.line(f"{name} = {value.text}")
+    emitter.charge(4)
+    outer = dict(emitter.scope)
+    emitter.scope = {**outer, node.accu_var: Code(name, value.kind, atom=True)}
+    result = emitter.emit(node.result)
+    emitter.scope = outer
+    return result
+
+
+_START = {"all": "True", "exists": "False", "one": "0", "list": "[]", "map": "{}"}
+
+
+class _Loop:
+    """Writes one loop."""
+
+    def __init__(self, emitter: Emitter, node: Comprehension, shape: Shape) -> None:
+        self.emitter = emitter
+        self.node = node
+        self.shape = shape
+        self.result = emitter.temporary(shape.name)
+
+    def emit(self) -> Code:
+        """Statements for the loop; the code is the name of its result."""
+        emitter = self.emitter
+        emitter.has_loops = True
+        over = emitter.temporary("range")
+        emitter.line(f"{over} = {emitter.emit(self.node.iter_range).text}")
+        head = self._head(over)
+        outer_scope, outer_units = emitter.scope, emitter.units
+        emitter.scope, emitter.units = {**outer_scope, **head[1]}, 8
+        lines, _ = emitter.block(self._body)
+        per_element = emitter.units
+        emitter.scope, emitter.units = outer_scope, outer_units + 2
+        emitter.line(f"spent += {emitter.builtin('len')}({over}) * {per_element}")
+        emitter.line(f"if spent > {LOOP_LIMIT}:")
+        emitter.line(f"    {emitter.use('leave')}()")
+        emitter.line(f"{self.result} = {_START[self.shape.name]}")
+        emitter.line(head[0])
+        emitter.lines += lines
+        if self.shape.name == "one":
+            return Code(f"({self.result} == 1)", "bool")
+        kind = {"list": "list", "map": "dict"}.get(self.shape.name, "bool")
+        return Code(self.result, kind, atom=True)
+
+    def _head(self, over: str) -> tuple[str, dict[str, Code]]:
+        emitter, node = self.emitter, self.node
+        is_list, is_dict = emitter.is_type(over, "list"), emitter.is_type(over, "dict")
+        emitter.line(f"if not ({is_list} or {is_dict}):")
+        emitter.line(f"    {emitter.use('leave')}()")
+        first = emitter.temporary(node.iter_var)
+        if not node.iter_var2:
+            return f"for {first} in {over}:", {node.iter_var: Code(first, atom=True)}
+        second = emitter.temporary(node.iter_var2)
+        pairs = emitter.refer("pairs", _pairs)
+        names = {node.iter_var: Code(first, atom=True), node.iter_var2: Code(second, atom=True)}
+        return f"for {first}, {second} in {pairs}({over}):", names
+
+    def _body(self) -> Code:
+        emitter, shape = self.emitter, self.shape
+        if shape.name in ("all", "exists"):
+            holds = emitter.truth(emitter.emit(shape.body))
+            emitter.line(f"if {'not ' if shape.name == 'all' else ''}{holds}:")
+            emitter.line(f"    {self.result} = {shape.name == 'exists'}")
+            emitter.line("    break")
+        elif shape.name == "one":
+            emitter.line(f"if {emitter.truth(emitter.emit(shape.body))}:")
+            emitter.line(f"    {self.result} += 1")
+        elif shape.condition is None:
+            self._collect()
+        else:
+            emitter.line(f"if {emitter.truth(emitter.emit(shape.condition))}:")
+            lines, _ = emitter.block(self._collected)
+            emitter.lines += lines
+        return Code("None")
+
+    def _collected(self) -> Code:
+        self._collect()
+        return Code("None")
+
+    def _collect(self) -> None:
+        emitter, shape = self.emitter, self.shape
+        value = emitter.emit(shape.body)
+        if value.kind == "optional":
+            raise NotCompiledError("an optional is collected")
+        emitter.charge(12)
+        if shape.key is None:
+            emitter.line(f"{self.result} += ({value.text},)")
+            return
+        key, name = emitter.emit(shape.key), emitter.temporary("key")
+        emitter.line(f"{name} = {key.text}")
+        emitter.line(f"if not {emitter.is_type(name, 'str')} or {name} in {self.result}:")
+        emitter.line(f"    {emitter.use('leave')}()")
+        emitter.line(f"{self.result}[{name}] = {value.text}")
+
+
+def _pairs(value: Any) -> Any:
+    """Indices or keys with their values."""
+    return value.items() if isinstance(value, dict) else enumerate(value)

@@ -1,0 +1,155 @@
+"""The run-time cost of an evaluation, counted as cel-go's cost tracker does (`interpreter/runtimecost.go`).
+
+Each finished step reports its value. A call is charged by the values of its arguments, which are found on a stack by
+the ids of their nodes; where the stack does not hold them (an argument was not evaluated), the call is free. That
+stack is kept here for the same reason as there: it decides what is charged when evaluation takes a short cut.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from replay.cel.value.text import type_name
+from replay.cel.value.values import CostLimitExceeded, OpaqueValue, OptionalValue, Value
+
+STRING_FACTOR = 0.1
+REGEX_FACTOR = 0.25
+SELECT_COST = 1
+LIST_COST = 10
+MAP_COST = 30
+STRUCT_COST = 40
+
+CallCosts = Mapping[str, Callable[[tuple[Value, ...], Value], int]]
+"""The cost of calls by overload id or, for dynamic dispatch and for costs by name, by function name."""
+
+
+def actual_size(value: Value) -> int:
+    """Code points, bytes, elements or entries; 1 for what has no size; an optional has that of its value."""
+    if isinstance(value, OptionalValue) and value.has_value:
+        return actual_size(value.value)
+    return sizer_size(value)
+
+
+def sizer_size(value: Value) -> int:
+    """`actual_size` without looking into optionals, as the Kubernetes libraries count."""
+    if isinstance(value, OpaqueValue):
+        return int(getattr(value, "size", 1))
+    if isinstance(value, str | bytes) or type_name(value) in ("list", "map"):
+        return len(value)
+    return 1
+
+
+def scaled(size: float, factor: float) -> int:
+    """A size times a cost factor, rounded up."""
+    return math.ceil(size * factor)
+
+
+def regex_cost(text: Value, pattern: Value) -> int:
+    """The cost of matching: length of the text (at least one) times that of the pattern."""
+    return scaled(1.0 + actual_size(text), STRING_FACTOR) * scaled(actual_size(pattern), REGEX_FACTOR)
+
+
+def _second_size(args: Sequence[Value]) -> int:
+    return scaled(actual_size(args[1]), STRING_FACTOR)
+
+
+def _first_size(args: Sequence[Value]) -> int:
+    return scaled(actual_size(args[0]), STRING_FACTOR)
+
+
+def _smaller_size(args: Sequence[Value]) -> int:
+    return scaled(min(actual_size(args[0]), actual_size(args[1])), STRING_FACTOR)
+
+
+def _equality(args: Sequence[Value]) -> int:
+    # apiserver `pkg/cel/library/cost.go`: equality of its own types costs one.
+    return 1 if isinstance(args[0], OpaqueValue) else _smaller_size(args)
+
+
+def _joined_size(args: Sequence[Value]) -> int:
+    return scaled(actual_size(args[0]) + actual_size(args[1]), STRING_FACTOR)
+
+
+_ORDER = ("less", "greater", "less_equals", "greater_equals")
+
+STANDARD_COSTS: dict[str, Callable[[Sequence[Value]], int]] = {
+    "starts_with_string": _second_size,
+    "ends_with_string": _second_size,
+    "string_to_bytes": _first_size,
+    "bytes_to_string": _first_size,
+    "strings_quote": _first_size,
+    "string_format": _first_size,
+    "in_list": lambda args: actual_size(args[1]),
+    **{f"{order}_{kind}": _smaller_size for order in _ORDER for kind in ("string", "bytes")},
+    "equals": _equality,
+    "not_equals": _smaller_size,
+    "add_string": _joined_size,
+    "add_bytes": _joined_size,
+    "matches": lambda args: regex_cost(args[0], args[1]),
+    "matches_string": lambda args: regex_cost(args[0], args[1]),
+    "contains_string": lambda args: _first_size(args) * _second_size(args),
+}
+"""Calls of the standard library that do not cost one, by overload id."""
+
+
+class CostTracker:
+    """The cost of one evaluation and the stack of values it is computed from.
+
+    `limit` is the cost past which evaluation is cancelled with `CostLimitExceeded`, None for no limit.
+    """
+
+    __slots__ = ("_calls", "_limit", "_places", "_stack", "cost")
+
+    def __init__(self, calls: CallCosts, limit: int | None) -> None:
+        """Start at zero."""
+        self._calls = calls
+        self._limit = limit
+        self._stack: list[tuple[int, Value]] = []
+        # Where each id stands on the stack, lowest first: searching it would take quadratic time over a long fold.
+        self._places: dict[int, list[int]] = {}
+        self.cost = 0
+
+    def push(self, node_id: int, value: Value) -> None:
+        """Record the value of a finished step and enforce the limit."""
+        places = self._places.get(node_id)
+        if places is None:
+            places = self._places[node_id] = []
+        places.append(len(self._stack))
+        self._stack.append((node_id, value))
+        if self._limit is not None and self.cost > self._limit:
+            raise CostLimitExceeded
+
+    def drop(self, node_id: int) -> None:
+        """Remove the topmost value of a node and all above it."""
+        places = self._places.get(node_id)
+        if places:
+            self._truncate(places[-1])
+
+    def _truncate(self, size: int) -> None:
+        stack, places = self._stack, self._places
+        while len(stack) > size:
+            places[stack.pop()[0]].pop()
+
+    def drop_args(self, node_ids: Sequence[int]) -> tuple[Value, ...] | None:
+        """The values of the arguments, last first from the top; None (with what was dropped gone) if one is missing."""
+        found: list[Value] = []
+        for node_id in reversed(node_ids):
+            places = self._places.get(node_id)
+            if not places:
+                return None
+            found.append(self._stack[places[-1]][1])
+            self._truncate(places[-1])
+        return tuple(reversed(found))
+
+    def call(self, function: str, overload_id: str, arg_ids: Sequence[int], result: Value) -> None:
+        """Charge a finished call."""
+        args = self.drop_args(arg_ids)
+        if args is None:
+            return
+        declared = self._calls.get(overload_id) or self._calls.get(function)
+        if declared is not None:
+            self.cost += declared(args, result)
+            return
+        standard = STANDARD_COSTS.get(overload_id)
+        self.cost += 1 if standard is None else standard(args)

@@ -1,0 +1,84 @@
+"""What an environment is made of: function declarations with their implementation and cost, types, variables, macros.
+
+A `Library` is a plain value; the core knows no library by name. Kubernetes' libraries are made in `replay.cellib`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from replay.cel.value.types import Type
+from replay.cel.value.values import Value
+
+Implementation = Callable[..., Value]
+"""Takes the receiver (for a member) and the arguments as Python values; raises `EvalError` when it fails."""
+
+CallCost = Callable[[tuple[Value, ...], Value], int]
+"""Run-time cost of a finished call from its arguments (receiver first) and result, in cost units (cel-go `CallCost`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """One signature of a function (cel-go `decls.OverloadDecl`).
+
+    `args` include the receiver of a member. `implementation` may be None for a declaration without a body (the core
+    implements operators and control flow itself). `cost` None means the standard cost of 1. It also holds where the overload
+    is chosen only at run time, unlike `cost_by_id`, which goes before it where the checker chose (cel-go
+    `OverloadCostTracker`). A `non_strict` overload is called with unknowns and errors as arguments too.
+    """
+
+    id: str
+    args: tuple[Type, ...]
+    result: Type
+    member: bool = False
+    implementation: Implementation | None = None
+    cost: CallCost | None = None
+    non_strict: bool = False
+    cost_by_id: CallCost | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function name with its overloads, in the order in which they were declared.
+
+    A `singleton` implements all overloads at once and is called without the check of argument types that guards each
+    overload's own implementation; if it names an `operand_trait` (`replay.cel.value.traits`) and the first argument lacks it, the
+    call fails with `no such overload: name`. `type_guards` False drops that check for the overloads' implementations too.
+    """
+
+    name: str
+    overloads: tuple[Overload, ...]
+    singleton: Implementation | None = None
+    operand_trait: str = ""
+    type_guards: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class VariableDecl:
+    """A variable and its type, or with `is_constant` a name for a value, such as that of an enumeration."""
+
+    name: str
+    type: Type
+    value: Value = None
+    is_constant: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A named set of declarations (cel-go `cel.Library`).
+
+    `types` are the names usable as type values or in message construction; `struct_fields` declares, by type name, the
+    fields of struct types; `macros` are names of the macros of `replay.cel.declare.macros` that it enables. `new_object` builds the
+    library's own messages: from type name and fields to the value, an `EvalError`, or None where the type is not its own.
+    `aliases` are further names of types, which have no fields; they yield to everything declared otherwise.
+    """
+
+    name: str
+    functions: tuple[Function, ...] = ()
+    types: tuple[Type, ...] = ()
+    variables: tuple[VariableDecl, ...] = ()
+    struct_fields: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
+    macros: tuple[str, ...] = ()
+    new_object: Callable[[str, Mapping[str, Value]], Value] | None = None
+    aliases: Mapping[str, Type] = field(default_factory=dict)

@@ -1,0 +1,187 @@
+"""Which type fits where, and what type parameters stand for (`checker/types.go` of cel-go).
+
+Types that are known to fit are joined by binding type parameters; a failed attempt leaves no binding behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replay.cel.value.types import DYN, Kind, Type
+
+_DYNAMIC = frozenset({Kind.DYN, Kind.ANY})
+_WILDCARD = frozenset({Kind.DYN, Kind.ANY, Kind.ERROR})
+_PARAMETRIC = frozenset({Kind.OPAQUE, Kind.LIST, Kind.MAP})
+_NULLABLE = frozenset({Kind.OPAQUE, Kind.STRUCT, Kind.DURATION, Kind.TIMESTAMP, Kind.WRAPPER})
+_SCALAR = frozenset(
+    {
+        *(Kind.BOOL, Kind.BYTES, Kind.DOUBLE, Kind.INT, Kind.STRING, Kind.UINT, Kind.WRAPPER),
+        *(Kind.DURATION, Kind.TIMESTAMP, Kind.STRUCT),
+    }
+)
+
+
+def is_dyn(type_: Type) -> bool:
+    """Whether a type accepts anything at check time."""
+    return type_.kind in _DYNAMIC
+
+
+def is_dyn_or_error(type_: Type) -> bool:
+    """Whether checking goes on without looking at the type."""
+    return type_.kind in _WILDCARD
+
+
+def unwrap_optional(type_: Type) -> tuple[Type, bool]:
+    """`T` and True for `optional_type(T)`, else the type and False."""
+    if type_.kind is Kind.OPAQUE and type_.name == "optional_type":
+        return type_.parameters[0], True
+    return type_, False
+
+
+def _unwrap(type_: Type) -> Type:
+    return type_.parameters[0] if type_.kind is Kind.WRAPPER else type_
+
+
+def is_exact(left: Type, right: Type) -> bool:
+    """Whether two types are the same; a wrapper is the same as what it wraps, as it has its kind."""
+    return left == right or _unwrap(left) == _unwrap(right)
+
+
+def is_equivalent(left: Type, right: Type) -> bool:
+    """Whether two types are the same but for the names of type parameters."""
+    left, right = _unwrap(left), _unwrap(right)
+    if left.kind is not right.kind or len(left.parameters) != len(right.parameters):
+        return False
+    if left.kind is not Kind.TYPE_PARAM and left.name != right.name:
+        return False
+    return all(is_equivalent(one, other) for one, other in zip(left.parameters, right.parameters, strict=True))
+
+
+def is_equal_or_less_specific(left: Type, right: Type) -> bool:
+    """Whether the first type accepts at least what the second does, reading `dyn` and parameters as anything."""
+    if left.kind in _DYNAMIC or left.kind is Kind.TYPE_PARAM:
+        return True
+    if right.kind in _DYNAMIC or right.kind is Kind.TYPE_PARAM:
+        return False
+    left, right = _unwrap(left), _unwrap(right)
+    if left.kind is not right.kind:
+        return False
+    if left.kind in _PARAMETRIC:
+        return (
+            left.name == right.name
+            and len(left.parameters) == len(right.parameters)
+            and all(map(is_equal_or_less_specific, left.parameters, right.parameters))
+        )
+    return left.kind is Kind.TYPE or left == right
+
+
+def most_general(left: Type, right: Type) -> Type:
+    """The more general of two types that are known to fit."""
+    return left if is_equal_or_less_specific(left, right) else right
+
+
+class Substitutions:
+    """What the type parameters of one expression stand for so far."""
+
+    __slots__ = ("_bound", "_trail")
+
+    def __init__(self) -> None:
+        """Nothing is bound."""
+        self._bound: dict[str, Type] = {}
+        self._trail: list[tuple[str, Type | None]] = []
+
+    def is_assignable(self, left: Type, right: Type) -> bool:
+        """Whether the first type fits the second; binds parameters if so."""
+        self._trail.clear()
+        if self._assignable(left, right):
+            return True
+        self._undo()
+        return False
+
+    def is_assignable_list(self, left: Sequence[Type], right: Sequence[Type]) -> bool:
+        """Whether each type fits the one at its place; binds parameters if so."""
+        self._trail.clear()
+        if self._assignable_list(left, right):
+            return True
+        self._undo()
+        return False
+
+    def substitute(self, type_: Type, *, to_dyn: bool) -> Type:
+        """The type with all bound parameters replaced, the unbound ones by `dyn` if asked."""
+        if not type_.parametric:
+            return type_
+        kind = type_.kind
+        if kind is Kind.TYPE_PARAM:
+            bound = self._bound.get(type_.name)
+            if bound is not None:
+                return self.substitute(bound, to_dyn=to_dyn)
+            return DYN if to_dyn else type_
+        parameters = [self.substitute(parameter, to_dyn=to_dyn) for parameter in type_.parameters]
+        return Type(kind, type_.name, tuple(parameters))
+
+    def _bind(self, name: str, type_: Type) -> None:
+        self._trail.append((name, self._bound.get(name)))
+        self._bound[name] = type_
+
+    def _undo(self) -> None:
+        while self._trail:
+            name, before = self._trail.pop()
+            if before is None:
+                del self._bound[name]
+            else:
+                self._bound[name] = before
+
+    def _assignable(self, left: Type, right: Type) -> bool:  # noqa: PLR0911 - one rule after another, as upstream
+        if right.kind is Kind.TYPE_PARAM:
+            valid, bound = self._valid_substitution(left, right)
+            if valid or bound:
+                return valid
+        if left.kind is Kind.TYPE_PARAM:
+            return self._valid_substitution(right, left)[0]
+        if left.kind in _WILDCARD or right.kind in _WILDCARD:
+            return True
+        if left.kind is Kind.NULL or right.kind is Kind.NULL:
+            other = right if left.kind is Kind.NULL else left
+            return other.kind in _NULLABLE or other.kind is Kind.NULL
+        if left.kind in _SCALAR:
+            return is_exact(left, right)
+        if left.kind is not right.kind:
+            return False
+        if left.kind is Kind.TYPE:
+            return True
+        return left.name == right.name and self._assignable_list(left.parameters, right.parameters)
+
+    def _assignable_list(self, left: Sequence[Type], right: Sequence[Type]) -> bool:
+        if len(left) != len(right):
+            return False
+        return all(map(self._assignable, left, right))
+
+    def _valid_substitution(self, type_: Type, parameter: Type) -> tuple[bool, bool]:
+        """Whether the type may stand for the parameter, and whether something does already."""
+        if type_.kind is Kind.TYPE_PARAM and type_.name == parameter.name:
+            return True, True
+        bound = self._bound.get(parameter.name)
+        if bound is not None:
+            if is_exact(type_, bound):
+                return True, True
+            if not self._assignable(type_, bound):
+                return False, True
+            general = most_general(type_, bound)
+            if self._not_referenced_in(parameter, general):
+                self._bind(parameter.name, general)
+            return True, True
+        if self._not_referenced_in(parameter, type_):
+            self._bind(parameter.name, type_)
+            return True, False
+        return False, False
+
+    def _not_referenced_in(self, parameter: Type, within: Type) -> bool:
+        """The occurs check: a type must not contain what it is to stand for."""
+        if not within.parametric:
+            return True
+        if within.kind is Kind.TYPE_PARAM:
+            if within.name == parameter.name:
+                return False
+            bound = self._bound.get(within.name)
+            return bound is None or self._not_referenced_in(parameter, bound)
+        return all(self._not_referenced_in(parameter, inner) for inner in within.parameters)

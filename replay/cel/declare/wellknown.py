@@ -1,0 +1,75 @@
+"""The well-known protobuf messages, which CEL knows by name: what they are as values, and their fields.
+
+A registry of cel-go always has them (`common/types/provider.go`, `common/types/types.go`), so Kubernetes accepts them too.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from replay.cel.declare.library import Library, VariableDecl
+from replay.cel.value.types import (
+    ANY,
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    Type,
+    list_type,
+    map_type,
+    wrapper_type,
+)
+
+_PREFIX = "google.protobuf."
+_WRAPPED = {
+    "BoolValue": BOOL,
+    "BytesValue": BYTES,
+    "DoubleValue": DOUBLE,
+    "FloatValue": DOUBLE,
+    "Int64Value": INT,
+    "Int32Value": INT,
+    "UInt64Value": UINT,
+    "UInt32Value": UINT,
+    "StringValue": STRING,
+}
+
+WELL_KNOWN_TYPES: Final[dict[str, Type]] = {
+    **{_PREFIX + name: wrapper_type(wrapped) for name, wrapped in _WRAPPED.items()},
+    _PREFIX + "Any": ANY,
+    _PREFIX + "Duration": DURATION,
+    _PREFIX + "Timestamp": TIMESTAMP,
+    _PREFIX + "ListValue": list_type(DYN),
+    _PREFIX + "Struct": map_type(STRING, DYN),
+    _PREFIX + "Value": DYN,
+}
+"""The type of the value that a well-known message stands for."""
+
+_TIME = {"seconds": INT, "nanos": INT}
+
+WELL_KNOWN_LIBRARY: Final = Library(
+    "wellknown",
+    variables=(VariableDecl(_PREFIX + "NullValue.NULL_VALUE", INT, value=0, is_constant=True),),
+    struct_fields={
+        **{_PREFIX + name: {"value": wrapped} for name, wrapped in _WRAPPED.items()},
+        _PREFIX + "Any": {"type_url": STRING, "value": BYTES},
+        _PREFIX + "Duration": _TIME,
+        _PREFIX + "Timestamp": _TIME,
+        _PREFIX + "ListValue": {"values": list_type(DYN)},
+        _PREFIX + "Struct": {"fields": map_type(STRING, DYN)},
+        _PREFIX + "Value": {
+            "null_value": INT,
+            "number_value": DOUBLE,
+            "string_value": STRING,
+            "bool_value": BOOL,
+            "struct_value": map_type(STRING, DYN),
+            "list_value": list_type(DYN),
+        },
+        _PREFIX + "Empty": {},
+    },
+)
+"""The messages' fields, for their construction, and the one value of the one enumeration."""

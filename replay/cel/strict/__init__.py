@@ -1,0 +1,1 @@
+"""The strict engine: the server's error texts, unknowns and costs."""

@@ -1,0 +1,332 @@
+"""Variables with a path of selections: resolved as one unit, with optional and presence-testing selections.
+
+Shape and order of evaluation are those of cel-go's `interpreter/attributes.go`, because they decide which error is
+seen first and what is charged. All functions return an `EvalError` or `Unknown` as a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from replay.cel.strict.frame import Frame
+from replay.cel.value.object_field import field_content
+from replay.cel.value.partial import PartialValue
+from replay.cel.value.selection import ElementError, Present, lookup, select
+from replay.cel.value.text import go_type_name
+from replay.cel.value.values import (
+    OPTIONAL_NONE,
+    EvalError,
+    ObjectValue,
+    OptionalValue,
+    TypeValue,
+    Unknown,
+    Value,
+)
+
+
+class Operand(Protocol):
+    """A step as attributes see it."""
+
+    @property
+    def id(self) -> int:
+        """The id of the node."""
+
+    def exec(self, frame: Frame) -> Value:
+        """Evaluate the step."""
+
+
+class Qualifier(Protocol):
+    """One selection of a path."""
+
+    @property
+    def id(self) -> int:
+        """The id of the node."""
+
+    @property
+    def optional(self) -> bool:
+        """Whether the selection is marked with `?`."""
+
+    def qualify(self, frame: Frame, value: Value) -> Value:
+        """The selected part."""
+
+    def qualify_if_present(self, frame: Frame, value: Value, *, presence_only: bool) -> Present:
+        """The selected part if it is there."""
+
+
+class Attribute(Protocol):
+    """A variable or expression with a path."""
+
+    @property
+    def id(self) -> int:
+        """The id of the last selection, or of the variable."""
+
+    def add_qualifier(self, qualifier: Qualifier) -> None:
+        """Extend the path; only while planning."""
+
+    def resolve(self, frame: Frame) -> Value:
+        """The value at the end of the path."""
+
+
+class KeyQualifier:
+    """Selection by a constant name or index."""
+
+    __slots__ = ("id", "key", "optional")
+
+    def __init__(self, node_id: int, key: Value, *, optional: bool = False) -> None:
+        """`key` is a string, number or bool."""
+        self.id = node_id
+        self.key = key
+        self.optional = optional
+
+    def qualify(self, frame: Frame, value: Value) -> Value:  # noqa: ARG002 - one signature for all qualifiers
+        """The selected part."""
+        return select(value, self.key)
+
+    def qualify_if_present(self, frame: Frame, value: Value, *, presence_only: bool) -> Present:  # noqa: ARG002
+        """The selected part if it is there."""
+        return lookup(value, self.key, testing=True)
+
+
+class FieldQualifier(KeyQualifier):
+    """Selection of a field of a message that the expression built (cel-go `fieldQualifier`): unset is null."""
+
+    __slots__ = ()
+
+    def qualify(self, frame: Frame, value: Value) -> Value:
+        """The field, null if it is not set."""
+        if not isinstance(value, ObjectValue):
+            return super().qualify(frame, value)
+        return field_content(value.fields.get(self.key))
+
+    def qualify_if_present(self, frame: Frame, value: Value, *, presence_only: bool) -> Present:
+        """The field if it is set."""
+        if not isinstance(value, ObjectValue):
+            return super().qualify_if_present(frame, value, presence_only=presence_only)
+        return field_content(value.fields.get(self.key)), self.key in value.fields
+
+
+class TestOnlyQualifier:
+    """The last selection of `has(...)`: whether it is there."""
+
+    __test__ = False
+    __slots__ = ("_inner", "id", "optional")
+
+    def __init__(self, inner: KeyQualifier) -> None:
+        """Test what `inner` would select."""
+        self._inner = inner
+        self.id = inner.id
+        self.optional = inner.optional
+
+    @property
+    def key(self) -> Value:
+        """The name that is tested."""
+        return self._inner.key
+
+    def qualify(self, frame: Frame, value: Value) -> Value:
+        """True or false."""
+        part, present = self._inner.qualify_if_present(frame, value, presence_only=True)
+        return part if isinstance(part, EvalError | Unknown) else present
+
+    def qualify_if_present(self, frame: Frame, value: Value, *, presence_only: bool) -> Present:  # noqa: ARG002
+        """The part, if it is there."""
+        return self._inner.qualify_if_present(frame, value, presence_only=True)
+
+
+class ComputedQualifier:
+    """Selection by a key that is itself the value of an attribute."""
+
+    __slots__ = ("attribute", "id", "optional")
+
+    def __init__(self, node_id: int, attribute: Attribute, *, optional: bool = False) -> None:
+        """The attribute is resolved for each evaluation."""
+        self.id = node_id
+        self.attribute = attribute
+        self.optional = optional
+
+    def qualify(self, frame: Frame, value: Value) -> Value:
+        """The selected part."""
+        key = self._key(frame)
+        return key if isinstance(key, EvalError | Unknown) else select(value, key)
+
+    def qualify_if_present(self, frame: Frame, value: Value, *, presence_only: bool) -> Present:  # noqa: ARG002
+        """The selected part if it is there."""
+        key = self._key(frame)
+        if isinstance(key, EvalError | Unknown):
+            return key, isinstance(key, Unknown)
+        return lookup(value, key, testing=True)
+
+    def _key(self, frame: Frame) -> Value:
+        key = self.attribute.resolve(frame)
+        if isinstance(key, str | int | float | EvalError | Unknown):
+            return key
+        return EvalError(f"invalid qualifier type: {_go_native(key)}")
+
+
+def _go_native(key: Value) -> str:
+    """The Go type of a key that is none; decoded JSON is not yet a CEL value at this point."""
+    return {"*types.baseList": "[]interface {}", "*types.baseMap": "map[string]interface {}"}.get(
+        go_type_name(key), "<nil>" if key is None else go_type_name(key)
+    )
+
+
+def apply_qualifiers(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]) -> Value:
+    """Follow a path; once a selection is optional, all after it are, and the result is an optional."""
+    optional = isinstance(value, OptionalValue) and bool(qualifiers)
+    if isinstance(value, OptionalValue) and qualifiers:
+        if not value.has_value:
+            return value
+        value = value.value
+    for qualifier in qualifiers:
+        optional = optional or qualifier.optional
+        if not optional:
+            value = qualifier.qualify(frame, value)
+            if isinstance(value, EvalError) and type(value) is not ElementError:
+                return value
+            continue
+        value, present = qualifier.qualify_if_present(frame, value, presence_only=False)
+        if isinstance(value, EvalError):
+            return value
+        if not present:
+            return OPTIONAL_NONE
+    if isinstance(value, PartialValue):
+        return value.unknown
+    return OptionalValue(value) if optional and not isinstance(value, Unknown) else value
+
+
+class AbsoluteAttribute:
+    """A variable by its possible names, most specific first, with a path."""
+
+    __slots__ = ("_from_root", "_id", "names", "qualifiers")
+
+    def __init__(self, node_id: int, names: Sequence[str]) -> None:
+        """A name with a leading dot is looked up in the input, past all folds."""
+        self._id = node_id
+        self._from_root = any(name.startswith(".") for name in names)
+        self.names = tuple(name.removeprefix(".") for name in names)
+        self.qualifiers: list[Qualifier] = []
+
+    @property
+    def id(self) -> int:
+        """The id of the last selection, or of the variable."""
+        return self.qualifiers[-1].id if self.qualifiers else self._id
+
+    def add_qualifier(self, qualifier: Qualifier) -> None:
+        """Extend the path."""
+        self.qualifiers.append(qualifier)
+
+    def resolve(self, frame: Frame) -> Value:
+        """The value, or the error that no name is bound."""
+        found, value = self.resolve_if_bound(frame)
+        return value if found else EvalError(f"no such attribute(s): {', '.join(self.names)}")
+
+    def resolve_if_bound(self, frame: Frame) -> tuple[bool, Value]:
+        """`(found, value)`."""
+        start = frame.root() if self._from_root else frame
+        for name in self.names:
+            found, value = start.resolve(name)
+            if found:
+                if isinstance(value, EvalError):
+                    return True, value
+                return True, apply_qualifiers(frame, value, self.qualifiers)
+        return False, None
+
+
+class MaybeAttribute:
+    """A path in an expression that was not checked: a dotted variable name or selections, longest name first."""
+
+    __slots__ = ("_attributes", "_has_type")
+
+    def __init__(self, node_id: int, names: Sequence[str], has_type: Callable[[str], bool]) -> None:
+        """Start with the names of the first identifier; `has_type` tells the names of types."""
+        self._has_type = has_type
+        self._attributes = [AbsoluteAttribute(node_id, names)]
+
+    @property
+    def id(self) -> int:
+        """The id of the longest name."""
+        return self._attributes[0].id
+
+    def add_qualifier(self, qualifier: Qualifier) -> None:
+        """Extend the path of every reading, and add the reading as a longer name."""
+        longer: tuple[str, ...] = ()
+        key = getattr(qualifier, "key", None)
+        for attribute in self._attributes:
+            if isinstance(key, str) and not attribute.qualifiers:
+                longer = tuple(f"{name}.{key}" for name in attribute.names)
+            attribute.add_qualifier(qualifier)
+        if longer:
+            self._attributes.insert(0, AbsoluteAttribute(qualifier.id, longer))
+
+    def resolve(self, frame: Frame) -> Value:
+        """The value of the first reading that is bound."""
+        for attribute in self._attributes:
+            found, value = attribute.resolve_if_bound(frame)
+            if found:
+                return value
+            if not attribute.qualifiers:
+                for name in filter(self._has_type, attribute.names):
+                    return TypeValue(name)
+        return self._attributes[0].resolve(frame)
+
+
+class RelativeAttribute:
+    """An expression with a path."""
+
+    __slots__ = ("_id", "_operand", "qualifiers")
+
+    def __init__(self, node_id: int, operand: Operand) -> None:
+        """The operand is evaluated for each resolution."""
+        self._id = node_id
+        self._operand = operand
+        self.qualifiers: list[Qualifier] = []
+
+    @property
+    def id(self) -> int:
+        """The id of the last selection, or of the expression."""
+        return self.qualifiers[-1].id if self.qualifiers else self._id
+
+    def add_qualifier(self, qualifier: Qualifier) -> None:
+        """Extend the path."""
+        self.qualifiers.append(qualifier)
+
+    def resolve(self, frame: Frame) -> Value:
+        """The value."""
+        value = self._operand.exec(frame)
+        if isinstance(value, EvalError | Unknown):
+            return value
+        return apply_qualifiers(frame, value, self.qualifiers)
+
+
+class ConditionalAttribute:
+    """`condition ? truthy : falsy` with a path, which belongs to both branches."""
+
+    __slots__ = ("_id", "condition", "falsy", "truthy")
+
+    def __init__(self, node_id: int, condition: Operand, truthy: Attribute, falsy: Attribute) -> None:
+        """The branches are attributes of their own."""
+        self._id = node_id
+        self.condition = condition
+        self.truthy = truthy
+        self.falsy = falsy
+
+    @property
+    def id(self) -> int:
+        """The id of a selection after the conditional, or that of the conditional."""
+        return self.truthy.id if self.truthy.id == self.falsy.id else self._id
+
+    def add_qualifier(self, qualifier: Qualifier) -> None:
+        """Extend the path of both branches."""
+        self.truthy.add_qualifier(qualifier)
+        self.falsy.add_qualifier(qualifier)
+
+    def resolve(self, frame: Frame) -> Value:
+        """The value of the branch; an error or unknown of the condition is the result."""
+        condition = self.condition.exec(frame)
+        if condition is True:
+            return self.truthy.resolve(frame)
+        if condition is False:
+            return self.falsy.resolve(frame)
+        if isinstance(condition, EvalError | Unknown):
+            return condition
+        return EvalError("no such overload")

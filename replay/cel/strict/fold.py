@@ -1,0 +1,87 @@
+"""The fold that all comprehension macros expand to (cel-go `evalFold` and `folder`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.cel.declare.cost import CostTracker
+from replay.cel.strict.frame import FoldFrame, Frame, MutableMap
+from replay.cel.strict.step import Step
+from replay.cel.value.arithmetic import MutableList
+from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
+from replay.cel.value.text import go_type_name
+from replay.cel.value.traits import ITERABLE, has_trait
+from replay.cel.value.values import EvalError, Unknown, Value
+
+
+class FoldStep:
+    """A fold over the elements of a list, the keys of a map, or with two variables over indices or keys and values."""
+
+    __slots__ = ("accu_init", "accu_var", "condition", "id", "iter_range", "iter_var", "iter_var2", "result", "step")
+
+    def __init__(  # noqa: PLR0913 - the parts of a fold
+        self,
+        node_id: int,
+        *,
+        iter_range: Step,
+        variables: tuple[str, str, str],
+        accu_init: Step,
+        condition: Step,
+        step: Step,
+        result: Step,
+    ) -> None:
+        """`variables` are the names of element, second element (or "") and accumulator."""
+        self.id = node_id
+        self.iter_range = iter_range
+        self.iter_var, self.iter_var2, self.accu_var = variables
+        self.accu_init = accu_init
+        self.condition = condition
+        self.step = step
+        self.result = result
+
+    def exec(self, frame: Frame) -> Value:
+        """The result expression over the last accumulator."""
+        fold_range = self.iter_range.exec(frame)
+        if isinstance(fold_range, EvalError | Unknown):
+            return fold_range
+        inner = FoldFrame(self, frame)
+        if self.iter_var2:
+            if not (is_map(fold_range) or is_list(fold_range)):
+                return EvalError(f"unsupported comprehension range type: {go_type_name(fold_range)}")
+            items = _pairs(fold_range)
+        else:
+            if not has_trait(fold_range, ITERABLE):
+                return EvalError(f"got '{go_type_name(fold_range)}', expected iterable type")
+            items = ((item, None) for item in _singles(fold_range))
+        for inner.item, inner.item2 in items:
+            condition = self.condition.exec(inner)
+            if type(condition) is bool and not condition:
+                break
+            value = self.step.exec(inner)
+            inner.accumulator = value
+            inner.initialized = True
+        return self._result(inner)
+
+    def _result(self, inner: FoldFrame) -> Value:
+        inner.computing_result = True
+        result = self.result.exec(inner)
+        if inner.mutable:
+            if type(result) is MutableList:
+                return list(result)
+            if type(result) is MutableMap:
+                return dict(result)
+        return result
+
+    def charge(self, tracker: CostTracker, value: Value) -> None:  # noqa: ARG002
+        """Nothing but the parts."""
+        tracker.drop(self.iter_range.id)
+
+
+def _singles(fold_range: Value) -> Iterator[Value]:
+    return elements(fold_range) if is_list(fold_range) else map_keys(fold_range)
+
+
+def _pairs(fold_range: Value) -> Iterator[tuple[Value, Value]]:
+    if is_list(fold_range):
+        return enumerate(elements(fold_range))
+    return ((key, find(fold_range, key)[1]) for key in map_keys(fold_range))

@@ -1,0 +1,113 @@
+"""What becomes constant while planning (cel-go `interpreter/decorators.go`, the server's `cel.OptOptimize`)."""
+
+from __future__ import annotations
+
+from replay.cel.strict.frame import Frame
+from replay.cel.strict.literal_step import ListStep, MapStep
+from replay.cel.strict.membership import MembershipStep, membership_key
+from replay.cel.strict.step import CallStep, ConstStep, Observed, Step
+from replay.cel.value.number import INT_MAX, lossless_int, lossless_uint
+from replay.cel.value.regexp import compile_pattern
+from replay.cel.value.text import go_type_name
+from replay.cel.value.values import EvalError, PanicError, Uint, Value
+
+CONVERSIONS = frozenset(
+    {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"},
+)
+PATTERN_FUNCTIONS = frozenset({"matches", "find", "findAll"})
+"""Functions whose second argument, if it is a literal, is compiled while planning."""
+
+
+class PlanError(Exception):
+    """The expression cannot be planned; the server reports `program instantiation failed: ` and this text."""
+
+    def __init__(self, message: str) -> None:
+        """Keep the text."""
+        super().__init__(message)
+        self.message = message
+
+
+def has_constant_value(step: Step) -> bool:
+    """Whether a planned step is a constant."""
+    return isinstance(step, Observed) and isinstance(step.step, ConstStep)
+
+
+def constant(step: Step) -> Value:
+    """The value of a constant step."""
+    assert isinstance(step, Observed) and isinstance(step.step, ConstStep)  # noqa: PT018 - narrows both
+    return step.step.value
+
+
+def invalid_key(value: Value) -> PlanError:
+    """The error of indexing by a literal that cannot be a key."""
+    return PlanError(f"invalid qualifier type: {go_type_name(value)}")
+
+
+def fold_constants(step: Step) -> Step:
+    """The step, or a cheaper one with the same result."""
+    if isinstance(step, ListStep):
+        return _evaluated(step) if all(map(has_constant_value, step.elements)) else step
+    if isinstance(step, MapStep):
+        constant_entries = all(has_constant_value(k) and has_constant_value(v) for k, v in step.entries)
+        return _evaluated(step) if constant_entries else step
+    if not isinstance(step, CallStep):
+        return step
+    if step.overload_id == "in_list":
+        return _membership(step)
+    if step.function in CONVERSIONS and len(step.args) == 1 and has_constant_value(step.args[0]):
+        return _evaluated(step, errors=True)
+    if step.function in PATTERN_FUNCTIONS and len(step.args) >= 2 and has_constant_value(step.args[1]):
+        pattern = constant(step.args[1])
+        if isinstance(pattern, str):
+            _check_pattern(pattern)
+            step.eager = False
+            if step.function == "matches":
+                step.skip_trait()
+    return step
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        compile_pattern(pattern)
+    except EvalError as error:
+        raise PlanError(error.message) from None
+
+
+def _evaluated(step: Step, *, errors: bool = False) -> Step:
+    try:
+        value = step.exec(Frame({}, None))
+    except PanicError as panic:
+        # The server crashes here; an error is all that can be said about it.
+        raise PlanError(f"internal error: {panic}") from None
+    if isinstance(value, EvalError) and errors:
+        raise PlanError(value.message)
+    return ConstStep(step.id, value)
+
+
+def _membership(step: CallStep) -> Step:
+    if not has_constant_value(step.args[1]):
+        return step
+    members: set[Value] = set()
+    elements = constant(step.args[1])
+    if not elements:
+        return ConstStep(step.id, False)
+    for element in elements:
+        if not isinstance(element, str | int | float):
+            return step
+        members.add(membership_key(element))
+        members.update(_equal_numbers(element))
+    return MembershipStep(step.id, step.args[0], frozenset(members))
+
+
+def _equal_numbers(value: Value) -> list[Value]:
+    """The keys under which the same number of another type is found; an int is converted to double as it is."""
+    if type(value) is float:
+        whole, unsigned = lossless_int(value), lossless_uint(value)
+        return [membership_key(n) for n in (whole, unsigned) if n is not None]
+    if type(value) is int:
+        same: list[Value] = [membership_key(float(value))]
+        return [*same, membership_key(Uint(value))] if value >= 0 else same
+    if type(value) is Uint:
+        same = [membership_key(float(value))]
+        return [*same, membership_key(int(value))] if value <= INT_MAX else same
+    return []

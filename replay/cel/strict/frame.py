@@ -1,0 +1,89 @@
+"""Where names are looked up during a strict evaluation: the input at the root, a frame for each running fold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from replay.cel.value.arithmetic import MutableList
+from replay.cel.value.values import Value
+
+if TYPE_CHECKING:
+    from replay.cel.declare.cost import CostTracker
+    from replay.cel.strict.fold import FoldStep
+
+
+class MutableMap(dict[Value, Value]):
+    """The accumulator of a fold that builds a map; insertion changes it in place (cel-go `mutableMap`)."""
+
+    __slots__ = ()
+
+
+class Frame:
+    """The input of an evaluation, or one running fold on top of another frame."""
+
+    __slots__ = ("bindings", "parent", "tracker")
+
+    def __init__(self, bindings: Mapping[str, Value], tracker: CostTracker | None) -> None:
+        """The root frame."""
+        self.bindings = bindings
+        self.tracker = tracker
+        self.parent: Frame | None = None
+
+    def resolve(self, name: str) -> tuple[bool, Value]:
+        """`(found, value)` of a name."""
+        if name in self.bindings:
+            return True, self.bindings[name]
+        return False, None
+
+    def root(self) -> Frame:
+        """The frame of the input, where names with a leading dot are looked up."""
+        return self
+
+
+class FoldFrame(Frame):
+    """One running fold: its iteration variables and its accumulator, which is computed when it is first read."""
+
+    __slots__ = ("accumulator", "computing_result", "fold", "initialized", "item", "item2", "mutable")
+
+    parent: Frame
+
+    def __init__(self, fold: FoldStep, parent: Frame) -> None:
+        """Stand before the first element."""
+        self.bindings = {}
+        self.tracker = parent.tracker
+        self.parent = parent
+        self.fold = fold
+        self.accumulator: Value = None
+        self.item: Value = None
+        self.item2: Value = None
+        self.initialized = False
+        self.mutable = False
+        self.computing_result = False
+
+    def resolve(self, name: str) -> tuple[bool, Value]:
+        """The accumulator, the iteration variables unless the result is computed, then the frames below."""
+        fold = self.fold
+        if name == fold.accu_var:
+            return True, self._accumulator()
+        if not self.computing_result:
+            if name == fold.iter_var:
+                return True, self.item
+            if name == fold.iter_var2:
+                return True, self.item2
+        return self.parent.resolve(name)
+
+    def _accumulator(self) -> Value:
+        if not self.initialized:
+            self.initialized = True
+            value = self.fold.accu_init.exec(self.parent)
+            if type(value) is list and not value:
+                value, self.mutable = MutableList(), True
+            elif type(value) is dict and not value:
+                value, self.mutable = MutableMap(), True
+            self.accumulator = value
+        return self.accumulator
+
+    def root(self) -> Frame:
+        """The frame of the input."""
+        return self.parent.root()

@@ -1,0 +1,56 @@
+"""What every step of one evaluation came to, beside the evaluation itself (cel-go's `EvalDetails.State`).
+
+cel-go keeps the last value of a node; here all are kept in order, so that what a macro found in each round can be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from replay.cel.declare.cost import CallCosts, CostTracker
+from replay.cel.value.values import Value
+
+MOST_STEPS = 100_000
+"""How many values are kept; the rest of a longer evaluation is not told."""
+
+
+class TracingTracker(CostTracker):
+    """A cost tracker that remembers what is reported to it."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self, calls: CallCosts, limit: int | None) -> None:
+        """Nothing is reported yet."""
+        super().__init__(calls, limit)
+        self.steps: list[tuple[int, Value]] = []
+
+    def push(self, node_id: int, value: Value) -> None:
+        """Remember the value and go on."""
+        if len(self.steps) < MOST_STEPS:
+            self.steps.append((node_id, value))
+        super().push(node_id, value)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The values of steps by node id, in the order in which the steps ended."""
+
+    steps: Sequence[tuple[int, Value]]
+
+    def find(self, *node_ids: int) -> tuple[bool, Value]:
+        """`(found, value)`: the last value of the first of these nodes that has one."""
+        for node_id in node_ids:
+            for each, value in reversed(self.steps):
+                if each == node_id:
+                    return True, value
+        return False, None
+
+    def rounds(self, node_id: int) -> list[Trace]:
+        """The trace cut after each value of a node, such as the step of a loop; what follows the last one is left out."""
+        found, begin = [], 0
+        for index, (each, _) in enumerate(self.steps):
+            if each == node_id:
+                found.append(Trace(self.steps[begin : index + 1]))
+                begin = index + 1
+        return found

@@ -1,0 +1,409 @@
+"""From text to tree, fast: a descent over the tokens that knows only well-formed expressions.
+
+Whatever it meets that is not well-formed, or that comes near a limit, it leaves to `replay.cel.syntax.recovery.parser`, which reads the text
+again the way the generated parser of the server does and finds the server's messages. The tree, the ids and the positions of
+both are those of cel-go (`parser/parser.go`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from replay.cel.ast import operator
+from replay.cel.ast.factory import ExprFactory
+from replay.cel.ast.issues import Issues
+from replay.cel.ast.source import Source
+from replay.cel.ast.tree import (
+    Ast,
+    Call,
+    Const,
+    Expr,
+    Ident,
+    ListExpr,
+    MapEntry,
+    MapExpr,
+    Select,
+    StructExpr,
+    StructField,
+)
+from replay.cel.declare.macros import MacroError, MacroTable
+from replay.cel.syntax import lexer, literal
+
+MAX_CODE_POINTS: Final = 100_000
+"""The longest expression that is parsed (cel-go's default, which Kubernetes keeps)."""
+
+RESERVED: Final = frozenset(
+    {
+        *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"),
+        *("package", "namespace", "null", "return", "true", "var", "void", "while"),
+    }
+)
+"""Names that are no variables and no functions, though they may be fields."""
+
+_MAX_NESTING = 80
+_MAX_TOKENS = 240
+
+
+def parse(source: Source, macros: MacroTable, *, optional_syntax: bool = True) -> Ast | Issues:
+    """The tree of an expression, or what is wrong with it; never raises, whatever the text."""
+    scanned = lexer.scan(source.text) if len(source.text) <= MAX_CODE_POINTS else None
+    if scanned is not None and (len(scanned[0]) <= _MAX_TOKENS or _is_shallow(scanned[0])):
+        parser = _Parser(*scanned, macros, optional_syntax=optional_syntax)
+        try:
+            return parser.parse(source)
+        except (_NotWellFormedError, literal.LiteralError, MacroError, RecursionError):
+            pass  # read again below, to find every error
+    from replay.cel.syntax.recovery.parser import parse_with_recovery  # noqa: PLC0415 - large, and only for what is wrong
+
+    return parse_with_recovery(source, macros, optional_syntax=optional_syntax)
+
+
+class _NotWellFormedError(Exception):
+    """The fast parser gives up; what is wrong is for the other one to say."""
+
+
+_OPENING: Final = frozenset((lexer.LPAREN, lexer.LBRACKET, lexer.LBRACE))
+_CLOSING: Final = frozenset((lexer.RPAREN, lexer.RBRACKET, lexer.RBRACE))
+_LOGICAL: Final = frozenset((lexer.LOGICAL_AND, lexer.LOGICAL_OR))
+_DEEPENING: Final = frozenset((*operator.BINARY, lexer.DOT, lexer.QUESTIONMARK))
+
+
+def _is_shallow(kinds: list[int]) -> bool:
+    """Whether no limit on depth can be exceeded: an upper bound of the depth at any place, from the tokens alone.
+
+    Chains deepen by one per operator. They end at a comma, a closing bracket and at `&&` and `||`, which are balanced.
+    """
+    levels = [0]
+    ternaries = 0
+    bound = 0
+    for kind in kinds:
+        if kind in _DEEPENING:
+            levels[-1] += 1
+            bound += 1
+            ternaries += kind == lexer.QUESTIONMARK
+        elif kind in _OPENING:
+            levels.append(1)
+            bound += 1
+        elif kind in _CLOSING:
+            bound -= levels.pop() if len(levels) > 1 else 0
+        elif kind == lexer.COMMA or (kind in _LOGICAL and not ternaries):
+            bound -= levels[-1] - 1
+            levels[-1] = 1
+        if bound > _MAX_TOKENS:
+            return False
+    return True
+
+
+class _Parser:
+    """One run over one token list; methods leave `at` behind what they read."""
+
+    __slots__ = ("at", "factory", "kinds", "macros", "nesting", "optional_syntax", "starts", "texts")
+
+    def __init__(
+        self, kinds: list[int], texts: list[str], starts: list[int], macros: MacroTable, *, optional_syntax: bool
+    ) -> None:
+        self.kinds = kinds
+        self.texts = texts
+        self.starts = starts
+        self.macros = macros
+        self.optional_syntax = optional_syntax
+        self.factory = ExprFactory()
+        self.at = 0
+        self.nesting = 0
+
+    def parse(self, source: Source) -> Ast:
+        """Read `start = expr EOF`."""
+        expr = self.expr()
+        self.expect(lexer.EOF)
+        return Ast(expr, source, self.factory.positions, self.factory.macro_calls)
+
+    def expect(self, kind: int) -> None:
+        if self.kinds[self.at] != kind:
+            raise _NotWellFormedError
+        self.at += 1
+
+    def operator_id(self) -> int:
+        """The id of a node that stands at the current token, which is read."""
+        id_ = self.factory.new_id(self.starts[self.at])
+        self.at += 1
+        return id_
+
+    def expr(self) -> Expr:
+        """Read `expr = or [ "?" or ":" expr ]`."""
+        self.nesting += 1
+        if self.nesting > _MAX_NESTING:
+            raise _NotWellFormedError
+        condition = self.conditional_or()
+        if self.kinds[self.at] == lexer.QUESTIONMARK:
+            id_ = self.operator_id()
+            if_true = self.conditional_or()
+            self.expect(lexer.COLON)
+            condition = Call(id_, operator.CONDITIONAL, (condition, if_true, self.expr()))
+        self.nesting -= 1
+        return condition
+
+    def conditional_or(self) -> Expr:
+        """Read `or = and { "||" and }`."""
+        first = self.conditional_and()
+        if self.kinds[self.at] != lexer.LOGICAL_OR:
+            return first
+        terms = [first]
+        ops: list[int] = []
+        while self.kinds[self.at] == lexer.LOGICAL_OR:
+            start = self.starts[self.at]
+            self.at += 1
+            terms.append(self.conditional_and())
+            ops.append(self.factory.new_id(start))
+        return self.factory.balanced(operator.LOGICAL_OR, terms, ops)
+
+    def conditional_and(self) -> Expr:
+        """Read `and = relation { "&&" relation }`."""
+        first = self.binary(1)
+        if self.kinds[self.at] != lexer.LOGICAL_AND:
+            return first
+        terms = [first]
+        ops: list[int] = []
+        while self.kinds[self.at] == lexer.LOGICAL_AND:
+            start = self.starts[self.at]
+            self.at += 1
+            terms.append(self.binary(1))
+            ops.append(self.factory.new_id(start))
+        return self.factory.balanced(operator.LOGICAL_AND, terms, ops)
+
+    def binary(self, strength: int) -> Expr:
+        """Read `relation` and `calc` in one: operands joined by operators at least as strong as asked."""
+        left = self.unary()
+        while True:
+            found = operator.BINARY.get(self.kinds[self.at])
+            if found is None or found[1] < strength:
+                return left
+            id_ = self.operator_id()
+            left = Call(id_, found[0], (left, self.binary(found[1] + 1)))
+
+    def unary(self) -> Expr:
+        """Read `unary = member | "!" { "!" } member | "-" { "-" } member`; a number keeps its sign."""
+        kind = self.kinds[self.at]
+        if kind not in (lexer.EXCLAM, lexer.MINUS):
+            return self.member()
+        if kind == lexer.MINUS and self.kinds[self.at + 1] in (lexer.NUM_INT, lexer.NUM_FLOAT):
+            return self.member()
+        start = self.starts[self.at]
+        count = 0
+        while self.kinds[self.at] == kind:
+            self.at += 1
+            count += 1
+        if count % 2 == 0:
+            return self.member()
+        id_ = self.factory.new_id(start)
+        function = operator.NEGATE if kind == lexer.MINUS else operator.LOGICAL_NOT
+        return Call(id_, function, (self.member(),))
+
+    def member(self) -> Expr:
+        """Read `member = primary { "." ["?"] field | "." name "(" args ")" | "[" ["?"] expr "]" }`."""
+        node = self.primary()
+        while True:
+            kind = self.kinds[self.at]
+            if kind == lexer.DOT:
+                node = self.select(node)
+            elif kind == lexer.LBRACKET:
+                node = self.index(node)
+            else:
+                return node
+
+    def select(self, operand: Expr) -> Expr:
+        dot = self.at
+        self.at += 1
+        optional = self.optional_mark()
+        kind = self.kinds[self.at]
+        field = self.texts[self.at]
+        start = self.starts[self.at]
+        self.at += 1
+        if kind == lexer.IDENTIFIER:
+            if self.kinds[self.at] == lexer.LPAREN and not optional:
+                id_ = self.operator_id()
+                return self.call(id_, field, operand, self.arguments())
+        elif kind == lexer.ESC_IDENTIFIER:
+            field = field[1:-1]
+        else:
+            raise _NotWellFormedError
+        if optional:
+            name = Const(self.factory.new_id(start), field)
+            return Call(self.factory.new_id(self.starts[dot]), operator.OPT_SELECT, (operand, name))
+        return Select(self.factory.new_id(self.starts[dot]), operand, field)
+
+    def index(self, operand: Expr) -> Expr:
+        id_ = self.operator_id()
+        function = operator.OPT_INDEX if self.optional_mark() else operator.INDEX
+        key = self.expr()
+        self.expect(lexer.RBRACKET)
+        return Call(id_, function, (operand, key))
+
+    def optional_mark(self) -> bool:
+        if self.kinds[self.at] != lexer.QUESTIONMARK:
+            return False
+        if not self.optional_syntax:
+            raise _NotWellFormedError
+        self.at += 1
+        return True
+
+    def arguments(self) -> tuple[Expr, ...]:
+        """Read `[ expr { "," expr } ] ")"`."""
+        if self.kinds[self.at] == lexer.RPAREN:
+            self.at += 1
+            return ()
+        args = [self.expr()]
+        while self.kinds[self.at] == lexer.COMMA:
+            self.at += 1
+            args.append(self.expr())
+        self.expect(lexer.RPAREN)
+        return tuple(args)
+
+    def call(self, id_: int, function: str, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+        """A call, or what the macro of this name makes of it."""
+        expander = self.macros.get((function, len(args), target is not None))
+        if expander is not None:
+            factory = self.factory
+            factory.macro_offset = factory.positions[id_]
+            expanded = expander(factory, target, args)
+            if expanded is not None:
+                factory.macro_calls[expanded.id] = Call(0, function, args, target)
+                factory.delete_id(id_)
+                return expanded
+        return Call(id_, function, args, target)
+
+    def primary(self) -> Expr:
+        """Read `primary = ["."] name ["(" args ")"] | message | "(" expr ")" | list | map | literal`."""
+        kind = self.kinds[self.at]
+        if kind == lexer.IDENTIFIER:
+            return self.name("")
+        if kind in _LITERALS or kind == lexer.MINUS:
+            return self.constant()
+        if kind == lexer.LPAREN:
+            self.at += 1
+            node = self.expr()
+            self.expect(lexer.RPAREN)
+            return node
+        if kind == lexer.LBRACKET:
+            return self.list()
+        if kind == lexer.LBRACE:
+            return self.map()
+        if kind == lexer.DOT and self.kinds[self.at + 1] == lexer.IDENTIFIER:
+            self.at += 1
+            return self.name(".")
+        raise _NotWellFormedError
+
+    def name(self, leading_dot: str) -> Expr:
+        start = self.at
+        after = start + 1
+        kinds = self.kinds
+        while kinds[after] == lexer.DOT and kinds[after + 1] == lexer.IDENTIFIER:
+            after += 2
+        if kinds[after] == lexer.LBRACE:
+            self.at = after
+            return self.message(leading_dot + ".".join(self.texts[start:after:2]))
+        text = self.texts[start]
+        if text in RESERVED:
+            raise _NotWellFormedError
+        self.at = start + 1
+        if kinds[self.at] == lexer.LPAREN:
+            id_ = self.operator_id()
+            return self.call(id_, leading_dot + text, None, self.arguments())
+        return Ident(self.factory.new_id(self.starts[start]), leading_dot + text)
+
+    def message(self, type_name: str) -> Expr:
+        """Read `"{" [ field ":" expr { "," field ":" expr } ] [","] "}"`."""
+        id_ = self.operator_id()
+        fields: list[StructField] = []
+        more = self.begins(lexer.RBRACE)
+        while more:
+            optional = self.optional_mark()
+            kind, field = self.kinds[self.at], self.texts[self.at]
+            if kind not in (lexer.IDENTIFIER, lexer.ESC_IDENTIFIER):
+                raise _NotWellFormedError
+            self.at += 1
+            if self.kinds[self.at] != lexer.COLON:
+                raise _NotWellFormedError
+            field_id = self.operator_id()
+            name = field if kind == lexer.IDENTIFIER else field[1:-1]
+            fields.append(StructField(field_id, name, self.expr(), optional))
+            more = self.has_more(lexer.RBRACE)
+        self.end(lexer.RBRACE)
+        return StructExpr(id_, type_name, tuple(fields))
+
+    def list(self) -> Expr:
+        """Read `list = "[" [ ["?"] expr { "," ["?"] expr } ] [","] "]"`."""
+        id_ = self.operator_id()
+        elements: list[Expr] = []
+        optional: list[int] = []
+        more = self.begins(lexer.RBRACKET)
+        while more:
+            if self.optional_mark():
+                optional.append(len(elements))
+            elements.append(self.expr())
+            more = self.has_more(lexer.RBRACKET)
+        self.end(lexer.RBRACKET)
+        return ListExpr(id_, tuple(elements), frozenset(optional))
+
+    def map(self) -> Expr:
+        """Read `map = "{" [ ["?"] expr ":" expr { "," ["?"] expr ":" expr } ] [","] "}"`."""
+        id_ = self.operator_id()
+        entries: list[MapEntry] = []
+        more = self.begins(lexer.RBRACE)
+        while more:
+            entries.append(self.entry())
+            more = self.has_more(lexer.RBRACE)
+        self.end(lexer.RBRACE)
+        return MapExpr(id_, tuple(entries))
+
+    def entry(self) -> MapEntry:
+        """Read `["?"] expr ":" expr`; the id of the colon is given before those of key and value."""
+        factory = self.factory
+        optional = self.optional_mark()
+        id_ = factory.new_id(0)
+        key = self.expr()
+        factory.positions[id_] = self.starts[self.at]
+        self.expect(lexer.COLON)
+        return MapEntry(id_, key, self.expr(), optional)
+
+    def begins(self, closing: int) -> bool:
+        """Whether there is any element before the end."""
+        return self.kinds[self.at] not in (closing, lexer.COMMA)
+
+    def has_more(self, closing: int) -> bool:
+        """Whether a comma and then another element follows; the comma is read in that case only."""
+        if self.kinds[self.at] != lexer.COMMA or self.kinds[self.at + 1] == closing:
+            return False
+        self.at += 1
+        return True
+
+    def end(self, closing: int) -> None:
+        """The closing bracket, after at most one comma."""
+        if self.kinds[self.at] == lexer.COMMA:
+            self.at += 1
+        self.expect(closing)
+
+    def constant(self) -> Expr:
+        """Read `literal = ["-"] int | uint | ["-"] double | string | bytes | "true" | "false" | "null"`."""
+        start = self.starts[self.at]
+        sign = ""
+        if self.kinds[self.at] == lexer.MINUS:
+            sign = "-"
+            self.at += 1
+            if self.kinds[self.at] not in (lexer.NUM_INT, lexer.NUM_FLOAT):
+                raise _NotWellFormedError
+        value = _LITERALS[self.kinds[self.at]](sign + self.texts[self.at])
+        self.at += 1
+        return Const(self.factory.new_id(start), value)
+
+
+_LITERALS: Final[Mapping[int, literal.Reader]] = {
+    lexer.STRING: literal.string_from_literal,
+    lexer.NUM_INT: literal.int_from_literal,
+    lexer.TRUE: lambda _: True,
+    lexer.FALSE: lambda _: False,
+    lexer.NULL: lambda _: None,
+    lexer.NUM_FLOAT: literal.double_from_literal,
+    lexer.NUM_UINT: literal.uint_from_literal,
+    lexer.BYTES: literal.bytes_from_literal,
+}

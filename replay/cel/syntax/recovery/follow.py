@@ -1,0 +1,51 @@
+"""What can come next, given the rules around: the sets by which the recovering parser judges a token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.cel.syntax.lexer import EOF
+from replay.cel.syntax.recovery.automaton import EPSILON, Automaton
+from replay.cel.syntax.recovery.prediction import Stack
+from replay.cel.syntax.recovery.syntax_tree import Tree
+
+
+def _after(automaton: Automaton, tree: Tree) -> int:
+    """The state in which parsing goes on after a rule."""
+    return automaton.states[tree.invoking_state].transitions[0].follow
+
+
+def _around(tree: Tree | None) -> Iterator[Tree]:
+    """The rules that were invoked by another one, from the inside out."""
+    while tree is not None and tree.invoking_state >= 0:
+        yield tree
+        tree = tree.parent
+
+
+def expected(automaton: Automaton, state: int, tree: Tree | None) -> set[int]:
+    """The kinds of tokens that can come in a state or, where rules can end there, after the rules around."""
+    following = automaton.next_tokens(state)
+    found = set(following)
+    for rule in _around(tree):
+        if EPSILON not in following:
+            break
+        following = automaton.next_tokens(_after(automaton, rule))
+        found |= following
+    if EPSILON in following:
+        found.add(EOF)
+    found.discard(EPSILON)
+    return found
+
+
+def recovery_set(automaton: Automaton, tree: Tree | None) -> set[int]:
+    """The kinds of tokens at which some rule around can go on."""
+    found: set[int] = set()
+    for rule in _around(tree):
+        found |= automaton.next_tokens(_after(automaton, rule))
+    found.discard(EPSILON)
+    return found
+
+
+def stack(automaton: Automaton, tree: Tree | None) -> Stack:
+    """The states in which parsing goes on after the rules around, from the inside out."""
+    return tuple([_after(automaton, rule) for rule in _around(tree)])

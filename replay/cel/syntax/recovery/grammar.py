@@ -1,0 +1,290 @@
+"""The grammar of CEL as data, for the parser that recovers from errors.
+
+It is the grammar of the specification in the shape that cel-go's parser is generated from (`parser/gen/CEL.g4`): which rules
+there are, which alternatives are told apart by one token and which need more (`adaptive`), and how the parts are labelled.
+The shape matters, since the server's messages follow from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from replay.cel.syntax import lexer
+
+
+@dataclass(slots=True, eq=False)
+class Element:
+    """A part of a rule; `state` is the automaton's state before it."""
+
+    state: int = field(default=-1, init=False)
+
+
+@dataclass(slots=True, eq=False)
+class Match(Element):
+    """One token of any of these kinds, kept under a label."""
+
+    kinds: frozenset[int]
+    label: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Invoke(Element):
+    """Another rule, kept under a label; a left-recursive one with a least binding strength."""
+
+    rule: str
+    label: str = ""
+    precedence: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Optional(Element):
+    """The body or nothing, told apart by one token."""
+
+    body: tuple[Element, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Star(Element):
+    """The body any number of times."""
+
+    body: tuple[Element, ...]
+    adaptive: bool = False
+    loop_state: int = field(default=-1, init=False)
+
+
+@dataclass(slots=True, eq=False)
+class Plus(Element):
+    """The body at least once."""
+
+    body: tuple[Element, ...]
+    adaptive: bool = False
+    loop_state: int = field(default=-1, init=False)
+
+
+@dataclass(slots=True, eq=False)
+class Alternative:
+    """One way to go on, with the name that the tree gets."""
+
+    name: str
+    body: tuple[Element, ...]
+    precedence: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Choice(Element):
+    """Exactly one of the alternatives."""
+
+    alternatives: tuple[Alternative, ...]
+    adaptive: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class Rule:
+    """A rule: a sequence or, if it has `operators`, a left-recursive one that begins with the sequence.
+
+    Operators are repeated after it, each binding as strongly as its precedence says. The states are those before the rule,
+    before the repetition, before the choice of an operator and after an operator.
+    """
+
+    name: str
+    body: tuple[Element, ...]
+    operators: tuple[Alternative, ...] = ()
+    primary: str = ""
+    start_state: int = field(default=-1, init=False)
+    entry_state: int = field(default=-1, init=False)
+    choice_state: int = field(default=-1, init=False)
+    loop_state: int = field(default=-1, init=False)
+
+
+def _match(kind: int, label: str = "") -> Match:
+    return Match(frozenset({kind}), label)
+
+
+def _operator(label: str, precedence: int, kinds: frozenset[int], operand: str) -> Alternative:
+    """`rule op rule`, grouping to the left."""
+    return Alternative(label, (Match(kinds, "op"), Invoke(operand, "", precedence + 1)), precedence)
+
+
+def _optional_mark() -> Optional:
+    return Optional((_match(lexer.QUESTIONMARK, "opt"),))
+
+
+def _leading_dot() -> Optional:
+    return Optional((_match(lexer.DOT, "leading_dot"),))
+
+
+def _trailing_comma() -> Optional:
+    return Optional((_match(lexer.COMMA),))
+
+
+def _arguments() -> Optional:
+    return Optional((Invoke("exprList", "args"),))
+
+
+_RELATIONS = frozenset(
+    {
+        *(lexer.EQUALS, lexer.NOT_EQUALS, lexer.IN, lexer.LESS),
+        *(lexer.LESS_EQUALS, lexer.GREATER_EQUALS, lexer.GREATER),
+    }
+)
+_FACTORS = frozenset({lexer.STAR, lexer.SLASH, lexer.PERCENT})
+_TERMS = frozenset({lexer.PLUS, lexer.MINUS})
+
+_SELECT = Alternative("Select", (_match(lexer.DOT, "op"), _optional_mark(), Invoke("escapeIdent", "id")), 3)
+_MEMBER_CALL = Alternative(
+    "MemberCall",
+    (
+        _match(lexer.DOT, "op"),
+        _match(lexer.IDENTIFIER, "id"),
+        _match(lexer.LPAREN, "open"),
+        _arguments(),
+        _match(lexer.RPAREN),
+    ),
+    2,
+)
+_INDEX = Alternative(
+    "Index",
+    (_match(lexer.LBRACKET, "op"), _optional_mark(), Invoke("expr", "index"), _match(lexer.RBRACKET)),
+    1,
+)
+
+_PRIMARY = Choice(
+    (
+        Alternative("Ident", (_leading_dot(), _match(lexer.IDENTIFIER, "id"))),
+        Alternative(
+            "GlobalCall",
+            (
+                _leading_dot(),
+                _match(lexer.IDENTIFIER, "id"),
+                _match(lexer.LPAREN, "op"),
+                _arguments(),
+                _match(lexer.RPAREN),
+            ),
+        ),
+        Alternative("Nested", (_match(lexer.LPAREN), Invoke("expr", "e"), _match(lexer.RPAREN))),
+        Alternative(
+            "CreateList",
+            (
+                _match(lexer.LBRACKET, "op"),
+                Optional((Invoke("listInit", "elems"),)),
+                _trailing_comma(),
+                _match(lexer.RBRACKET),
+            ),
+        ),
+        Alternative(
+            "CreateStruct",
+            (
+                _match(lexer.LBRACE, "op"),
+                Optional((Invoke("mapInitializerList", "entries"),)),
+                _trailing_comma(),
+                _match(lexer.RBRACE),
+            ),
+        ),
+        Alternative(
+            "CreateMessage",
+            (
+                _leading_dot(),
+                _match(lexer.IDENTIFIER, "ids"),
+                Star((_match(lexer.DOT), _match(lexer.IDENTIFIER, "ids"))),
+                _match(lexer.LBRACE, "op"),
+                Optional((Invoke("fieldInitializerList", "entries"),)),
+                _trailing_comma(),
+                _match(lexer.RBRACE),
+            ),
+        ),
+        Alternative("ConstantLiteral", (Invoke("literal", "literal"),)),
+    )
+)
+
+_SIGN = "sign"
+_LITERAL = Choice(
+    (
+        Alternative("Int", (Optional((_match(lexer.MINUS, _SIGN),)), _match(lexer.NUM_INT, "tok"))),
+        Alternative("Uint", (_match(lexer.NUM_UINT, "tok"),)),
+        Alternative("Double", (Optional((_match(lexer.MINUS, _SIGN),)), _match(lexer.NUM_FLOAT, "tok"))),
+        Alternative("String", (_match(lexer.STRING, "tok"),)),
+        Alternative("Bytes", (_match(lexer.BYTES, "tok"),)),
+        Alternative("BoolTrue", (_match(lexer.TRUE, "tok"),)),
+        Alternative("BoolFalse", (_match(lexer.FALSE, "tok"),)),
+        Alternative("Null", (_match(lexer.NULL, "tok"),)),
+    )
+)
+
+
+def _separated(*body: Element, again: tuple[Element, ...], adaptive: bool) -> tuple[Element, ...]:
+    return (*body, Star((_match(lexer.COMMA), *again), adaptive))
+
+
+def _rules() -> tuple[Rule, ...]:
+    return (
+        Rule("start", (Invoke("expr", "e"), _match(lexer.EOF))),
+        Rule("expr", (Invoke("conditionalOr", "e"), _TERNARY)),
+        Rule(
+            "conditionalOr",
+            (
+                Invoke("conditionalAnd", "e"),
+                Star((_match(lexer.LOGICAL_OR, "ops"), Invoke("conditionalAnd", "e1"))),
+            ),
+        ),
+        Rule(
+            "conditionalAnd",
+            (Invoke("relation", "e"), Star((_match(lexer.LOGICAL_AND, "ops"), Invoke("relation", "e1")))),
+        ),
+        Rule("relation", (Invoke("calc", "calc"),), (_operator("relation", 1, _RELATIONS, "relation"),)),
+        Rule(
+            "calc",
+            (Invoke("unary", "unary"),),
+            (_operator("calc", 2, _FACTORS, "calc"), _operator("calc", 1, _TERMS, "calc")),
+        ),
+        Rule("unary", (_UNARY,)),
+        Rule("member", (Invoke("primary", "primary"),), (_SELECT, _MEMBER_CALL, _INDEX), "PrimaryExpr"),
+        Rule("primary", (_PRIMARY,)),
+        Rule("exprList", _separated(Invoke("expr", "list"), again=(Invoke("expr", "list"),), adaptive=False)),
+        Rule("listInit", _separated(Invoke("optExpr", "list"), again=(Invoke("optExpr", "list"),), adaptive=True)),
+        Rule("fieldInitializerList", _separated(*_field(), again=_field(), adaptive=True)),
+        Rule("optField", (_optional_mark(), Invoke("escapeIdent", "field"))),
+        Rule("mapInitializerList", _separated(*_entry(), again=_entry(), adaptive=True)),
+        Rule("escapeIdent", (_IDENTIFIER,)),
+        Rule("optExpr", (_optional_mark(), Invoke("expr", "e"))),
+        Rule("literal", (_LITERAL,)),
+    )
+
+
+_TERNARY = Optional(
+    (
+        _match(lexer.QUESTIONMARK, "op"),
+        Invoke("conditionalOr", "e1"),
+        _match(lexer.COLON),
+        Invoke("expr", "e2"),
+    )
+)
+_UNARY = Choice(
+    (
+        Alternative("MemberExpr", (Invoke("member", "member"),)),
+        Alternative("LogicalNot", (Plus((_match(lexer.EXCLAM, "ops"),)), Invoke("member", "member"))),
+        Alternative("Negate", (Plus((_match(lexer.MINUS, "ops"),), adaptive=True), Invoke("member", "member"))),
+    )
+)
+_IDENTIFIER = Choice(
+    (
+        Alternative("SimpleIdentifier", (_match(lexer.IDENTIFIER, "id"),)),
+        Alternative("EscapedIdentifier", (_match(lexer.ESC_IDENTIFIER, "id"),)),
+    ),
+    adaptive=False,
+)
+
+
+def _field() -> tuple[Element, ...]:
+    return Invoke("optField", "keys"), _match(lexer.COLON, "cols"), Invoke("expr", "values")
+
+
+def _entry() -> tuple[Element, ...]:
+    return Invoke("optExpr", "keys"), _match(lexer.COLON, "cols"), Invoke("expr", "values")
+
+
+RULES: Final = _rules()
+"""All rules, the first of which is where an expression begins."""
+
+REPEATED: Final = frozenset({"ops", "e1", "ids", "list", "keys", "cols", "values"})
+"""Labels under which several parts are kept (`e1` only in `conditionalOr` and `conditionalAnd`)."""

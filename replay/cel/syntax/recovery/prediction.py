@@ -1,0 +1,302 @@
+"""Which alternative to take, by as much lookahead as it needs: ALL(*), the algorithm of ANTLR's parsers.
+
+All alternatives are followed at once. First without knowing which rules are around (SLL), which is remembered per state and
+token; where that leaves a conflict, again with the rules around (LL). Where no alternative survives a token, prediction fails at
+that token, which is why the server complains about places far behind the one where it stands.
+
+See Parr, Harwell, Fisher: "Adaptive LL(*) Parsing" (2014), and `ParserATNSimulator` for the details that follow here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from replay.cel.syntax.lexer import EOF
+from replay.cel.syntax.recovery.automaton import Automaton, State, StateKind, Transition
+
+NO_ALTERNATIVE: Final = 0
+
+Stack = tuple[int, ...]
+"""States to return to when rules end, the innermost first."""
+
+
+class Config(NamedTuple):
+    """One way to be somewhere: the state, the alternative that led there, the rules to return to.
+
+    `outer` says that the rule of the decision has been left for parts unknown; `suppressed`, that it was left from where it had
+    been entered anew, so that the precedence filter does not apply.
+    """
+
+    state: int
+    alternative: int
+    stack: Stack
+    outer: bool = False
+    suppressed: bool = False
+
+
+Configs = frozenset[Config]
+
+
+class NoViableAlternativeError(Exception):
+    """No alternative survives the token `offset` places ahead."""
+
+    def __init__(self, offset: int) -> None:
+        """Count from the token at which the decision began."""
+        super().__init__(offset)
+        self.offset = offset
+
+
+@dataclass(slots=True)
+class _Remembered:
+    """A set of configurations in SLL and what follows from it."""
+
+    configs: Configs
+    alternative: int = NO_ALTERNATIVE
+    conflict: bool = False
+    edges: dict[int, _Remembered | None] = field(default_factory=dict)
+
+
+class Predictor:
+    """Predicts for one automaton; remembers what it finds, which depends on nothing else."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        """Begin with an empty memory."""
+        self._automaton = automaton
+        self._states = automaton.states
+        self._starts: dict[tuple[int, int], _Remembered] = {}
+
+    def predict(self, decision: int, look: Callable[[int], int], precedence: int, context: Callable[[], Stack]) -> int:
+        """The alternative at a decision, from 1; `look(n)` is the kind of the token `n` places ahead, from 0.
+
+        Raises `NoViableAlternativeError`.
+        """
+        current = self._start(decision, precedence)
+        offset = 0
+        while True:
+            token = look(offset)
+            following = self._follow(current, token)
+            if following is None:
+                return self._finished(current.configs, offset)
+            if following.conflict:
+                return self._predict_in_context(decision, look, precedence, context())
+            if following.alternative:
+                return following.alternative
+            current = following
+            if token != EOF:
+                offset += 1
+
+    def _start(self, decision: int, precedence: int) -> _Remembered:
+        is_precedence = self._states[decision].precedence_decision
+        key = (decision, precedence if is_precedence else 0)
+        known = self._starts.get(key)
+        if known is None:
+            # Elsewhere precedences are left to the parser, which has looked at them in the loop around.
+            guard = precedence if is_precedence else None
+            configs = self._closure_of_start(decision, (), full=False, precedence=guard)
+            if is_precedence:
+                configs = _precedence_filtered(configs)
+            known = self._starts[key] = _Remembered(configs)
+        return known
+
+    def _follow(self, current: _Remembered, token: int) -> _Remembered | None:
+        if token not in current.edges:
+            reached = self._reach(current.configs, token, full=False)
+            following = None
+            if reached:
+                following = _Remembered(reached, _unique_alternative(reached))
+                following.conflict = not following.alternative and self._is_conflict(reached)
+            current.edges[token] = following
+        return current.edges[token]
+
+    def _predict_in_context(self, decision: int, look: Callable[[int], int], precedence: int, context: Stack) -> int:
+        configs = self._closure_of_start(decision, context, full=True, precedence=precedence)
+        offset = 0
+        while True:
+            token = look(offset)
+            reached = self._reach(configs, token, full=True)
+            if not reached:
+                return self._finished(configs, offset)
+            alternative = _unique_alternative(reached) or _single_viable_alternative(reached)
+            if alternative:
+                return alternative
+            configs = reached
+            if token != EOF:
+                offset += 1
+
+    def _finished(self, configs: Configs, offset: int) -> int:
+        """The first alternative with which the rule could have ended before the wrong token."""
+        ended = [
+            config.alternative
+            for config in configs
+            if config.outer or (not config.stack and self._states[config.state].kind is StateKind.RULE_STOP)
+        ]
+        if not ended:
+            raise NoViableAlternativeError(offset)
+        return min(ended)
+
+    def _closure_of_start(self, decision: int, context: Stack, *, full: bool, precedence: int | None) -> Configs:
+        state = self._states[decision]
+        found: set[Config] = set()
+        for index, transition in enumerate(state.transitions):
+            config = Config(transition.target, index + 1, context)
+            self._close(config, found, full=full, precedence=precedence, rule=state.rule)
+        return frozenset(found)
+
+    def _reach(self, configs: Configs, token: int, *, full: bool) -> Configs:
+        stopped: list[Config] = []
+        moved: set[Config] = set()
+        for config in configs:
+            state = self._states[config.state]
+            if state.kind is StateKind.RULE_STOP:
+                if full or token == EOF:
+                    stopped.append(config)
+                continue
+            for transition in state.transitions:
+                if transition.kinds is not None and token in transition.kinds:
+                    moved.add(config._replace(state=transition.target))
+        if not stopped and token != EOF and _unique_alternative(moved):
+            return frozenset(moved)
+        found: set[Config] = set()
+        for config in moved:
+            self._close(config, found, full=full, eof_is_free=token == EOF)
+        if token == EOF:
+            found = {config for config in found if self._states[config.state].kind is StateKind.RULE_STOP}
+        if stopped and (not full or not any(self._is_stop(config) for config in found)):
+            found.update(stopped)
+        return frozenset(found)
+
+    def _is_stop(self, config: Config) -> bool:
+        return self._states[config.state].kind is StateKind.RULE_STOP
+
+    def _close(  # noqa: PLR0913 - the settings of one closure
+        self,
+        start: Config,
+        found: set[Config],
+        *,
+        full: bool,
+        precedence: int | None = None,
+        rule: str = "",
+        eof_is_free: bool = False,
+    ) -> None:
+        """Add all configurations that can be reached without a token.
+
+        Precedences are looked at only in a start state and only until another rule is entered or the rule is left.
+        """
+        pending = [(start, precedence is not None)]
+        seen = set(pending)
+        while pending:
+            config, guarded = pending.pop()
+            state = self._states[config.state]
+            if state.kind is StateKind.RULE_STOP:
+                following = self._leave(config, state, found, full=full, rule=rule)
+            else:
+                following = self._advance(
+                    config, state, found, precedence if guarded else None, eof_is_free=eof_is_free
+                )
+            for successor in following:
+                is_inside = state.kind is not StateKind.RULE_STOP and len(successor.stack) <= len(config.stack)
+                item = (successor, guarded and is_inside)
+                if item not in seen:
+                    seen.add(item)
+                    pending.append(item)
+
+    def _leave(self, config: Config, state: State, found: set[Config], *, full: bool, rule: str) -> list[Config]:
+        """Return to where the rule was invoked; in SLL, without that knowledge, to wherever it can be invoked."""
+        if config.stack:
+            return [config._replace(state=config.stack[0], stack=config.stack[1:])]
+        if full or not state.transitions:
+            found.add(config)
+            return []
+        return [
+            Config(
+                transition.target,
+                config.alternative,
+                (),
+                outer=True,
+                suppressed=config.suppressed or bool(rule and transition.outermost == rule),
+            )
+            for transition in state.transitions
+        ]
+
+    def _advance(
+        self, config: Config, state: State, found: set[Config], precedence: int | None, *, eof_is_free: bool
+    ) -> list[Config]:
+        following: list[Config] = []
+        for index, transition in enumerate(state.transitions):
+            if transition.kinds is not None:
+                found.add(config)
+                if eof_is_free and EOF in transition.kinds:
+                    following.append(config._replace(state=transition.target))
+            elif transition.follow >= 0:
+                stack = (transition.follow, *config.stack)
+                following.append(config._replace(state=transition.target, stack=stack))
+            elif self._is_closed(transition, precedence) or (index == 0 and self._is_redundant_entry(config, state)):
+                continue
+            else:
+                following.append(config._replace(state=transition.target))
+        return following
+
+    @staticmethod
+    def _is_closed(transition: Transition, precedence: int | None) -> bool:
+        """Whether an operator binds too weakly here."""
+        return precedence is not None and 0 < transition.precedence < precedence
+
+    def _is_redundant_entry(self, config: Config, state: State) -> bool:
+        """Whether the operand on the right of an operator need not look for operators itself.
+
+        The rule around it looks for the same ones. Only in rules that invoke themselves does this ever hold.
+        """
+        return state.precedence_decision and bool(config.stack) and self._states[config.stack[0]].rule == state.rule
+
+    def _is_conflict(self, configs: Configs) -> bool:
+        """Whether SLL cannot tell alternatives apart any more (`hasSLLConflictTerminatingPrediction`)."""
+        if all(self._is_stop(config) for config in configs):
+            return True
+        if not any(len(alternatives) > 1 for alternatives in _alternatives_by_place(configs, full=False)):
+            return False
+        by_state: dict[int, set[int]] = defaultdict(set)
+        for config in configs:
+            by_state[config.state].add(config.alternative)
+        return all(len(alternatives) > 1 for alternatives in by_state.values())
+
+
+def _precedence_filtered(configs: Configs) -> Configs:
+    """Drop ways of leaving the loop that come back to where entering it leads (`applyPrecedenceFilter`)."""
+    entered = {(config.state, config.stack) for config in configs if config.alternative == 1}
+    return frozenset(
+        config
+        for config in configs
+        if config.alternative == 1 or config.suppressed or (config.state, config.stack) not in entered
+    )
+
+
+def _unique_alternative(configs: Iterable[Config]) -> int:
+    alternatives = {config.alternative for config in configs}
+    return alternatives.pop() if len(alternatives) == 1 else NO_ALTERNATIVE
+
+
+def _alternatives_by_place(configs: Configs, *, full: bool) -> list[set[int]]:
+    """The sets of alternatives that are at the same state with the same stacks.
+
+    ANTLR keeps the stacks of a state and an alternative in one graph, and compares whole graphs. In SLL the end of a stack
+    stands for anything, so that a stack which goes on after the end of another says nothing more.
+    """
+    stacks: dict[tuple[int, int], set[Stack]] = defaultdict(set)
+    for config in configs:
+        stacks[config.state, config.alternative].add(config.stack)
+    places: dict[tuple[int, frozenset[Stack]], set[int]] = defaultdict(set)
+    for (state, alternative), found in stacks.items():
+        kept = (
+            found if full else {stack for stack in found if not any(stack[:end] in found for end in range(len(stack)))}
+        )
+        places[state, frozenset(kept)].add(alternative)
+    return list(places.values())
+
+
+def _single_viable_alternative(configs: Configs) -> int:
+    """The least alternative of every place, if it is the same everywhere."""
+    least = {min(alternatives) for alternatives in _alternatives_by_place(configs, full=True)}
+    return least.pop() if len(least) == 1 else NO_ALTERNATIVE

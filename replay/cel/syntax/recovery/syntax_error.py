@@ -1,0 +1,58 @@
+"""Syntax errors in the words of ANTLR, as cel-go reports them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from replay.cel.ast.issues import Issues
+from replay.cel.syntax.lexer import Token
+
+MAX_SYNTAX_ERRORS: Final = 100
+"""cel-go's limit, which Kubernetes keeps."""
+
+_RESERVED_FIELD = re.compile(r"no viable alternative at input '.(true|false|null)'")
+
+
+class AbortedError(Exception):
+    """Parsing stops; why has been reported."""
+
+
+class RecognitionError(Exception):
+    """The rule cannot go on; the message is complete."""
+
+    def __init__(self, message: str, offending: Token) -> None:
+        """`offending` is the token at which it is reported."""
+        super().__init__(message)
+        self.message = message
+        self.offending = offending
+
+
+class SyntaxErrors:
+    """The syntax errors of one expression."""
+
+    def __init__(self, issues: Issues) -> None:
+        """None yet."""
+        self._issues = issues
+        self._count = 0
+
+    def report(self, offset: int, message: str) -> None:
+        """Note a syntax error; raises `AbortedError` after too many of them."""
+        if "no viable alternative" in message:
+            message = _RESERVED_FIELD.sub(r"mismatched input '\1' expecting IDENTIFIER", message)
+        if self._count >= MAX_SYNTAX_ERRORS:
+            self._issues.report(0, offset, f"Syntax error: More than {MAX_SYNTAX_ERRORS} syntax errors")
+            raise AbortedError
+        self._count += 1
+        self._issues.report(0, offset, f"Syntax error: {message}")
+
+
+def shown(token: Token) -> str:
+    """A token as messages show it."""
+    return quoted(token.text)
+
+
+def quoted(text: str) -> str:
+    """A text in quotes, on one line."""
+    escaped = text.replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+    return f"'{escaped}'"

@@ -1,0 +1,53 @@
+"""The tokens of a text as the recovering parser reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from replay.cel.syntax import lexer
+from replay.cel.syntax.lexer import EOF, LexicalError, Token
+
+
+class TokenStream:
+    """The visible tokens, read as late as possible: an error in the text counts only once it is reached."""
+
+    def __init__(self, text: str, report: Callable[[int, str], None]) -> None:
+        """Report errors by offset and message when they are reached."""
+        self._source = lexer.tokens(text)
+        self._report = report
+        self._all: list[Token] = []
+        self._visible: list[Token] = []
+        self.index = 0
+
+    def look(self, offset: int) -> Token:
+        """The visible token `offset` places ahead, from 0; the last one is `EOF`, for ever."""
+        wanted = self.index + offset
+        visible = self._visible
+        while len(visible) <= wanted:
+            if visible and visible[-1].kind == EOF:
+                return visible[-1]
+            self._fetch()
+        return visible[wanted]
+
+    def kind(self, offset: int) -> int:
+        """The kind of the visible token `offset` places ahead."""
+        return self.look(offset).kind
+
+    def previous(self) -> Token | None:
+        """The visible token before the next one."""
+        return self._visible[self.index - 1] if self.index else None
+
+    def text(self, first: Token, last: Token) -> str:
+        """The text of tokens, with the hidden ones between them but without what is no token."""
+        found = self._all[first.ordinal : last.ordinal + 1]
+        return "".join([token.text for token in found if token.kind != EOF])
+
+    def _fetch(self) -> None:
+        for token in self._source:
+            if isinstance(token, LexicalError):
+                self._report(token.start, f"token recognition error at: '{token.text}'")
+                continue
+            self._all.append(token)
+            if token.kind not in (lexer.WHITESPACE, lexer.COMMENT):
+                self._visible.append(token)
+                return

@@ -1,0 +1,116 @@
+"""The operators `+ - * / %` and negation by the types of their operands (cel-go `traits.Adder`, `Subtractor`, ...).
+
+The left operand is known to have the trait; a right operand of another type is `no such overload`.
+"""
+
+from __future__ import annotations
+
+from replay.cel.value.equality import NO_SUCH_OVERLOAD, elements, is_list
+from replay.cel.value.number import (
+    checked_int,
+    checked_uint,
+    divide_double,
+    modulo_int,
+    truncated_quotient,
+    truncated_remainder,
+)
+from replay.cel.value.timestamp import (
+    Duration,
+    Timestamp,
+    add_duration,
+    checked_duration,
+    subtract_duration,
+    subtract_timestamp,
+)
+from replay.cel.value.typed import TypedList
+from replay.cel.value.values import EvalError, Uint, Value
+
+
+class MutableList(list[Value]):
+    """The accumulator of a fold that builds a list: `accumulator + [x]` extends it in place (cel-go `mutableList`)."""
+
+    __slots__ = ()
+
+
+def add(left: Value, right: Value) -> Value:  # noqa: C901, PLR0911 - one branch a type
+    """`left + right`."""
+    kind = type(left)
+    if kind is MutableList:
+        if not is_list(right):
+            raise EvalError(NO_SUCH_OVERLOAD)
+        left.extend(elements(right))
+        return left
+    if kind is list or kind is tuple or kind is TypedList:
+        if not is_list(right):
+            raise EvalError(NO_SUCH_OVERLOAD)
+        return [*elements(left), *elements(right)]
+    if kind is Timestamp and type(right) is Duration:
+        return add_duration(left, right)
+    if kind is Duration and type(right) is Timestamp:
+        return add_duration(right, left)
+    _same(left, right)
+    if kind is int:
+        return checked_int(left + right)
+    if kind is Uint:
+        return checked_uint(int(left) + int(right))
+    if kind is Duration:
+        return checked_duration(left.nanos + right.nanos)
+    if kind is Timestamp:
+        raise EvalError(NO_SUCH_OVERLOAD)
+    return left + right
+
+
+def subtract(left: Value, right: Value) -> Value:
+    """`left - right`."""
+    kind = type(left)
+    if kind is Timestamp:
+        if type(right) is Duration:
+            return subtract_duration(left, right)
+        _same(left, right)
+        return subtract_timestamp(left, right)
+    _same(left, right)
+    if kind is int:
+        return checked_int(left - right)
+    if kind is Uint:
+        return checked_uint(int(left) - int(right))
+    return checked_duration(left.nanos - right.nanos) if kind is Duration else left - right
+
+
+def multiply(left: Value, right: Value) -> Value:
+    """`left * right`."""
+    _same(left, right)
+    if type(left) is int:
+        return checked_int(left * right)
+    return checked_uint(int(left) * int(right)) if type(left) is Uint else left * right
+
+
+def divide(left: Value, right: Value) -> Value:
+    """`left / right`: integers toward zero, doubles as IEEE 754."""
+    _same(left, right)
+    if type(left) is int:
+        return checked_int(truncated_quotient(left, right))
+    return Uint(truncated_quotient(int(left), int(right))) if type(left) is Uint else divide_double(left, right)
+
+
+def modulo(left: Value, right: Value) -> Value:
+    """`left % right` of integers."""
+    _same(left, right)
+    if type(left) is int:
+        return modulo_int(left, right)
+    return Uint(truncated_remainder(int(left), int(right)))
+
+
+def negate(value: Value) -> Value:
+    """`-value`."""
+    if type(value) is int:
+        return checked_int(-value)
+    if type(value) is float:
+        return -value
+    if type(value) is Duration:
+        return checked_duration(-value.nanos)
+    raise EvalError(NO_SUCH_OVERLOAD)
+
+
+def _same(left: Value, right: Value) -> None:
+    if type(left) is not type(right):
+        raise EvalError(NO_SUCH_OVERLOAD)

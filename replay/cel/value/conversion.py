@@ -1,0 +1,156 @@
+"""Conversions between types (`int(x)`, `string(x)`, ...) with the texts of cel-go's `ConvertToType`."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from replay.cel.value.number import (
+    INT_MAX,
+    INT_MIN,
+    UINT_MAX,
+    checked_int,
+    checked_uint,
+    int_from_double,
+    uint_from_double,
+)
+from replay.cel.value.text import general_double, type_name
+from replay.cel.value.timestamp import Duration, Timestamp, parse_duration, parse_timestamp, timestamp_from_unix
+from replay.cel.value.values import EvalError, ObjectValue, TypeValue, Uint, Value
+
+_DECIMAL_INT = re.compile(r"[+-]?[0-9]+\Z")
+_DECIMAL_UINT = re.compile(r"[0-9]+\Z")
+_DECIMAL_FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
+_HEX_FLOAT = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+\Z")
+_SPECIAL_FLOAT = re.compile(r"[+-]?(?:inf|infinity|nan)\Z", re.IGNORECASE)
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+def conversion_error(source: str, target: str) -> EvalError:
+    """The error of a conversion that has no result."""
+    return EvalError(f"type conversion error from '{source}' to '{target}'")
+
+
+def to_int(value: Value) -> int:
+    """`int(value)` of a double, uint, string, timestamp (seconds since 1970) or duration (nanoseconds)."""
+    match value:
+        case float():
+            return int_from_double(value)
+        case str():
+            number = _decimal(value) if _DECIMAL_INT.match(value) else None
+            if number is None or not INT_MIN <= number <= INT_MAX:
+                raise conversion_error("string", "int")
+            return number
+        case Timestamp():
+            return value.seconds
+        case Duration():
+            return value.nanos
+        case _:
+            return checked_int(int(value))
+
+
+def _decimal(text: str) -> int | None:
+    """The number, None where it has more digits than 64 bits hold (Python limits the length it reads)."""
+    digits = text.lstrip("+-").lstrip("0")
+    if len(digits) > 20:
+        return None
+    return -int(digits or "0") if text.startswith("-") else int(digits or "0")
+
+
+def to_uint(value: Value) -> Uint:
+    """`uint(value)` of a double, int or string."""
+    if isinstance(value, float):
+        return uint_from_double(value)
+    if isinstance(value, str):
+        number = _decimal(value) if _DECIMAL_UINT.match(value) else None
+        if number is None or number > UINT_MAX:
+            raise conversion_error("string", "uint")
+        return Uint(number)
+    return checked_uint(int(value))
+
+
+def to_double(value: Value) -> float:
+    """`double(value)` of an int, uint or string (Go `strconv.ParseFloat`)."""
+    if not isinstance(value, str):
+        return float(value)
+    value = _without_separators(value)
+    if _DECIMAL_FLOAT.match(value):
+        number = float(value)
+        if math.isfinite(number):
+            return number
+    elif _SPECIAL_FLOAT.match(value):
+        if value[-1:] in "nN" and value[:1] in "+-":
+            raise conversion_error("string", "double")
+        return float(value)
+    elif _HEX_FLOAT.match(value):
+        return float.fromhex(value)
+    raise conversion_error("string", "double")
+
+
+_SEPARATOR = re.compile(r"(?<=[0-9a-fA-FxX])_(?=[0-9a-fA-F])")
+
+
+def _without_separators(text: str) -> str:
+    """Go lets an underscore stand between digits."""
+    return _SEPARATOR.sub("", text) if "_" in text else text
+
+
+def to_bool(value: str) -> bool:
+    """`bool(value)` of a string (Go `strconv.ParseBool`)."""
+    if value in _TRUE or value in _FALSE:
+        return value in _TRUE
+    raise conversion_error("string", "bool")
+
+
+def to_bytes(value: str) -> bytes:
+    """`bytes(value)`: the UTF-8 encoding."""
+    return value.encode("utf-8", "surrogatepass")
+
+
+def to_string(value: Value) -> str:  # noqa: PLR0911 - one return a type
+    """`string(value)`."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case bytes():
+            try:
+                return value.decode("utf-8")
+            except UnicodeDecodeError:
+                raise EvalError("invalid UTF-8 in bytes, cannot convert to string") from None
+        case float():
+            return general_double(value)
+        case int():
+            return str(int(value))
+        case Timestamp():
+            return value.text()
+        case Duration():
+            return value.seconds_text()
+        case _:
+            return str(value)
+
+
+def to_timestamp(value: Value) -> Timestamp:
+    """`timestamp(value)` of a string (RFC 3339) or an int (seconds since 1970)."""
+    if isinstance(value, int):
+        return timestamp_from_unix(value)
+    instant = parse_timestamp(value)
+    if instant is None:
+        raise conversion_error("string", "google.protobuf.Timestamp")
+    return instant
+
+
+def to_duration(value: str) -> Duration:
+    """`duration(value)` of a string such as `1h30m`."""
+    span = parse_duration(value)
+    if span is None:
+        raise conversion_error("string", "google.protobuf.Duration")
+    return span
+
+
+def to_type(value: Value) -> TypeValue:
+    """`type(value)`."""
+    if isinstance(value, ObjectValue):
+        # apiserver `dynamic.ObjectVal` answers with the type of a type.
+        return TypeValue("type")
+    return TypeValue(type_name(value))

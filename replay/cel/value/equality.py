@@ -1,0 +1,300 @@
+"""Equality, order and membership of values (cel-go `common/types`; language definition, "Equality" and "Ordering").
+
+Equality of cel-go is not symmetric for opaque and typed values: the left operand decides. It answers True, False or an
+`EvalError` *as a value*, because containers treat an error between two elements as "not unequal".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from replay.cel.value.number import INT_MAX
+from replay.cel.value.text import go_type_name
+from replay.cel.value.timestamp import Duration, Timestamp
+from replay.cel.value.typed import TypedList, TypedMap, typed
+from replay.cel.value.values import (
+    EvalError,
+    MapKey,
+    ObjectValue,
+    OpaqueValue,
+    OptionalValue,
+    PanicError,
+    TypeValue,
+    Uint,
+    Value,
+    plain_key,
+)
+
+NO_SUCH_OVERLOAD = "no such overload"
+NAN_ORDER = "NaN values cannot be ordered"
+
+Verdict = bool | EvalError
+
+
+def equal(left: Value, right: Value) -> Verdict:
+    """`left == right` (cel-go `types.Equal`): null equals null alone, else the left operand decides."""
+    if left is None or right is None:
+        return left is right
+    return value_equal(left, right)
+
+
+def value_equal(left: Value, right: Value) -> Verdict:  # noqa: PLR0911, C901 - one return a kind
+    """The left operand's own equality (cel-go `ref.Val.Equal`)."""
+    kind = type(left)
+    if kind is str or kind is bool or kind is bytes:
+        return type(right) is kind and bool(left == right)
+    if kind is int or kind is Uint or kind is float:
+        return _numbers_equal(left, right)
+    if kind is list or kind is dict:
+        return _list_equal(left, right) if kind is list else _map_equal(left, right)
+    if left is None:
+        return right is None
+    if kind is TypedList or kind is TypedMap:
+        return _typed_equal(left, right)
+    if isinstance(left, OptionalValue):
+        return _optional_equal(left, right)
+    if isinstance(left, TypeValue):
+        return isinstance(right, TypeValue) and left.name == right.name
+    if isinstance(left, Timestamp | Duration):
+        return type(left) is type(right) and left == right
+    if isinstance(left, EvalError):
+        return left
+    if isinstance(left, OpaqueValue):
+        return _opaque_equal(left, right)
+    if isinstance(left, ObjectValue):
+        return _object_equal(left, right)
+    return _list_equal(left, right) if isinstance(left, list | tuple) else _map_equal(left, right)
+
+
+def _opaque_equal(left: OpaqueValue, right: Value) -> Verdict:
+    try:
+        return bool(left.equal(right))
+    except EvalError as error:
+        return error
+
+
+def _optional_equal(left: OptionalValue, right: Value) -> Verdict:
+    if not isinstance(right, OptionalValue):
+        return False
+    if not (left.has_value and right.has_value):
+        return left.has_value == right.has_value
+    return value_equal(left.value, right.value)
+
+
+def _numbers_equal(left: float, right: Value) -> bool:
+    kind = type(right)
+    if kind is not int and kind is not Uint and kind is not float:
+        return False
+    if left != left or right != right:  # noqa: PLR0124 - NaN
+        return False
+    return compare_numbers(left, right) == 0
+
+
+def compare_numbers(left: float, right: float) -> int:
+    """-1, 0 or 1; a double meets an integer in double precision once both are in the integer's range."""
+    if isinstance(left, float) != isinstance(right, float):
+        if isinstance(left, float):
+            return _compare_double(left, right)
+        return -_compare_double(right, left)
+    return (left > right) - (left < right)
+
+
+def _compare_double(left: float, right: float) -> int:
+    low, high = (0.0, float(2**64)) if isinstance(right, Uint) else (-float(2**63), float(INT_MAX))
+    if left < low:
+        return -1
+    if left > high:
+        return 1
+    rounded = float(right)
+    return (left > rounded) - (left < rounded)
+
+
+def _list_equal(left: Value, right: Value) -> Verdict:
+    if not is_list(right) or len(left) != len(right):
+        return False
+    return all(equal(a, b) is not False for a, b in zip(elements(left), elements(right), strict=True))
+
+
+def _map_equal(left: Value, right: Value) -> Verdict:
+    if not is_map(right) or map_size(left) != map_size(right):
+        return False
+    for key, value in left.items():
+        found, other = find(right, plain_key(key))
+        if not found or equal(value, other) is False:
+            return False
+    return True
+
+
+def _typed_equal(left: TypedList | TypedMap, right: Value) -> Verdict:  # noqa: PLR0911 - one return a reason
+    if isinstance(left, TypedList):
+        if not is_list(right):
+            return EvalError(NO_SUCH_OVERLOAD)
+        return len(left) == len(right) and all(
+            value_equal(a, b) is True for a, b in zip(left, elements(right), strict=True)
+        )
+    if not is_map(right):
+        return EvalError(NO_SUCH_OVERLOAD)
+    if map_size(left) != map_size(right):
+        return False
+    both_typed = isinstance(right, TypedMap)
+    for key, value in left.value.items():
+        found, other = find(right, key)
+        if not found:
+            return False
+        verdict = value_equal(typed(value), other)
+        if verdict is not True:
+            # Two structs are compared by Go, which knows no error; a struct with a map passes on what it got.
+            return False if both_typed else verdict
+    return True
+
+
+def _object_equal(left: ObjectValue, right: Value) -> Verdict:
+    """Objects built by an expression compare like Go's `reflect.DeepEqual`: same type, fields of the same types.
+
+    A `JSONPatch` compares its value as CEL does.
+    """
+    if isinstance(right, ObjectValue) and left.type_name == right.type_name == "JSONPatch":
+        return _patch_equal(left.fields, right.fields)
+    if not isinstance(right, ObjectValue) or left.type_name != right.type_name or len(left.fields) != len(right.fields):
+        return False
+    return all(
+        name in right.fields and type(value) is type(right.fields[name]) and equal(value, right.fields[name]) is True
+        for name, value in left.fields.items()
+    )
+
+
+def _patch_equal(left: Mapping[str, Value], right: Mapping[str, Value]) -> Verdict:
+    if any(left.get(name, "") != right.get(name, "") for name in ("op", "path", "from")):
+        return False
+    if "value" not in left or "value" not in right:
+        return ("value" in left) == ("value" in right)
+    return value_equal(left["value"], right["value"])
+
+
+def compare(left: Value, right: Value) -> int:
+    """-1, 0 or 1 for operands that have an order; raises `EvalError` for others (cel-go `traits.Comparer`)."""
+    kind = type(left)
+    if kind is int or kind is Uint or kind is float:
+        return _ordered_numbers(left, right)
+    if type(right) is not kind:
+        raise EvalError(NO_SUCH_OVERLOAD)
+    if kind is str:
+        return compare_strings(left, right)
+    if kind is Timestamp:
+        a, b = (left.seconds, left.nanos), (right.seconds, right.nanos)
+        return (a > b) - (a < b)
+    if kind is Duration:
+        return int(left.nanos > right.nanos) - int(left.nanos < right.nanos)
+    if kind is bool or kind is bytes:
+        return int(left > right) - int(left < right)
+    if isinstance(left, OpaqueValue) and hasattr(left, "compare"):
+        return int(left.compare(right))
+    raise EvalError(NO_SUCH_OVERLOAD)
+
+
+def compare_strings(left: str, right: str) -> int:
+    """By UTF-8 bytes, which is by code points."""
+    return (left > right) - (left < right)
+
+
+def _ordered_numbers(left: float, right: Value) -> int:
+    # A NaN on the left is reported before the type of the right operand is looked at.
+    if left != left:  # noqa: PLR0124 - NaN
+        raise EvalError(NAN_ORDER)
+    kind = type(right)
+    if kind is not int and kind is not Uint and kind is not float:
+        raise EvalError(NO_SUCH_OVERLOAD)
+    if right != right:  # noqa: PLR0124 - NaN
+        raise EvalError(NAN_ORDER)
+    return compare_numbers(left, right)
+
+
+def is_list(value: Value) -> bool:
+    """Whether a value is a list (cel-go `traits.Lister`)."""
+    return isinstance(value, list | tuple | TypedList)
+
+
+def is_map(value: Value) -> bool:
+    """Whether a value is a map (cel-go `traits.Mapper`); the map of variables is one."""
+    return isinstance(value, dict | TypedMap) or hasattr(value, "find_key")
+
+
+def elements(value: Value) -> Iterator[Value]:
+    """The elements of a list."""
+    return iter(value)
+
+
+def map_size(value: Value) -> int:
+    """The number of entries of a map."""
+    return len(value)
+
+
+def map_keys(value: Value) -> Iterator[Value]:
+    """The keys of a map, as CEL values."""
+    if isinstance(value, TypedMap):
+        return iter(value.value)
+    return map(plain_key, value)
+
+
+def find(mapping: Value, key: Value) -> tuple[bool, Value]:
+    """`(found, value)` of a key in a map; a value may be an `EvalError` or an unknown.
+
+    Numbers find the entry of an equal integer of the other type, as in cel-go `refValMapAccessor.Find`.
+    """
+    kind = type(key)
+    if isinstance(mapping, TypedMap):
+        if kind is not str:
+            return True, EvalError(f"unsupported map key type: {go_type_name(key)}")
+        return (True, typed(mapping.value[key])) if key in mapping.value else (False, None)
+    if not isinstance(mapping, dict):
+        result: tuple[bool, Value] = mapping.find_key(key)
+        return result
+    if kind is str:
+        return (True, mapping[key]) if key in mapping else (False, None)
+    return _find_odd(mapping, key)
+
+
+def _find_odd(mapping: dict[Value, Value], key: Value) -> tuple[bool, Value]:
+    if not mapping:
+        return False, None
+    for candidate in _key_candidates(key):
+        # Python finds `1` under `True`; keys of `dict` are exactly str, exactly int or `MapKey`.
+        if candidate in mapping:
+            return True, mapping[candidate]
+    return False, None
+
+
+def _key_candidates(key: Value) -> Iterator[Value]:
+    kind = type(key)
+    if kind is int:
+        yield key
+        if key >= 0:
+            yield MapKey(Uint(key))
+    elif kind is Uint:
+        yield MapKey(key)
+        if key <= INT_MAX:
+            yield int(key)
+    elif kind is float:
+        yield MapKey(key)
+        if math.isfinite(key) and key.is_integer():
+            yield int(key)
+            yield MapKey(Uint(int(key)))
+    elif kind is bytes:
+        raise PanicError("runtime error: hash of unhashable type types.Bytes")
+    else:
+        yield MapKey(key)
+
+
+def contains(container: Value, element: Value) -> Verdict:
+    """`element in container`; raises `EvalError` where the container is none."""
+    if isinstance(container, TypedList):
+        return any(value_equal(item, element) is True for item in container)
+    if isinstance(container, list | tuple):
+        return any(value_equal(element, item) is True for item in container)
+    if is_map(container):
+        found, value = find(container, element)
+        if isinstance(container, dict):
+            return found
+        return value if isinstance(value, EvalError) else found
+    raise EvalError(NO_SUCH_OVERLOAD)

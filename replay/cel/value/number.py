@@ -1,0 +1,98 @@
+"""Integer and floating-point arithmetic with the ranges of CEL (language definition, "Numeric Values").
+
+Every function takes operands of one type and raises `EvalError` where the result leaves the type, as cel-go's
+`common/types/overflow.go` does.
+"""
+
+from __future__ import annotations
+
+import math
+
+from replay.cel.value.values import EvalError, Uint
+
+INT_MIN = -(2**63)
+INT_MAX = 2**63 - 1
+UINT_MAX = 2**64 - 1
+
+INT_OVERFLOW = "integer overflow"
+UINT_OVERFLOW = "unsigned integer overflow"
+DIVISION_BY_ZERO = "division by zero"
+MODULUS_BY_ZERO = "modulus by zero"
+
+
+def checked_int(value: int) -> int:
+    """The value if it is an int64."""
+    if INT_MIN <= value <= INT_MAX:
+        return value
+    raise EvalError(INT_OVERFLOW)
+
+
+def checked_uint(value: int) -> Uint:
+    """The value as a uint if it is a uint64."""
+    if 0 <= value <= UINT_MAX:
+        return Uint(value)
+    raise EvalError(UINT_OVERFLOW)
+
+
+def truncated_quotient(dividend: int, divisor: int) -> int:
+    """Division that rounds toward zero."""
+    if divisor == 0:
+        raise EvalError(DIVISION_BY_ZERO)
+    quotient = abs(dividend) // abs(divisor)
+    return quotient if (dividend < 0) == (divisor < 0) else -quotient
+
+
+def truncated_remainder(dividend: int, divisor: int) -> int:
+    """The remainder of `truncated_quotient`: it has the sign of the dividend."""
+    if divisor == 0:
+        raise EvalError(MODULUS_BY_ZERO)
+    remainder = abs(dividend) % abs(divisor)
+    return -remainder if dividend < 0 else remainder
+
+
+def modulo_int(dividend: int, divisor: int) -> int:
+    """`%` on int; the least int by -1 overflows although its remainder would be 0."""
+    if dividend == INT_MIN and divisor == -1:
+        raise EvalError(INT_OVERFLOW)
+    return truncated_remainder(dividend, divisor)
+
+
+def divide_double(dividend: float, divisor: float) -> float:
+    """`/` on double (IEEE 754): division by zero gives an infinity or NaN."""
+    if divisor != 0.0:
+        return dividend / divisor
+    if dividend == 0.0 or math.isnan(dividend):
+        return math.nan
+    return math.copysign(math.inf, dividend) * math.copysign(1.0, divisor)
+
+
+def int_from_double(value: float) -> int:
+    """Truncate toward zero; both ends of the range are excluded because neither neighbour is exact."""
+    if math.isfinite(value) and -9223372036854775808.0 < value < 9223372036854775808.0:
+        return int(value)
+    raise EvalError(INT_OVERFLOW)
+
+
+def uint_from_double(value: float) -> Uint:
+    """Truncate toward zero."""
+    if math.isfinite(value) and 0.0 <= value < 18446744073709551616.0:
+        return Uint(int(value))
+    raise EvalError(UINT_OVERFLOW)
+
+
+def lossless_int(value: float) -> int | None:
+    """The int equal to a double, None where there is none."""
+    try:
+        whole = int_from_double(value)
+    except EvalError:
+        return None
+    return whole if float(whole) == value else None
+
+
+def lossless_uint(value: float) -> Uint | None:
+    """The uint equal to a double, None where there is none."""
+    try:
+        whole = uint_from_double(value)
+    except EvalError:
+        return None
+    return whole if float(whole) == value else None

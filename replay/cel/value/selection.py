@@ -1,0 +1,85 @@
+"""One selection: a field, key or index of a value (cel-go `refQualify`)."""
+
+from __future__ import annotations
+
+from replay.cel.value.equality import find, is_list, is_map
+from replay.cel.value.number import lossless_int
+from replay.cel.value.partial import PartialValue
+from replay.cel.value.text import display, general_double, go_type_name, type_name
+from replay.cel.value.typed import TypedList, typed
+from replay.cel.value.values import EvalError, ObjectValue, Uint, Unknown, Value
+
+Present = tuple[Value, bool]
+"""A value and whether it is there; an `EvalError` as the value means that the test itself failed."""
+
+
+class ElementError(EvalError):
+    """An error that stands for an element of a list: the path goes on, and is charged, before it is seen."""
+
+
+def select(value: Value, key: Value) -> Value:
+    """`value.key` or `value[key]`."""
+    part, present = lookup(value, key, testing=False)
+    return part if present or isinstance(part, EvalError) else missing(value, key)
+
+
+def missing(value: Value, key: Value) -> EvalError:
+    """The error of a key or index that is not there."""
+    if is_list(value.value if isinstance(value, PartialValue) else value):
+        return EvalError(f"index out of bounds: {display(key)}")
+    return EvalError(f"no such key: {display(key)}")
+
+
+def lookup(value: Value, key: Value, *, testing: bool) -> Present:  # noqa: PLR0911 - one return a kind
+    """`(part, present)`; an `EvalError` as the part if the key does not fit (cel-go `refQualify`)."""
+    kind = type(value)
+    if kind is PartialValue:
+        part = value.parts.get(key) if isinstance(key, str | int) else None
+        return (part, True) if isinstance(part, PartialValue | Unknown) else lookup(value.value, key, testing=testing)
+    if kind is dict or is_map(value):
+        found, part = find(value, key)
+        if isinstance(part, EvalError):
+            return part, False
+        return part, found
+    if is_list(value):
+        return _index(value, key)
+    if isinstance(value, Unknown):
+        return value, True
+    if isinstance(value, EvalError):
+        return EvalError(value.message), False
+    if isinstance(value, ObjectValue) and value.type_name == "JSONPatch":
+        return _patch_field(value, key, testing=testing)
+    return None, False
+
+
+def _index(value: Value, key: Value) -> Present:
+    kind = type(key)
+    index: int | None
+    if kind is int:
+        index = key
+    elif kind is float:
+        index = lossless_int(key)
+    elif kind is Uint:
+        index = int(key) if key < 2**63 else None
+    else:
+        return EvalError(f"unsupported index type '{type_name(key)}' in list"), False
+    if index is None:
+        text = general_double(key) if kind is float else display(key)
+        return EvalError(f"unsupported index value {text} in list"), False
+    if not 0 <= index < len(value):
+        return None, False
+    if type(value) is TypedList:
+        if kind is not int:
+            return ElementError(f"unsupported index type: {go_type_name(key)}"), True
+        return typed(value.value[index]), True
+    return value[index], True
+
+
+def _patch_field(value: ObjectValue, key: Value, *, testing: bool) -> Present:
+    """A field of a `JSONPatch{...}`: unset strings are empty (apiserver `JSONPatchVal.Get`)."""
+    if key not in ("op", "path", "from", "value"):
+        text = "unsupported field" if testing else "unsupported indexer"
+        return EvalError(f"{text}: {display(key)}"), False
+    if testing and not value.fields.get(key, key == "value" and key in value.fields):
+        return None, False
+    return value.fields.get(key, None if key == "value" else ""), True

@@ -1,0 +1,185 @@
+"""How values appear in texts: Go's `%v` and `%g`, the name of a value's type, the Go type that messages name."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+from replay.cel.value.timestamp import Duration, Timestamp
+from replay.cel.value.typed import TypedList, TypedMap
+from replay.cel.value.types import Kind, Type
+from replay.cel.value.values import (
+    EvalError,
+    ObjectValue,
+    OpaqueValue,
+    OptionalValue,
+    TypeValue,
+    Uint,
+    Unknown,
+    Value,
+    plain_key,
+)
+
+_TYPE_NAMES: dict[type, str] = {
+    type(None): "null_type",
+    bool: "bool",
+    int: "int",
+    Uint: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    list: "list",
+    tuple: "list",
+    dict: "map",
+    TypedList: "list",
+    TypedMap: "map",
+    Timestamp: "google.protobuf.Timestamp",
+    Duration: "google.protobuf.Duration",
+    TypeValue: "type",
+    OptionalValue: "optional_type",
+    EvalError: "error",
+    Unknown: "unknown",
+}
+
+_GO_TYPES: dict[type, str] = {
+    type(None): "types.Null",
+    bool: "types.Bool",
+    int: "types.Int",
+    Uint: "types.Uint",
+    float: "types.Double",
+    str: "types.String",
+    bytes: "types.Bytes",
+    list: "*types.baseList",
+    tuple: "*types.baseList",
+    dict: "*types.baseMap",
+    TypedList: "*common.reflectSchemalessTypedList",
+    TypedMap: "*common.reflectSchemalessTypedStruct",
+    Timestamp: "types.Timestamp",
+    Duration: "types.Duration",
+    TypeValue: "*types.Type",
+    OptionalValue: "*types.Optional",
+    EvalError: "*types.Err",
+    Unknown: "*types.Unknown",
+}
+
+
+def type_name(value: Value) -> str:
+    """The run-time type name of a value, as `type(x)` shows it and `no such overload: f(...)` lists it."""
+    name = _TYPE_NAMES.get(type(value))
+    if name is not None:
+        return name
+    if isinstance(value, OpaqueValue):
+        return value.cel_type.name
+    if isinstance(value, ObjectValue):
+        return value.type_name
+    for base in type(value).__mro__:
+        if base in _TYPE_NAMES:
+            return _TYPE_NAMES[base]
+    raise TypeError(f"no CEL value: {type(value).__name__}")
+
+
+def type_text(declared: Type) -> str:
+    """A checked type as cel-go's `Type.String` writes it: run-time names with parameters."""
+    if declared.kind is Kind.TYPE_PARAM:
+        return f"<{declared.name}>"
+    if not declared.parameters:
+        return declared.name
+    inner = ", ".join(map(type_text, declared.parameters))
+    return f"wrapper({inner})" if declared.kind is Kind.WRAPPER else f"{declared.name}({inner})"
+
+
+def go_type_name(value: Value) -> str:
+    """What Go's `%T` prints for the server's representation of a value."""
+    for base in type(value).__mro__:
+        if base in _GO_TYPES:
+            return _GO_TYPES[base]
+    name = getattr(type(value), "go_type", "")
+    if name:
+        return str(name)
+    return "*dynamic.ObjectVal" if isinstance(value, ObjectValue) else f"cel.{type(value).__name__}"
+
+
+def shortest_digits(value: float) -> tuple[str, int]:
+    """The shortest significant digits of a finite positive double, and its decimal exponent in scientific notation."""
+    _, digits, exponent = Decimal(repr(value)).as_tuple()
+    text = "".join(map(str, digits))
+    stripped = text.rstrip("0") or "0"
+    return stripped, int(exponent) + len(text) - 1
+
+
+def general_double(value: float) -> str:
+    """Go's `%g` and `%v` of a double: the shortest digits that read back, with an exponent below -4 and from 6 on."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    sign = "-" if math.copysign(1.0, value) < 0 else ""
+    if value == 0.0:
+        return f"{sign}0"
+    digits, exponent = shortest_digits(abs(value))
+    if exponent < -4 or exponent >= 6:
+        rest = f".{digits[1:]}" if len(digits) > 1 else ""
+        return f"{sign}{digits[0]}{rest}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+    if exponent < 0:
+        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
+    whole, fraction = digits[: exponent + 1].ljust(exponent + 1, "0"), digits[exponent + 1 :]
+    return f"{sign}{whole}" + (f".{fraction}" if fraction else "")
+
+
+def display(value: Value) -> str:  # noqa: C901, PLR0911, PLR0912 - one branch a kind
+    """Go's `%v` of a CEL value, as error texts quote it."""
+    kind = type(value)
+    if kind is str:
+        return str(value)
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is int or kind is Uint:
+        return str(int(value))
+    if kind is float:
+        return general_double(value)
+    if kind is bytes:
+        return "[" + " ".join(str(byte) for byte in value) + "]"
+    if value is None:
+        return "NULL_VALUE"
+    if isinstance(value, Timestamp):
+        return value.text()
+    if isinstance(value, Duration):
+        return go_duration(value.nanos)
+    if isinstance(value, TypeValue):
+        return value.name
+    if isinstance(value, OptionalValue):
+        return f"optional({display(value.value)})" if value.has_value else "optional.none()"
+    if isinstance(value, EvalError):
+        return value.message
+    if isinstance(value, TypedMap | TypedList):
+        return display(value.value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(display(element) for element in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{display(plain_key(key))}: {display(item)}" for key, item in value.items()) + "}"
+    return str(value)
+
+
+def go_duration(nanos: int) -> str:
+    """Go's `Duration.String`: `1h2m3.5s`, `1.5ms`, `0s`."""
+    if nanos == 0:
+        return "0s"
+    sign, rest = ("-" if nanos < 0 else ""), abs(nanos)
+    for unit, name in ((1_000_000_000, ""), (1_000_000, "ms"), (1_000, "µs"), (1, "ns")):
+        if rest >= unit and name:
+            return sign + _decimal(rest, unit) + name
+        if rest >= unit:
+            break
+    seconds, fraction = divmod(rest, 1_000_000_000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    text = _decimal(seconds * 1_000_000_000 + fraction, 1_000_000_000) + "s"
+    if hours:
+        return f"{sign}{hours}h{minutes}m{text}"
+    return f"{sign}{minutes}m{text}" if minutes else sign + text
+
+
+def _decimal(value: int, unit: int) -> str:
+    whole, fraction = divmod(value, unit)
+    digits = str(fraction).rjust(len(str(unit)) - 1, "0").rstrip("0") if fraction else ""
+    return f"{whole}.{digits}" if digits else str(whole)

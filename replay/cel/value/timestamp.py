@@ -1,0 +1,296 @@
+"""Points in time and spans of it, to the nanosecond (language definition, "Abstract Types"; Go's `time` for the texts)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from replay.cel.value.number import INT_MAX, INT_MIN, INT_OVERFLOW
+from replay.cel.value.values import EvalError
+
+NANOS = 1_000_000_000
+MIN_UNIX = -62135596800
+"""0001-01-01T00:00:00Z."""
+MAX_UNIX = 253402300799
+"""9999-12-31T23:59:59Z."""
+
+_DAY = 86400
+_DAYS_TO_UNIX = 719162
+"""Days from 0001-01-01 to 1970-01-01."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A signed span in nanoseconds, within int64."""
+
+    nanos: int
+
+    def seconds_text(self) -> str:
+        """`string(duration)`: decimal seconds by way of a double, as Go's `Duration.Seconds` computes them."""
+        whole, rest = divmod(abs(self.nanos), NANOS)
+        seconds = float(whole) + rest / 1e9
+        return plain_decimal(-seconds if self.nanos < 0 else seconds) + "s"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timestamp:
+    """An instant between the years 1 and 9999, with the UTC offset (seconds) in which it was written."""
+
+    seconds: int
+    nanos: int = 0
+    offset: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        """Equal instants, whatever the offset."""
+        return isinstance(other, Timestamp) and (self.seconds, self.nanos) == (other.seconds, other.nanos)
+
+    def __hash__(self) -> int:
+        """By instant."""
+        return hash((self.seconds, self.nanos))
+
+    def text(self, offset: int | None = None) -> str:
+        """RFC 3339 with as many fraction digits as there are, in the own offset or the given one."""
+        shift = self.offset if offset is None else offset
+        local = _civil(self.seconds + shift)
+        fraction = f".{self.nanos:09d}".rstrip("0").rstrip(".") if self.nanos else ""
+        zone = "Z"
+        if shift:
+            # Go prints hours and minutes only; the seconds of historical offsets are dropped.
+            minutes = abs(shift) // 60
+            zone = f"{'-' if shift < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+        year, month, day, hour, minute, second = local
+        return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}{fraction}{zone}"
+
+
+def plain_decimal(value: float) -> str:
+    """The shortest decimal that reads back as the value, without exponent (Go `FormatFloat(v, 'f', -1, 64)`)."""
+    text = repr(value)
+    mantissa, _, exponent = text.partition("e")
+    if not exponent:
+        return mantissa.removesuffix(".0")
+    sign = "-" if mantissa.startswith("-") else ""
+    digits = mantissa.lstrip("-")
+    whole, _, fraction = digits.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    shift = int(exponent)
+    if shift >= 0:
+        fraction = fraction.ljust(shift, "0")
+        rest = fraction[shift:]
+        return sign + whole + fraction[:shift] + (f".{rest}" if rest else "")
+    return f"{sign}0.{'0' * (-shift - 1)}{whole}{fraction}"
+
+
+def _civil(seconds: int) -> tuple[int, int, int, int, int, int]:
+    """Proleptic Gregorian date and time of seconds since 1970; one day outside the years 1 to 9999 is allowed."""
+    days, rest = divmod(seconds, _DAY)
+    hour, rest = divmod(rest, 3600)
+    minute, second = divmod(rest, 60)
+    ordinal = days + _DAYS_TO_UNIX
+    # An offset can push an instant at either end of the range into a year that `datetime` does not have.
+    shift = 146097 if ordinal < 0 else -146097 if ordinal > 3652058 else 0
+    date = datetime(1, 1, 1, tzinfo=UTC) + timedelta(days=ordinal + shift)
+    year = date.year - (400 if shift > 0 else -400 if shift < 0 else 0)
+    return year, date.month, date.day, hour, minute, second
+
+
+def field(instant: Timestamp, name: str, zone: str = "UTC") -> int:  # noqa: PLR0911 - one return a field
+    """A calendar field (`getFullYear`, `getMonth`, ...) of an instant in a zone; `EvalError` for an unknown zone."""
+    shifted = instant.seconds + zone_offset(zone, instant)
+    year, month, day, hour, minute, second = _civil(shifted)
+    match name:
+        case "getFullYear":
+            return year
+        case "getMonth":
+            return month - 1
+        case "getDate":
+            return day
+        case "getDayOfMonth":
+            return day - 1
+        case "getDayOfWeek":
+            return (shifted // _DAY + 4) % 7
+        case "getDayOfYear":
+            return _day_of_year(year, month, day)
+        case "getHours":
+            return hour
+        case "getMinutes":
+            return minute
+        case "getSeconds":
+            return second
+        case _:
+            return instant.nanos // 1_000_000
+
+
+def _day_of_year(year: int, month: int, day: int) -> int:
+    leap = (year % 4 == 0 and year % 100 != 0) or year % 400 == 0
+    common = 2000 if leap else 2001
+    return (datetime(common, month, day, tzinfo=UTC) - datetime(common, 1, 1, tzinfo=UTC)).days
+
+
+_ATOI = re.compile(r"[+-]?[0-9]+\Z")
+
+
+def zone_offset(zone: str, instant: Timestamp) -> int:
+    """Seconds east of UTC at an instant, for an IANA name or `±hh:mm` (cel-go `inTimeZone`)."""
+    hours_text, colon, minutes_text = zone.partition(":")
+    if not colon:
+        return _named_offset(zone, instant)
+    hours, minutes = _atoi(hours_text), _atoi(minutes_text)
+    total = hours * 60 - minutes if zone.startswith("-") else hours * 60 + minutes
+    return total * 60
+
+
+def _atoi(text: str) -> int:
+    """Go's `strconv.Atoi`."""
+    if not _ATOI.match(text):
+        raise EvalError(f'strconv.Atoi: parsing "{text}": invalid syntax')
+    value = int(text)
+    if not INT_MIN <= value <= INT_MAX:
+        raise EvalError(f'strconv.Atoi: parsing "{text}": value out of range')
+    return value
+
+
+def _named_offset(zone: str, instant: Timestamp) -> int:
+    """Go's `time.LoadLocation`; the server's local zone is taken to be UTC."""
+    if zone in ("", "UTC", "Local"):
+        return 0
+    if ".." in zone or zone[0] in "/\\":
+        raise EvalError("time: invalid location name")
+    try:
+        info = ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise EvalError(f"unknown time zone {zone}") from error
+    # A day inside both ends of the range, where `datetime` can still apply the offset.
+    clamped = min(max(instant.seconds, MIN_UNIX + _DAY), MAX_UNIX - _DAY)
+    offset = datetime.fromtimestamp(clamped, info).utcoffset()
+    return int(offset.total_seconds()) if offset is not None else 0
+
+
+_RFC3339 = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)\Z",
+    re.ASCII,
+)
+
+
+def parse_timestamp(text: str) -> Timestamp | None:
+    """RFC 3339 as Go's `time.Parse` reads it; None where it is not. Raises `EvalError` outside the range of CEL."""
+    found = _RFC3339.match(text)
+    if not found:
+        return None
+    year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
+    if not (1 <= month <= 12 and hour <= 23 and minute <= 59 and second <= 59):
+        return None
+    offset = _zone_seconds(found[8])
+    if offset is None or not 1 <= day <= _month_days(year, month):
+        return None
+    # Year 0 exists for Go but not for CEL.
+    days = _ordinal(year, month, day) - _DAYS_TO_UNIX - 1
+    seconds = days * _DAY + hour * 3600 + minute * 60 + second - offset
+    if not MIN_UNIX <= seconds <= MAX_UNIX:
+        raise EvalError("timestamp overflow")
+    nanos = int((found[7] or "0")[:9].ljust(9, "0"))
+    return Timestamp(seconds, nanos, offset)
+
+
+def _zone_seconds(zone: str) -> int | None:
+    if zone == "Z":
+        return 0
+    hours, minutes = int(zone[1:3]), int(zone[4:6])
+    if hours > 24 or minutes > 60:
+        return None
+    total = hours * 3600 + minutes * 60
+    return -total if zone[0] == "-" else total
+
+
+def _month_days(year: int, month: int) -> int:
+    leap = (year % 4 == 0 and year % 100 != 0) or year % 400 == 0
+    return (31, 29 if leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)[month - 1]
+
+
+def _ordinal(year: int, month: int, day: int) -> int:
+    """Days since the day before 0001-01-01, the year 0 included."""
+    return datetime(year, month, day).toordinal() if year else datetime(400, month, day).toordinal() - 146097  # noqa: DTZ001 - a date alone
+
+
+_UNITS = {"ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 1_000_000, "s": NANOS, "m": 60 * NANOS, "h": 3600 * NANOS}
+_PART = re.compile(r"(\d*)(?:\.(\d*))?([^\d.]+)", re.ASCII)
+
+
+def parse_duration(text: str) -> Duration | None:
+    """A sequence of decimals with units, as Go's `time.ParseDuration` reads it; None where it is not."""
+    body = text[1:] if text[:1] in ("+", "-") else text
+    if body == "0":
+        return Duration(0)
+    total, position = 0, 0
+    while position < len(body):
+        found = _PART.match(body, position)
+        if not found or not (found[1] or found[2]) or found[3] not in _UNITS:
+            return None
+        value = _part_nanos(found[1], found[2] or "", _UNITS[found[3]])
+        if value is None or total + value > 2**63:
+            return None
+        total += value
+        position = found.end()
+    nanos = -total if text[:1] == "-" else total
+    return Duration(nanos) if body and nanos <= INT_MAX else None
+
+
+def _part_nanos(whole: str, fraction: str, unit: int) -> int | None:
+    """One number of a duration; the fraction is scaled through a double, which is how Go loses its last digits."""
+    value = int(whole or "0") * unit
+    if int(whole or "0") > 2**63 or value > 2**63:
+        return None
+    digits, scale = 0, 1.0
+    for char in fraction:
+        grown = digits * 10 + int(char)
+        if digits > INT_MAX // 10 or grown > 2**63:
+            break
+        digits, scale = grown, scale * 10
+    return value + (int(float(digits) * (unit / scale)) if digits else 0)
+
+
+def duration_field(span: Duration, name: str) -> int:
+    """`getHours`, `getMinutes`, `getSeconds`, `getMilliseconds` of a duration: the whole of it in that unit."""
+    if name == "getMilliseconds":
+        return _towards_zero(span.nanos, 1_000_000)
+    unit = {"getHours": 3600 * NANOS, "getMinutes": 60 * NANOS, "getSeconds": NANOS}[name]
+    # Go adds whole and fraction as doubles before it truncates.
+    whole = _towards_zero(span.nanos, unit)
+    rest = span.nanos - whole * unit
+    return int(float(whole) + rest / unit)
+
+
+def _towards_zero(value: int, unit: int) -> int:
+    return value // unit if value >= 0 else -(-value // unit)
+
+
+def checked_duration(nanos: int) -> Duration:
+    """A duration; cel-go reports its overflow as that of an int."""
+    if INT_MIN <= nanos <= INT_MAX:
+        return Duration(nanos)
+    raise EvalError(INT_OVERFLOW)
+
+
+def timestamp_from_unix(seconds: int, nanos: int = 0, offset: int = 0) -> Timestamp:
+    """A timestamp of seconds since 1970; `EvalError` outside the years 1 to 9999."""
+    if MIN_UNIX <= seconds <= MAX_UNIX:
+        return Timestamp(seconds, nanos, offset)
+    raise EvalError("timestamp overflow")
+
+
+def add_duration(instant: Timestamp, span: Duration) -> Timestamp:
+    """`timestamp + duration`; the offset stays that of the timestamp."""
+    carry, nanos = divmod(instant.nanos + span.nanos, NANOS)
+    return timestamp_from_unix(instant.seconds + carry, nanos, instant.offset)
+
+
+def subtract_duration(instant: Timestamp, span: Duration) -> Timestamp:
+    """`timestamp - duration`."""
+    return add_duration(instant, checked_duration(-span.nanos))
+
+
+def subtract_timestamp(left: Timestamp, right: Timestamp) -> Duration:
+    """`timestamp - timestamp`; the seconds alone must fit before the nanoseconds are added."""
+    seconds = checked_duration((left.seconds - right.seconds) * NANOS)
+    return checked_duration(seconds.nanos + left.nanos - right.nanos)

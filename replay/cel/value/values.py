@@ -1,0 +1,169 @@
+"""CEL values as Python values.
+
+Plain JSON is used as it was decoded, never wrapped:
+
+| CEL | Python |
+| --- | --- |
+| null, bool, string, bytes | `None`, `bool`, `str` (code points), `bytes` |
+| int | `int` (exactly that type; a bool is never an int; always within int64) |
+| uint | `Uint`, a subclass of int |
+| double | `float` |
+| list, map | `list` (or tuple), `dict` |
+| timestamp, duration | `Timestamp`, `Duration` |
+| type | `TypeValue` |
+| optional | `OptionalValue` |
+| opaque types (quantity, ip, ...) and objects | subclasses of `OpaqueValue`, `ObjectValue` |
+| unknown | `Unknown`, never inside a list or map |
+
+An evaluation that fails raises `EvalError`; errors are values only where `&&`, `||` and folds absorb them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from replay.cel.value.types import Type
+
+Value = Any
+"""Any of the representations in the table above."""
+
+
+class Uint(int):
+    """An unsigned 64-bit integer; the subclass keeps it apart from int, hashing as the same number does."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """As written in CEL."""
+        return f"{int(self)}u"
+
+
+class OpaqueValue:
+    """The base of values of an abstract type: each says its type, its equality and what its members are elsewhere."""
+
+    __slots__ = ()
+    cel_type: Type
+
+    def equal(self, other: Value) -> Value:
+        """CEL `==` with any other value: True or False, or an `EvalError` raised (`no such overload`)."""
+        raise NotImplementedError
+
+
+class EvalError(Exception):
+    """An evaluation failed; `message` is the text that the API server would report.
+
+    Raised by implementations of functions and by the engines; `&&`, `||` and folds absorb it, `Program.eval` catches it.
+    """
+
+    def __init__(self, message: str) -> None:
+        """Keep the text apart from `args`, so that it stays typed."""
+        super().__init__(message)
+        self.message = message
+
+
+class CostLimitExceeded(Exception):  # noqa: N818 - named after the event, as in cel-go
+    """The evaluation was cancelled; nothing absorbs it.
+
+    `str()` is the text that the API server reports for the expression.
+    """
+
+    def __init__(self) -> None:
+        """The text is the same for every expression."""
+        super().__init__("operation cancelled: actual cost limit exceeded")
+
+
+class PanicError(Exception):
+    """A crash of the server's code that it turns into the error `internal error: ...`; nothing absorbs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """What could not be computed because parts of the input are missing; `missing` names them, without duplicates.
+
+    The elements are opaque here (`replay.kube.attributes.Missing` in admission).
+    """
+
+    missing: tuple[Hashable, ...]
+
+    def merge(self, other: Unknown | None) -> Unknown:
+        """Both sets, in the order in which they were met (cel-go `types.MergeUnknowns`)."""
+        if other is None or other == self:
+            return self
+        return Unknown(tuple(dict.fromkeys((*self.missing, *other.missing))))
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    """A type as a value; only the name counts at run time (`types.Type.Equal`)."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalValue:
+    """`optional.of(value)`, or `optional.none()` if `has_value` is false."""
+
+    value: Value = None
+    has_value: bool = True
+
+    def get(self) -> Value:
+        """The value inside; raises `EvalError` where there is none."""
+        if not self.has_value:
+            raise EvalError("optional.none() dereference")
+        return self.value
+
+
+OPTIONAL_NONE = OptionalValue(None, has_value=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ObjectValue:
+    """A message built by `TypeName{field: value}`; only the fields that were set."""
+
+    type_name: str
+    fields: Mapping[str, Value]
+
+
+class MapKey:
+    """A key of a `dict` that Python would confuse with another: bool, uint, double or bytes beside int and str.
+
+    Strings and ints are keys as they are, so that decoded JSON is a CEL map; all else is wrapped. `plain_key` unwraps.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        """Wrap a key that is neither exactly `str` nor exactly `int`."""
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        """Equal values of the same Python type; what has no hash is equal to itself alone."""
+        if not isinstance(other, MapKey) or type(self.value) is not type(other.value):
+            return False
+        return self.value is other.value or (_is_hashable(self.value) and bool(self.value == other.value))
+
+    def __hash__(self) -> int:
+        """Apart from ints of the same value."""
+        value = self.value
+        return hash((type(value).__name__, value if _is_hashable(value) else id(value)))
+
+    def __repr__(self) -> str:
+        """Show the key."""
+        return f"MapKey({self.value!r})"
+
+
+def _is_hashable(value: Value) -> bool:
+    return not isinstance(value, list | dict) and type(value).__hash__ is not None
+
+
+def map_key(value: Value) -> Value:
+    """A CEL value as a key of a `dict`."""
+    kind = type(value)
+    return value if kind is str or kind is int else MapKey(value)
+
+
+def plain_key(key: Value) -> Value:
+    """The CEL value that stands behind a key of a `dict`."""
+    return key.value if type(key) is MapKey else key

@@ -1,0 +1,212 @@
+"""Authorization checks in CEL (apiserver `pkg/cel/library/authz.go`).
+
+The values build up a question; `check` asks an `Authorizer`. What that does not know becomes an unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from replay.cel.declare.library import Function, Implementation, Library, Overload
+from replay.cel.value.equality import NO_SUCH_OVERLOAD
+from replay.cel.value.types import BOOL, STRING, Type, struct_type
+from replay.cel.value.values import EvalError, OpaqueValue, Unknown, Value
+from replay.cellib.library.cost import fixed_cost, nominal_cost, selector_cost
+from replay.cellib.library.strings import GO_SPACE
+from replay.kube.attributes import Attributes, Missing, UserInfo
+from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
+from replay.kube.names import dns1123_label, dns1123_subdomain
+
+AUTHORIZER_TYPE = struct_type("kubernetes.authorization.Authorizer")
+PATH_CHECK_TYPE = struct_type("kubernetes.authorization.PathCheck")
+GROUP_CHECK_TYPE = struct_type("kubernetes.authorization.GroupCheck")
+RESOURCE_CHECK_TYPE = struct_type("kubernetes.authorization.ResourceCheck")
+DECISION_TYPE = struct_type("kubernetes.authorization.Decision")
+
+_CHECK_COST = 350_000
+"""So that the limit of one expression allows for two checks."""
+
+
+class _ReceiverOnly(OpaqueValue):
+    """A value with members and nothing else: even comparing it with itself is an error."""
+
+    __slots__ = ()
+
+    def equal(self, _other: Value) -> bool:
+        """Always an `EvalError`."""
+        raise EvalError(NO_SUCH_OVERLOAD)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AuthorizerValue(_ReceiverOnly):
+    """`authorizer`: who asks whom."""
+
+    user: UserInfo
+    authorizer: Authorizer
+    cel_type = AUTHORIZER_TYPE
+    go_type = "library.authorizerVal"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PathCheckValue(_ReceiverOnly):
+    """`authorizer.path(...)`."""
+
+    asker: AuthorizerValue
+    path: str
+    cel_type = PATH_CHECK_TYPE
+    go_type = "library.pathCheckVal"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupCheckValue(_ReceiverOnly):
+    """`authorizer.group(...)`."""
+
+    asker: AuthorizerValue
+    group: str
+    cel_type = GROUP_CHECK_TYPE
+    go_type = "library.groupCheckVal"
+
+
+@dataclass(slots=True, eq=False)
+class ResourceCheckValue(_ReceiverOnly):
+    """`authorizer.group(...).resource(...)` and what narrows it.
+
+    Never changed; not frozen only because every request needs one, and frozen ones take three times as long to make.
+    """
+
+    asker: AuthorizerValue
+    group: str
+    resource: str
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    field_selector: str = ""
+    label_selector: str = ""
+    cel_type = RESOURCE_CHECK_TYPE
+    go_type = "library.resourceCheckVal"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecisionValue(_ReceiverOnly):
+    """What `check` returns."""
+
+    decision: AuthorizationDecision
+    cel_type = DECISION_TYPE
+    go_type = "library.decisionVal"
+
+
+def request_resource_check(asker: AuthorizerValue, attributes: Attributes) -> ResourceCheckValue:
+    """`authorizer.requestResource`: the check for the resource of a request."""
+    return ResourceCheckValue(
+        asker,
+        attributes.resource.group,
+        attributes.resource.resource,
+        attributes.subresource,
+        attributes.namespace,
+        attributes.name,
+    )
+
+
+def authorizer_bindings(authorizer: Authorizer | Missing, attributes: Attributes) -> dict[str, Value | Missing]:
+    """The variables `authorizer` and `authorizer.requestResource` of a request."""
+    if isinstance(authorizer, Missing):
+        return {"authorizer": authorizer, "authorizer.requestResource": authorizer}
+    asker = AuthorizerValue(attributes.user_info, authorizer)
+    return {"authorizer": asker, "authorizer.requestResource": request_resource_check(asker, attributes)}
+
+
+def _path(asker: AuthorizerValue, path: str) -> PathCheckValue:
+    if not path.strip(GO_SPACE):
+        raise EvalError("path must not be empty")
+    return PathCheckValue(asker, path)
+
+
+def _resource(check: GroupCheckValue, resource: str) -> ResourceCheckValue:
+    if not resource.strip(GO_SPACE):
+        raise EvalError("resource must not be empty")
+    return ResourceCheckValue(check.asker, check.group, resource)
+
+
+def _service_account(asker: AuthorizerValue, namespace: str, name: str) -> AuthorizerValue:
+    if dns1123_subdomain(name):
+        raise EvalError("Invalid service account name")
+    if dns1123_label(namespace):
+        raise EvalError("Invalid service account namespace")
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+    return AuthorizerValue(UserInfo(f"system:serviceaccount:{namespace}:{name}", "", groups), asker.authorizer)
+
+
+def _check_path(check: PathCheckValue, verb: str) -> Value:
+    return _ask(check.asker, AuthorizationAttributes(check.asker.user, verb, path=check.path))
+
+
+def _check_resource(check: ResourceCheckValue, verb: str) -> Value:
+    attributes = AuthorizationAttributes(
+        check.asker.user,
+        verb,
+        api_group=check.group,
+        resource=check.resource,
+        subresource=check.subresource,
+        namespace=check.namespace,
+        name=check.name,
+        field_selector=check.field_selector,
+        label_selector=check.label_selector,
+    )
+    return _ask(check.asker, attributes)
+
+
+def _ask(asker: AuthorizerValue, attributes: AuthorizationAttributes) -> Value:
+    decision = asker.authorizer.authorize(attributes)
+    return Unknown((decision,)) if isinstance(decision, Missing) else DecisionValue(decision)
+
+
+def _member(name: str, *rows: tuple[str, tuple[Type, ...], Type, Implementation]) -> Function:
+    cost = {"check": fixed_cost(_CHECK_COST), "fieldSelector": selector_cost, "labelSelector": selector_cost}
+    return Function(
+        name,
+        tuple(
+            Overload(id_, args, result, member=True, implementation=body, cost=cost.get(name, nominal_cost))
+            for id_, args, result, body in rows
+        ),
+    )
+
+
+def _narrowing(name: str, id_: str, field: str) -> Function:
+    args = (RESOURCE_CHECK_TYPE, STRING)
+    return _member(name, (id_, args, RESOURCE_CHECK_TYPE, lambda check, text: replace(check, **{field: text})))
+
+
+AUTHZ = Library(
+    name="kubernetes.authz",
+    functions=(
+        _member("path", ("authorizer_path", (AUTHORIZER_TYPE, STRING), PATH_CHECK_TYPE, _path)),
+        _member("group", ("authorizer_group", (AUTHORIZER_TYPE, STRING), GROUP_CHECK_TYPE, GroupCheckValue)),
+        _member(
+            "serviceAccount",
+            ("authorizer_serviceaccount", (AUTHORIZER_TYPE, STRING, STRING), AUTHORIZER_TYPE, _service_account),
+        ),
+        _member("resource", ("groupcheck_resource", (GROUP_CHECK_TYPE, STRING), RESOURCE_CHECK_TYPE, _resource)),
+        _narrowing("subresource", "resourcecheck_subresource", "subresource"),
+        _narrowing("namespace", "resourcecheck_namespace", "namespace"),
+        _narrowing("name", "resourcecheck_name", "name"),
+        _member(
+            "check",
+            ("pathcheck_check", (PATH_CHECK_TYPE, STRING), DECISION_TYPE, _check_path),
+            ("resourcecheck_check", (RESOURCE_CHECK_TYPE, STRING), DECISION_TYPE, _check_resource),
+        ),
+        _member("errored", ("decision_errored", (DECISION_TYPE,), BOOL, lambda value: bool(value.decision.error))),
+        _member("error", ("decision_error", (DECISION_TYPE,), STRING, lambda value: value.decision.error)),
+        _member("allowed", ("decision_allowed", (DECISION_TYPE,), BOOL, lambda value: value.decision.allowed)),
+        _member("reason", ("decision_reason", (DECISION_TYPE,), STRING, lambda value: value.decision.reason)),
+    ),
+)
+"""Checks of the user of the request and of service accounts."""
+
+AUTHZ_SELECTORS = Library(
+    name="kubernetes.authzSelectors",
+    functions=(
+        _narrowing("fieldSelector", "authorizer_fieldselector", "field_selector"),
+        _narrowing("labelSelector", "authorizer_labelselector", "label_selector"),
+    ),
+)
+"""Selectors in checks."""

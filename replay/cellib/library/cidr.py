@@ -1,0 +1,197 @@
+"""Networks in CEL (apiserver `pkg/cel/library/cidr.go`, `pkg/cel/cidr.go`)."""
+
+from __future__ import annotations
+
+from replay.cel.declare.cost import STRING_FACTOR, scaled, sizer_size
+from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.value.equality import NO_SUCH_OVERLOAD
+from replay.cel.value.types import BOOL, INT, STRING, opaque_type
+from replay.cel.value.values import EvalError, OpaqueValue, Value
+from replay.cellib.library.cost import first_traversal, nominal_cost
+from replay.cellib.library.ip import IP_TYPE, IPValue, parse_ip
+from replay.go.netip import AddressError, Prefix, parse_prefix
+from replay.go.quoting import quote
+
+CIDR_TYPE = opaque_type("net.CIDR")
+
+Args = tuple[Value, ...]
+
+
+class CIDRValue(OpaqueValue):
+    """An address and a prefix length."""
+
+    __slots__ = ("prefix",)
+    cel_type = CIDR_TYPE
+    go_type = "cel.CIDR"
+
+    def __init__(self, prefix: Prefix) -> None:
+        """Wrap a prefix."""
+        self.prefix = prefix
+
+    @property
+    def size(self) -> int:
+        """The bytes that the prefix length covers, as cost counts it."""
+        return -(-self.prefix.length // 8)
+
+    def __str__(self) -> str:
+        """`address/length`."""
+        return str(self.prefix)
+
+    def equal(self, other: Value) -> bool:
+        """The same address and length; raises `EvalError` for anything but a network."""
+        if not isinstance(other, CIDRValue):
+            raise EvalError(NO_SUCH_OVERLOAD)
+        return self.prefix == other.prefix
+
+
+def parse_cidr(text: str) -> CIDRValue:
+    """`cidr(text)`: raises `EvalError` for what is no prefix and for IPv4 addresses mapped to IPv6."""
+    # The server wraps the error twice in the same words.
+    where = "network address parse error during conversion from string: "
+    try:
+        prefix = parse_prefix(text)
+    except AddressError as error:
+        raise EvalError(f"{where}{where}{error}") from None
+    if prefix.address.is_mapped:
+        raise EvalError(f"{where}IPv4-mapped IPv6 address {quote(text)} is not allowed")
+    return CIDRValue(prefix)
+
+
+def _is_cidr(text: str) -> bool:
+    try:
+        parse_cidr(text)
+    except EvalError:
+        return False
+    return True
+
+
+def _contains_ip(cidr: CIDRValue, ip: IPValue) -> bool:
+    return cidr.prefix.contains(ip.address)
+
+
+def _contains_cidr(cidr: CIDRValue, other: CIDRValue) -> bool:
+    return cidr.prefix.overlaps(other.prefix) and cidr.prefix.length <= other.prefix.length
+
+
+def _contains_ip_text(cidr: CIDRValue, ip: str) -> bool:
+    try:
+        return _contains_ip(cidr, parse_ip(ip))
+    except EvalError:
+        # The server passes the parse error on as if it were an address.
+        raise EvalError(NO_SUCH_OVERLOAD) from None
+
+
+def _contains_cidr_text(cidr: CIDRValue, other: str) -> bool:
+    return _contains_cidr(cidr, parse_cidr(other))
+
+
+def _ip_cost(args: Args, _result: Value) -> int:
+    return scaled(sizer_size(args[0]) * 2, STRING_FACTOR)
+
+
+def _cidr_cost(args: Args, result: Value) -> int:
+    return _ip_cost(args, result) + scaled(sizer_size(args[0]), STRING_FACTOR) + 1
+
+
+def _text_cost(args: Args) -> int:
+    return scaled(sizer_size(args[1]), STRING_FACTOR)
+
+
+CIDR = Library(
+    name="kubernetes.net.cidr",
+    functions=(
+        Function(
+            "cidr", (Overload("string_to_cidr", (STRING,), CIDR_TYPE, implementation=parse_cidr, cost=first_traversal),)
+        ),
+        Function(
+            "containsIP",
+            (
+                Overload(
+                    "cidr_contains_ip_string",
+                    (CIDR_TYPE, STRING),
+                    BOOL,
+                    member=True,
+                    implementation=_contains_ip_text,
+                    cost=_ip_cost,
+                    cost_by_id=lambda args, result: _ip_cost(args, result) + _text_cost(args),
+                ),
+                Overload(
+                    "cidr_contains_ip_ip",
+                    (CIDR_TYPE, IP_TYPE),
+                    BOOL,
+                    member=True,
+                    implementation=_contains_ip,
+                    cost=_ip_cost,
+                ),
+            ),
+        ),
+        Function(
+            "containsCIDR",
+            (
+                Overload(
+                    "cidr_contains_cidr_string",
+                    (CIDR_TYPE, STRING),
+                    BOOL,
+                    member=True,
+                    implementation=_contains_cidr_text,
+                    cost=_cidr_cost,
+                    cost_by_id=lambda args, result: _cidr_cost(args, result) + _text_cost(args),
+                ),
+                Overload(
+                    "cidr_contains_cidr",
+                    (CIDR_TYPE, CIDR_TYPE),
+                    BOOL,
+                    member=True,
+                    implementation=_contains_cidr,
+                    cost=_cidr_cost,
+                ),
+            ),
+        ),
+        Function(
+            "ip",
+            (
+                Overload(
+                    "cidr_ip",
+                    (CIDR_TYPE,),
+                    IP_TYPE,
+                    member=True,
+                    implementation=lambda cidr: IPValue(cidr.prefix.address),
+                    cost=first_traversal,
+                    cost_by_id=nominal_cost,
+                ),
+            ),
+        ),
+        Function(
+            "prefixLength",
+            (
+                Overload(
+                    "cidr_prefix_length",
+                    (CIDR_TYPE,),
+                    INT,
+                    member=True,
+                    implementation=lambda cidr: cidr.prefix.length,
+                    cost=nominal_cost,
+                ),
+            ),
+        ),
+        Function(
+            "masked",
+            (
+                Overload(
+                    "cidr_masked",
+                    (CIDR_TYPE,),
+                    CIDR_TYPE,
+                    member=True,
+                    implementation=lambda cidr: CIDRValue(
+                        Prefix(cidr.prefix.address.masked(cidr.prefix.length), cidr.prefix.length)
+                    ),
+                    cost=nominal_cost,
+                ),
+            ),
+        ),
+        Function("isCIDR", (Overload("is_cidr", (STRING,), BOOL, implementation=_is_cidr, cost=first_traversal),)),
+        Function("string", (Overload("cidr_to_string", (CIDR_TYPE,), STRING, implementation=str),)),
+    ),
+    types=(CIDR_TYPE,),
+)
+"""`cidr`, `isCIDR` and the members of networks."""

@@ -1,0 +1,74 @@
+"""What calls of the Kubernetes libraries cost at run time (apiserver `pkg/cel/library/cost.go`).
+
+Sizes are those of the core: code points, bytes, elements, entries. `traversal_cost` differs on purpose: it counts the
+UTF-8 bytes of strings and rounds down, as the server does.
+"""
+
+from __future__ import annotations
+
+from replay.cel.declare.cost import LIST_COST, STRING_FACTOR, regex_cost, scaled, sizer_size
+from replay.cel.declare.library import CallCost
+from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
+from replay.cel.value.values import Value
+
+Args = tuple[Value, ...]
+
+
+def nominal_cost(_args: Args, _result: Value) -> int:
+    """Reading what is at hand."""
+    return 1
+
+
+def first_traversal(args: Args, _result: Value) -> int:
+    """One pass over the first argument."""
+    return scaled(sizer_size(args[0]), STRING_FACTOR)
+
+
+def first_double_traversal(args: Args, _result: Value) -> int:
+    """Two passes over the first argument: reading it, and building or comparing the result."""
+    return scaled(sizer_size(args[0]) * 2, STRING_FACTOR)
+
+
+def result_double_traversal(_args: Args, result: Value) -> int:
+    """Two passes over the result."""
+    return scaled(sizer_size(result) * 2, STRING_FACTOR)
+
+
+def pattern_cost(args: Args, _result: Value) -> int:
+    """A regular expression (second argument) over a text (first argument)."""
+    return regex_cost(args[0], args[1])
+
+
+def whole_traversal(args: Args, _result: Value) -> int:
+    """One pass over everything inside the first argument."""
+    return traversal_cost(args[0])
+
+
+def traversal_cost(value: Value) -> int:
+    """The cost of visiting a value as a tree."""
+    if isinstance(value, str):
+        return int(len(value.encode("utf-8", "surrogateescape")) * STRING_FACTOR)
+    if isinstance(value, bytes):
+        return int(len(value) * STRING_FACTOR)
+    if is_list(value):
+        return sum(traversal_cost(element) for element in elements(value))
+    if is_map(value):
+        return sum(traversal_cost(key) + traversal_cost(find(value, key)[1]) for key in map_keys(value))
+    return 1
+
+
+def list_building_cost(size: int, factor: float = 1.0) -> int:
+    """The cost of a call that makes a list (cel-go `ext/lists.go`); a negative factor counts as one."""
+    return int(size * (factor if factor >= 0 else 1.0)) + 1 + LIST_COST
+
+
+def selector_cost(args: Args, _result: Value) -> int:
+    """Parsing a label or field selector: a requirement for every two characters at worst."""
+    size = sizer_size(args[1])
+    requirement = LIST_COST + 40
+    return LIST_COST + scaled(size, STRING_FACTOR) + scaled(scaled(size, 0.5), float(requirement))
+
+
+def fixed_cost(cost: int) -> CallCost:
+    """A cost that does not depend on the arguments."""
+    return lambda _args, _result: cost

@@ -1,0 +1,121 @@
+"""IP addresses in CEL (apiserver `pkg/cel/library/ip.go`, `pkg/cel/ip.go`)."""
+
+from __future__ import annotations
+
+from replay.cel.declare.library import Function, Implementation, Library, Overload
+from replay.cel.value.equality import NO_SUCH_OVERLOAD
+from replay.cel.value.types import BOOL, INT, STRING, opaque_type
+from replay.cel.value.values import EvalError, OpaqueValue, Value
+from replay.cellib.library.cost import first_double_traversal, first_traversal, nominal_cost
+from replay.go.netip import Address, AddressError, parse_address
+from replay.go.quoting import quote
+
+IP_TYPE = opaque_type("net.IP")
+
+
+class IPValue(OpaqueValue):
+    """An IPv4 or IPv6 address."""
+
+    __slots__ = ("address",)
+    cel_type = IP_TYPE
+    go_type = "cel.IP"
+
+    def __init__(self, address: Address) -> None:
+        """Wrap an address without zone."""
+        self.address = address
+
+    @property
+    def size(self) -> int:
+        """The length in bytes, as cost counts it."""
+        return self.address.bits // 8
+
+    def __str__(self) -> str:
+        """The canonical form."""
+        return str(self.address)
+
+    def equal(self, other: Value) -> bool:
+        """The same address; raises `EvalError` for anything but an address."""
+        if not isinstance(other, IPValue):
+            raise EvalError(NO_SUCH_OVERLOAD)
+        return self.address == other.address
+
+
+def parse_ip(text: str) -> IPValue:
+    """`ip(text)`: raises `EvalError` for what is no address, for zones, and for IPv4 addresses mapped to IPv6."""
+    try:
+        address = parse_address(text)
+    except AddressError as error:
+        raise EvalError(f"IP Address {quote(text)} parse error during conversion from string: {error}") from None
+    if address.zone:
+        raise EvalError(f"IP address {quote(text)} with zone value is not allowed")
+    if address.is_mapped:
+        raise EvalError(f"IPv4-mapped IPv6 address {quote(text)} is not allowed")
+    return IPValue(address)
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        parse_ip(text)
+    except EvalError:
+        return False
+    return True
+
+
+def _is_canonical(text: str) -> bool:
+    return str(parse_ip(text)) == text
+
+
+def _top(address: Address, bits: int) -> int:
+    return address.number >> address.bits - bits
+
+
+def _is_loopback(address: Address) -> bool:
+    return _top(address, 8) == 127 if address.bits == 32 else address.number == 1
+
+
+def _is_link_local_unicast(address: Address) -> bool:
+    return _top(address, 16) == 0xA9FE if address.bits == 32 else _top(address, 10) == 0xFE80 >> 6
+
+
+def _is_link_local_multicast(address: Address) -> bool:
+    return _top(address, 24) == 0xE00000 if address.bits == 32 else _top(address, 16) & 0xFF0F == 0xFF02
+
+
+def _is_multicast(address: Address) -> bool:
+    return _top(address, 4) == 0xE if address.bits == 32 else _top(address, 8) == 0xFF
+
+
+def _is_global_unicast(address: Address) -> bool:
+    if address.number == 0 or (address.bits == 32 and address.number == 0xFFFFFFFF):
+        return False
+    return not (_is_loopback(address) or _is_multicast(address) or _is_link_local_unicast(address))
+
+
+def _member(name: str, id_: str, body: Implementation) -> Function:
+    result = INT if name == "family" else BOOL
+    overload = Overload(
+        id_, (IP_TYPE,), result, member=True, implementation=lambda ip: body(ip.address), cost=nominal_cost
+    )
+    return Function(name, (overload,))
+
+
+IP = Library(
+    name="kubernetes.net.ip",
+    functions=(
+        Function("ip", (Overload("string_to_ip", (STRING,), IP_TYPE, implementation=parse_ip, cost=first_traversal),)),
+        _member("family", "ip_family", lambda address: 4 if address.bits == 32 else 6),
+        Function(
+            "ip.isCanonical",
+            (Overload("ip_is_canonical", (STRING,), BOOL, implementation=_is_canonical, cost=first_double_traversal),),
+        ),
+        _member("isUnspecified", "ip_is_unspecified", lambda address: address.number == 0),
+        _member("isLoopback", "ip_is_loopback", _is_loopback),
+        _member("isLinkLocalMulticast", "ip_is_link_local_multicast", _is_link_local_multicast),
+        _member("isLinkLocalUnicast", "ip_is_link_local_unicast", _is_link_local_unicast),
+        _member("isGlobalUnicast", "ip_is_global_unicast", _is_global_unicast),
+        Function("isIP", (Overload("is_ip", (STRING,), BOOL, implementation=_is_ip, cost=first_traversal),)),
+        Function("string", (Overload("ip_to_string", (IP_TYPE,), STRING, implementation=str),)),
+    ),
+    types=(IP_TYPE,),
+)
+"""`ip`, `isIP` and the members of addresses."""

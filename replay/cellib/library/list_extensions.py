@@ -1,0 +1,235 @@
+"""Lists as cel-go extends them (`ext/lists.go`, version 3): slices, ranges, sorting, flattening."""
+
+from __future__ import annotations
+
+from replay.cel.declare.cost import STRING_FACTOR, sizer_size
+from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.value.equality import compare, elements, is_list, value_equal
+from replay.cel.value.text import go_type_name, type_name
+from replay.cel.value.traits import ADDER, COMPARER, LISTER, has_trait
+from replay.cel.value.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    list_type,
+    type_param,
+)
+from replay.cel.value.values import EvalError, PanicError, Value
+from replay.cellib.library.cost import list_building_cost
+from replay.go.sort import go_sorted
+
+_MAX_RANGE = 1_000_000
+_COMPARABLE = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
+_LIST = list_type(type_param("T"))
+
+Args = tuple[Value, ...]
+
+
+def _slice(values: Value, start: int, end: int) -> list[Value]:
+    where = f"cannot slice({start}, {end}),"
+    if start < 0 or end < 0:
+        raise EvalError(f"{where} negative indexes not supported")
+    if start > end:
+        raise EvalError(f"{where} start index must be less than or equal to end index")
+    if len(values) < end:
+        raise EvalError(f"{where} list is length {len(values)}")
+    return list(elements(values))[start:end]
+
+
+def _flatten(values: Value, depth: Value = 1) -> list[Value]:
+    if not is_list(values) or type(depth) is not int:
+        raise EvalError(f"no such overload: {type_name(values)}.flatten({type_name(depth)})")
+    return _flattened(values, depth)
+
+
+def _flatten_once(values: Value) -> list[Value]:
+    if not is_list(values):
+        raise EvalError(f"no such overload: {type_name(values)}.flatten()")
+    return _flattened(values, 1)
+
+
+def _flattened(values: Value, depth: int) -> list[Value]:
+    if depth < 0:
+        raise EvalError("level must be non-negative")
+    flat: list[Value] = []
+    for element in elements(values):
+        if depth and is_list(element):
+            flat.extend(_flattened(element, depth - 1))
+        else:
+            flat.append(element)
+    return flat
+
+
+def _sort(values: Value) -> Value:
+    return _sort_by_keys(values, values)
+
+
+def _sort_by_keys(values: Value, keys: Value) -> Value:
+    items, ranks = list(elements(values)), list(elements(keys))
+    if len(items) != len(ranks):
+        raise EvalError(
+            "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, "
+            f"but got {len(items)} and {len(ranks)} elements respectively"
+        )
+    if not items:
+        return values
+    if not has_trait(ranks[0], COMPARER):
+        raise EvalError("list elements must be comparable")
+    kind = type_name(ranks[0])
+    # The sort looks at every key once there are two, and so finds one of another type.
+    if any(type_name(rank) != kind for rank in ranks):
+        raise EvalError("list elements must have the same type")
+    return [items[index] for index in go_sorted(len(ranks), lambda i, j: _precedes(ranks[i], ranks[j]))]
+
+
+def _precedes(left: Value, right: Value) -> bool:
+    try:
+        return compare(left, right) < 0
+    except EvalError:
+        return False
+
+
+def _range(size: int) -> list[Value]:
+    if size < 0:
+        raise EvalError(f"lists.range: size must be non-negative, got {size}")
+    if size > _MAX_RANGE:
+        raise EvalError(f"lists.range: size {size} exceeds maximum allowed ({_MAX_RANGE})")
+    return list(range(size))
+
+
+def _reverse(values: Value) -> list[Value]:
+    return list(elements(values))[::-1]
+
+
+def _distinct(values: Value) -> Value:
+    unique: list[Value] = []
+    for element in elements(values):
+        if not any(value_equal(element, known) is True for known in unique):
+            unique.append(element)
+    return unique
+
+
+def _output_cost(_args: Args, result: Value) -> int:
+    return list_building_cost(sizer_size(result))
+
+
+def _flatten_cost(args: Args, _result: Value) -> int:
+    depth = args[1] if len(args) == 2 else 1
+    if type(depth) is not int:
+        raise PanicError(f"interface conversion: ref.Val is {go_type_name(depth)}, not types.Int")
+    return list_building_cost(sizer_size(args[0]), float(depth))
+
+
+def _self_compare_cost(values: Value) -> int:
+    """Every element compared with every other; what is no list crashes the server's count, as it does here."""
+    if not is_list(values):
+        method = "Contains" if has_trait(values, ADDER) else "Add"
+        raise PanicError(f"interface conversion: {go_type_name(values)} is not traits.Lister: missing method {method}")
+    size, factor = len(values), 2.0
+    if size and isinstance(next(iter(elements(values))), str | bytes):
+        factor += STRING_FACTOR
+    return list_building_cost(size * size, factor)
+
+
+def _first_compare_cost(args: Args, _result: Value) -> int:
+    return _self_compare_cost(args[0])
+
+
+def _keys_compare_cost(args: Args, _result: Value) -> int:
+    return _self_compare_cost(args[1])
+
+
+LIST_EXTENSIONS = Library(
+    name="cel.lib.ext.lists",
+    functions=(
+        Function(
+            "slice",
+            (
+                Overload(
+                    "list_slice", (_LIST, INT, INT), _LIST, member=True, implementation=_slice, cost_by_id=_output_cost
+                ),
+            ),
+        ),
+        Function(
+            "flatten",
+            (
+                Overload(
+                    "list_flatten",
+                    (list_type(_LIST),),
+                    _LIST,
+                    member=True,
+                    implementation=_flatten_once,
+                    cost_by_id=_flatten_cost,
+                ),
+                Overload(
+                    "list_flatten_int",
+                    (list_type(DYN), INT),
+                    list_type(DYN),
+                    member=True,
+                    implementation=_flatten,
+                    cost_by_id=_flatten_cost,
+                ),
+            ),
+            type_guards=False,
+        ),
+        Function(
+            "sort",
+            tuple(
+                Overload(
+                    f"list_{type_.name}_sort",
+                    (list_type(type_),),
+                    list_type(type_),
+                    member=True,
+                    cost_by_id=_first_compare_cost,
+                )
+                for type_ in _COMPARABLE
+            ),
+            singleton=_sort,
+            operand_trait=LISTER,
+        ),
+        Function(
+            "@sortByAssociatedKeys",
+            tuple(
+                Overload(
+                    f"list_{type_.name}_sortByAssociatedKeys",
+                    (_LIST, list_type(type_)),
+                    _LIST,
+                    member=True,
+                    cost_by_id=_keys_compare_cost,
+                )
+                for type_ in _COMPARABLE
+            ),
+            singleton=_sort_by_keys,
+            operand_trait=LISTER,
+        ),
+        Function(
+            "lists.range",
+            (Overload("lists_range", (INT,), list_type(INT), implementation=_range, cost_by_id=_output_cost),),
+        ),
+        Function(
+            "reverse",
+            (Overload("list_reverse", (_LIST,), _LIST, member=True, implementation=_reverse, cost_by_id=_output_cost),),
+        ),
+        Function(
+            "distinct",
+            (
+                Overload(
+                    "list_distinct",
+                    (_LIST,),
+                    _LIST,
+                    member=True,
+                    implementation=_distinct,
+                    cost_by_id=_first_compare_cost,
+                ),
+            ),
+        ),
+    ),
+    macros=("sortBy",),
+)
+"""`slice`, `flatten`, `sort`, `sortBy`, `lists.range`, `reverse` and `distinct`."""

@@ -1,0 +1,168 @@
+"""Kubernetes' functions on lists (apiserver `pkg/cel/library/lists.go`).
+
+They compare with the elements' own order and equality, and take a comparison that fails (numbers with NaN, elements of
+different types) for "neither before nor after" instead of an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from replay.cel.declare.library import Function, Implementation, Library, Overload
+from replay.cel.value.arithmetic import add
+from replay.cel.value.equality import NO_SUCH_OVERLOAD, compare, elements, is_list, value_equal
+from replay.cel.value.timestamp import Duration
+from replay.cel.value.traits import ADDER, COMPARER, has_trait
+from replay.cel.value.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    Type,
+    list_type,
+    type_param,
+)
+from replay.cel.value.values import EvalError, Uint, Value
+from replay.cellib.library.cost import whole_traversal
+
+_COMPARABLE = {
+    "int": INT,
+    "uint": UINT,
+    "double": DOUBLE,
+    "bool": BOOL,
+    "duration": DURATION,
+    "timestamp": TIMESTAMP,
+    "string": STRING,
+    "bytes": BYTES,
+}
+_SUMMABLE = {"int": (INT, 0), "uint": (UINT, Uint(0)), "double": (DOUBLE, 0.0), "duration": (DURATION, Duration(0))}
+_A = type_param("A")
+
+
+def _order(left: Value, right: Value) -> int | None:
+    try:
+        return compare(left, right)
+    except EvalError:
+        return None
+
+
+def _require(element: Value, trait: str) -> None:
+    if not has_trait(element, trait):
+        raise EvalError(NO_SUCH_OVERLOAD)
+
+
+def _is_sorted(values: Value) -> bool:
+    previous, started = None, False
+    for element in elements(values):
+        _require(element, COMPARER)
+        if started and _order(previous, element) == 1:
+            return False
+        previous, started = element, True
+    return True
+
+
+def _extreme(name: str, worse: int) -> Implementation:
+    """`min` or `max`: the element that no later one beats, `worse` being how the one kept so far compares when beaten."""
+
+    def choose(values: Value) -> Value:
+        best, started = None, False
+        for element in elements(values):
+            _require(element, COMPARER)
+            if not started or _order(best, element) == worse:
+                best, started = element, True
+        if not started:
+            raise EvalError(f"{name} called on empty list")
+        return best
+
+    return choose
+
+
+def _sum_from(zero: Value) -> Implementation:
+    def total(values: Value) -> Value:
+        result = zero
+        for element in elements(values):
+            _require(element, ADDER)
+            result = add(result, element)
+        return result
+
+    return total
+
+
+def _index_of(values: Value, item: Value) -> int:
+    for index, element in enumerate(elements(values)):
+        if value_equal(element, item) is True:
+            return index
+    return -1
+
+
+def _last_index_of(values: Value, item: Value) -> int:
+    last = -1
+    for index, element in enumerate(elements(values)):
+        if value_equal(element, item) is True:
+            last = index
+    return last
+
+
+def _includes(target: Value, item: Value) -> bool:
+    if is_list(target):
+        return _index_of(target, item) >= 0
+    return value_equal(target, item) is True
+
+
+def _per_type(function: str, make_id: Callable[[str], str], result: Type | None, body: Implementation) -> Function:
+    return Function(
+        function,
+        tuple(
+            Overload(
+                make_id(name),
+                (list_type(type_),),
+                result or type_,
+                member=True,
+                implementation=body,
+                cost=whole_traversal,
+            )
+            for name, type_ in _COMPARABLE.items()
+        ),
+    )
+
+
+def _binary(function: str, id_: str, args: tuple[Type, Type], result: Type, body: Implementation) -> Function:
+    return Function(function, (Overload(id_, args, result, member=True, implementation=body, cost=whole_traversal),))
+
+
+_SUM = Function(
+    "sum",
+    tuple(
+        Overload(
+            f"list_{name}_sum_{name}",
+            (list_type(type_),),
+            type_,
+            member=True,
+            implementation=_sum_from(zero),
+            cost=whole_traversal,
+        )
+        for name, (type_, zero) in _SUMMABLE.items()
+    ),
+)
+_VERSION_0 = (
+    _per_type("isSorted", lambda name: f"list_{name}_is_sorted_bool", BOOL, _is_sorted),
+    _SUM,
+    _per_type("max", lambda name: f"list_{name}_max_{name}", None, _extreme("max", -1)),
+    _per_type("min", lambda name: f"list_{name}_min_{name}", None, _extreme("min", 1)),
+    _binary("indexOf", "list_a_index_of_int", (list_type(_A), _A), INT, _index_of),
+    _binary("lastIndexOf", "list_a_last_index_of_int", (list_type(_A), _A), INT, _last_index_of),
+)
+
+LISTS = Library(name="kubernetes.lists", functions=_VERSION_0)
+"""The lists library up to Kubernetes 1.36."""
+
+LISTS_1 = Library(
+    name="kubernetes.lists",
+    functions=(*_VERSION_0, _binary("includes", "list_includes_dyn_dyn", (DYN, DYN), BOOL, _includes)),
+)
+"""The lists library from Kubernetes 1.37 on: with `includes`."""

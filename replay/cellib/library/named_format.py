@@ -1,0 +1,164 @@
+"""Named formats of Kubernetes strings (apiserver `pkg/cel/library/format.go`; apimachinery and kube-openapi `strfmt`)."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Callable
+
+from replay.cel.declare.cost import regex_cost
+from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.value.equality import NO_SUCH_OVERLOAD
+from replay.cel.value.types import STRING, list_type, optional_type, struct_type
+from replay.cel.value.values import OPTIONAL_NONE, EvalError, OpaqueValue, OptionalValue, Value
+from replay.cellib.library.cost import nominal_cost
+from replay.go.cel_url import URLError, parse_request_uri
+from replay.kube.names import (
+    dns1035_label,
+    dns1123_label,
+    dns1123_subdomain,
+    label_value,
+    masked_prefix,
+    qualified_name,
+)
+
+FORMAT_TYPE = struct_type("kubernetes.NamedFormat")
+
+Validate = Callable[[str], list[str]]
+
+_UUID = r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$"
+_TIME = r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$"
+"""Patterns whose length counts: the server charges for them as for regular expressions."""
+
+_RX_UUID = re.compile(_UUID.removesuffix("$") + r"\Z", re.ASCII)
+_RX_TIME = re.compile(_TIME.removesuffix("$") + r"\Z", re.ASCII)
+_RX_DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})", re.ASCII)
+_RX_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})", re.ASCII)
+
+
+class FormatValue(OpaqueValue):
+    """A named format; `regex_size` is the length of its pattern, or of one that costs as much."""
+
+    __slots__ = ("name", "regex_size", "validate")
+    cel_type = FORMAT_TYPE
+    go_type = "cel.Format"
+
+    def __init__(self, name: str, validate: Validate, regex_size: int) -> None:
+        """`validate` returns what is wrong with a text, nothing if it has the format."""
+        self.name = name
+        self.validate = validate
+        self.regex_size = regex_size
+
+    def __str__(self) -> str:
+        """The name."""
+        return self.name
+
+    def equal(self, other: Value) -> bool:
+        """The same name; raises `EvalError` for anything but a format."""
+        if not isinstance(other, FormatValue):
+            raise EvalError(NO_SUCH_OVERLOAD)
+        return self.name == other.name
+
+
+def _uri(text: str) -> list[str]:
+    try:
+        parse_request_uri(text)
+    except URLError as error:
+        return [str(error)]
+    return []
+
+
+def _is_date(text: str) -> bool:
+    match = _RX_DATE.fullmatch(text)
+    if match is None:
+        return False
+    year, month, day = map(int, match.groups())
+    # The year 0 is a leap year, which `calendar` does not know.
+    return 1 <= month <= 12 and 1 <= day <= calendar.monthrange(year or 2000, month)[1]
+
+
+def _is_datetime(text: str) -> bool:
+    parts = text.lower().split("t")
+    if len(parts) < 2 or not _is_date(parts[0]):
+        return False
+    match = _RX_TIME.match(parts[1])
+    return match is not None and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
+
+
+def _plain(is_valid: Callable[[str], object], message: str) -> Validate:
+    return lambda text: [] if is_valid(text) else [message]
+
+
+def _prefix(validate: Validate) -> Validate:
+    return lambda text: validate(masked_prefix(text))
+
+
+FORMATS: dict[str, FormatValue] = {
+    "dns1123Label": FormatValue("DNS1123Label", dns1123_label, 30),
+    "dns1123Subdomain": FormatValue("DNS1123Subdomain", dns1123_subdomain, 60),
+    "dns1035Label": FormatValue("DNS1035Label", dns1035_label, 30),
+    "qualifiedName": FormatValue("QualifiedName", qualified_name, 60),
+    "dns1123LabelPrefix": FormatValue("DNS1123LabelPrefix", _prefix(dns1123_label), 30),
+    "dns1123SubdomainPrefix": FormatValue("DNS1123SubdomainPrefix", _prefix(dns1123_subdomain), 60),
+    "dns1035LabelPrefix": FormatValue("DNS1035LabelPrefix", _prefix(dns1035_label), 30),
+    "labelValue": FormatValue("LabelValue", label_value, 40),
+    "uri": FormatValue("URI", _uri, 1103),
+    "uuid": FormatValue("uuid", _plain(_RX_UUID.match, "does not match the UUID format"), len(_UUID)),
+    "byte": FormatValue("byte", _plain(_RX_BASE64.fullmatch, "invalid base64"), 84),
+    "date": FormatValue("date", _plain(_is_date, "invalid date"), len(_TIME)),
+    "datetime": FormatValue("datetime", _plain(_is_datetime, "invalid datetime"), len(_TIME)),
+}
+"""The formats by the name under which `format.<name>()` and `format.named` know them."""
+
+
+def _named(name: str) -> Value:
+    found = FORMATS.get(name)
+    return OPTIONAL_NONE if found is None else OptionalValue(found)
+
+
+def _validate(format_: FormatValue, text: str) -> Value:
+    problems = format_.validate(text)
+    return OptionalValue(problems) if problems else OPTIONAL_NONE
+
+
+def _validate_cost(args: tuple[Value, ...], _result: Value) -> int:
+    if not isinstance(args[0], FormatValue):
+        return 1
+    return regex_cost(args[1], "." * args[0].regex_size)
+
+
+def _constant(value: FormatValue) -> Callable[[], FormatValue]:
+    return lambda: value
+
+
+FORMAT = Library(
+    name="kubernetes.format",
+    functions=(
+        Function(
+            "validate",
+            (
+                Overload(
+                    "format-validate",
+                    (FORMAT_TYPE, STRING),
+                    optional_type(list_type(STRING)),
+                    member=True,
+                    implementation=_validate,
+                    cost=_validate_cost,
+                ),
+            ),
+        ),
+        Function(
+            "format.named",
+            (
+                Overload(
+                    "format-named", (STRING,), optional_type(FORMAT_TYPE), implementation=_named, cost=nominal_cost
+                ),
+            ),
+        ),
+        *(
+            Function(f"format.{name}", (Overload(f"format.{name}", (), FORMAT_TYPE, implementation=_constant(value)),))
+            for name, value in FORMATS.items()
+        ),
+    ),
+)
+"""`format.named`, a function for each format, and `validate`."""

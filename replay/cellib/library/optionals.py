@@ -1,0 +1,131 @@
+"""Optional values (cel-go `cel/library.go`, `OptionalTypes`); the evaluator itself does `or`, `orValue` and `.?`."""
+
+from __future__ import annotations
+
+from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.declare.macros import OPTIONAL_MACROS
+from replay.cel.value.equality import elements
+from replay.cel.value.text import display
+from replay.cel.value.timestamp import MIN_UNIX, Duration, Timestamp
+from replay.cel.value.types import (
+    BOOL,
+    DYN,
+    INT,
+    STRING,
+    list_type,
+    map_type,
+    optional_type,
+    type_param,
+)
+from replay.cel.value.values import OPTIONAL_NONE, EvalError, ObjectValue, OptionalValue, Value
+
+_K, _V = type_param("K"), type_param("V")
+_LIST, _MAP, _OPTIONAL = list_type(_V), map_type(_K, _V), optional_type(_V)
+
+
+def is_zero(value: Value) -> bool:
+    """Whether a value is the zero value of its type (cel-go `traits.Zeroer`); types without one are never zero.
+
+    Those are optionals, opaque types, and the lists and objects of built-in kinds.
+    """
+    if isinstance(value, Timestamp):
+        return (value.seconds, value.nanos) == (MIN_UNIX, 0)
+    if isinstance(value, Duration):
+        return value.nanos == 0
+    if isinstance(value, ObjectValue):
+        return not value.fields
+    if isinstance(value, list | tuple | dict):
+        return len(value) == 0
+    return value is None or (isinstance(value, bool | int | float | str | bytes) and not value)
+
+
+def _of_non_zero(value: Value) -> Value:
+    return OPTIONAL_NONE if is_zero(value) else OptionalValue(value)
+
+
+def _first(value: Value) -> Value:
+    for element in elements(value):
+        return OptionalValue(element)
+    return OPTIONAL_NONE
+
+
+def _last(value: Value) -> Value:
+    last = OPTIONAL_NONE
+    for element in elements(value):
+        last = OptionalValue(element)
+    return last
+
+
+def _unwrap(value: Value) -> Value:
+    unwrapped = []
+    for element in elements(value):
+        if not isinstance(element, OptionalValue):
+            raise EvalError(f"value {display(element)} is not optional")
+        if element.has_value:
+            unwrapped.append(element.value)
+    return unwrapped
+
+
+OPTIONALS = Library(
+    name="cel.lib.optional",
+    functions=(
+        Function("optional.of", (Overload("optional_of", (_V,), _OPTIONAL, implementation=OptionalValue),)),
+        Function(
+            "optional.ofNonZeroValue",
+            (Overload("optional_ofNonZeroValue", (_V,), _OPTIONAL, implementation=_of_non_zero),),
+        ),
+        Function("optional.none", (Overload("optional_none", (), _OPTIONAL, implementation=lambda: OPTIONAL_NONE),)),
+        Function(
+            "value",
+            (
+                Overload(
+                    "optional_value", (_OPTIONAL,), _V, member=True, implementation=lambda optional: optional.get()
+                ),
+            ),
+        ),
+        Function(
+            "hasValue",
+            (
+                Overload(
+                    "optional_hasValue",
+                    (_OPTIONAL,),
+                    BOOL,
+                    member=True,
+                    implementation=lambda optional: optional.has_value,
+                ),
+            ),
+        ),
+        Function("or", (Overload("optional_or_optional", (_OPTIONAL, _OPTIONAL), _OPTIONAL, member=True),)),
+        Function("orValue", (Overload("optional_orValue_value", (_OPTIONAL, _V), _V, member=True),)),
+        Function("_?._", (Overload("select_optional_field", (DYN, STRING), _OPTIONAL),)),
+        Function(
+            "_[?_]",
+            (
+                Overload("list_optindex_optional_int", (_LIST, INT), _OPTIONAL),
+                Overload("optional_list_optindex_optional_int", (optional_type(_LIST), INT), _OPTIONAL),
+                Overload("map_optindex_optional_value", (_MAP, _K), _OPTIONAL),
+                Overload("optional_map_optindex_optional_value", (optional_type(_MAP), _K), _OPTIONAL),
+            ),
+        ),
+        Function(
+            "_[_]",
+            (
+                Overload("optional_list_index_int", (optional_type(_LIST), INT), _OPTIONAL),
+                Overload("optional_map_index_value", (optional_type(_MAP), _K), _OPTIONAL),
+            ),
+        ),
+        Function("last", (Overload("list_last", (_LIST,), _OPTIONAL, member=True, implementation=_last),)),
+        Function("first", (Overload("list_first", (_LIST,), _OPTIONAL, member=True, implementation=_first),)),
+        Function(
+            "optional.unwrap",
+            (Overload("optional_unwrap", (list_type(_OPTIONAL),), _LIST, implementation=_unwrap),),
+        ),
+        Function(
+            "unwrapOpt",
+            (Overload("optional_unwrapOpt", (list_type(_OPTIONAL),), _LIST, member=True, implementation=_unwrap),),
+        ),
+    ),
+    types=(optional_type(DYN),),
+    macros=OPTIONAL_MACROS,
+)
+"""Optional types and their functions."""

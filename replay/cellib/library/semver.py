@@ -1,0 +1,189 @@
+"""Semantic versions in CEL (apiserver `pkg/cel/library/semverlib.go`; texts of `github.com/blang/semver/v4`)."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from replay.cel.declare.library import Function, Implementation, Library, Overload
+from replay.cel.value.equality import NO_SUCH_OVERLOAD
+from replay.cel.value.types import BOOL, INT, STRING, Type, struct_type
+from replay.cel.value.values import EvalError, OpaqueValue, Value
+from replay.cellib.library.cost import first_traversal, nominal_cost
+from replay.go.quoting import quote
+
+SEMVER_TYPE = struct_type("kubernetes.Semver")
+
+_UINT64_MAX = 2**64 - 1
+_NUMBER = re.compile(r"[0-9]*", re.ASCII)
+_WORD = re.compile(r"[0-9A-Za-z-]*", re.ASCII)
+
+
+class Version(NamedTuple):
+    """A version; numeric identifiers of `pre` are ints. `build` does not count when versions are compared."""
+
+    numbers: tuple[int, int, int]
+    pre: tuple[int | str, ...] = ()
+    build: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """`major.minor.patch-pre+build`."""
+        text = ".".join(map(str, self.numbers))
+        text += "-" + ".".join(map(str, self.pre)) if self.pre else ""
+        return text + ("+" + ".".join(self.build) if self.build else "")
+
+    def compare(self, other: Version) -> int:
+        """-1, 0 or 1 by precedence (semver.org, section 11)."""
+        left, right = _precedence(self), _precedence(other)
+        return (left > right) - (left < right)
+
+
+def _precedence(version: Version) -> tuple[object, ...]:
+    # Numbers go before words; a release goes after all its prereleases.
+    ranks = tuple((0, part, "") if isinstance(part, int) else (1, 0, part) for part in version.pre)
+    return (version.numbers, not version.pre, ranks)
+
+
+class SemverValue(OpaqueValue):
+    """A semantic version."""
+
+    __slots__ = ("version",)
+    cel_type = SEMVER_TYPE
+    go_type = "cel.Semver"
+
+    def __init__(self, version: Version) -> None:
+        """Wrap a version."""
+        self.version = version
+
+    def __str__(self) -> str:
+        """The canonical form."""
+        return str(self.version)
+
+    def equal(self, other: Value) -> bool:
+        """Equal precedence; raises `EvalError` for anything but a version."""
+        if not isinstance(other, SemverValue):
+            raise EvalError(NO_SUCH_OVERLOAD)
+        return self.version.compare(other.version) == 0
+
+
+def parse_version(text: str) -> Version:
+    """Raises `EvalError` with the text of the parser that the server uses."""
+    if not text:
+        raise EvalError("Version string empty")
+    parts = text.split(".", 2)
+    if len(parts) != 3:
+        raise EvalError("No Major.Minor.Patch elements found")
+    major, minor = _component(parts[0], "major"), _component(parts[1], "minor")
+    rest, plus, build = parts[2].partition("+")
+    patch, minus, pre = rest.partition("-")
+    numbers = (major, minor, _component(patch, "patch"))
+    pre_parts = tuple(map(_prerelease, pre.split("."))) if minus else ()
+    return Version(numbers, pre_parts, tuple(map(_build, build.split("."))) if plus else ())
+
+
+def _component(text: str, name: str) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise EvalError(f"Invalid character(s) found in {name} number {quote(text)}")
+    if len(text) > 1 and text.startswith("0"):
+        raise EvalError(f"{name.capitalize()} number must not contain leading zeroes {quote(text)}")
+    return _uint(text)
+
+
+def _uint(text: str) -> int:
+    if not text:
+        raise EvalError('strconv.ParseUint: parsing "": invalid syntax')
+    if len(text) > 20 or int(text) > _UINT64_MAX:
+        raise EvalError(f"strconv.ParseUint: parsing {quote(text)}: value out of range")
+    return int(text)
+
+
+def _prerelease(text: str) -> int | str:
+    if not text:
+        raise EvalError("Prerelease is empty")
+    if _NUMBER.fullmatch(text):
+        if len(text) > 1 and text.startswith("0"):
+            raise EvalError(f"Numeric PreRelease version must not contain leading zeroes {quote(text)}")
+        return _uint(text)
+    if not _WORD.fullmatch(text):
+        raise EvalError(f"Invalid character(s) found in prerelease {quote(text)}")
+    return text
+
+
+def _build(text: str) -> str:
+    if not text:
+        raise EvalError("Build meta data is empty")
+    if not _WORD.fullmatch(text):
+        raise EvalError(f"Invalid character(s) found in build meta data {quote(text)}")
+    return text
+
+
+def normalized(text: str) -> str:
+    """Without a leading `v` and leading zeros, and with as many components as a version needs."""
+    parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
+    if len(parts) < 3:
+        if "+" in parts[-1] or "-" in parts[-1]:
+            raise EvalError("short version cannot contain PreRelease/Build meta data")
+        parts += ["0"] * (3 - len(parts))
+    return ".".join(parts)
+
+
+def _without_zeros(part: str) -> str:
+    if len(part.encode("utf-8", "surrogateescape")) < 2:
+        return part
+    stripped = part.lstrip("0")
+    return stripped if stripped[:1].isascii() and stripped[:1].isdigit() else f"0{stripped}"
+
+
+def _parse(text: str, normalize: bool = False) -> SemverValue:
+    return SemverValue(parse_version(normalized(text) if normalize else text))
+
+
+def _is_semver(text: str, normalize: bool = False) -> bool:
+    try:
+        _parse(text, normalize)
+    except EvalError:
+        return False
+    return True
+
+
+def _int64(number: int) -> int:
+    """A uint64 as Go converts it to int64."""
+    return number - 2**64 if number >= 2**63 else number
+
+
+def _member(name: str, id_: str, args: tuple[Type, ...], result: Type, body: Implementation) -> Function:
+    return Function(name, (Overload(id_, args, result, member=True, implementation=body, cost=nominal_cost),))
+
+
+_S = SEMVER_TYPE
+
+SEMVER = Library(
+    name="kubernetes.Semver",
+    functions=(
+        Function(
+            "semver",
+            (
+                Overload("string_to_semver", (STRING,), _S, implementation=_parse, cost=first_traversal),
+                Overload("string_bool_to_semver", (STRING, BOOL), _S, implementation=_parse, cost=first_traversal),
+            ),
+        ),
+        Function(
+            "isSemver",
+            (
+                Overload("is_semver_string", (STRING,), BOOL, implementation=_is_semver, cost=first_traversal),
+                Overload(
+                    "is_semver_string_bool", (STRING, BOOL), BOOL, implementation=_is_semver, cost=first_traversal
+                ),
+            ),
+        ),
+        _member(
+            "isGreaterThan", "semver_is_greater_than", (_S, _S), BOOL, lambda a, b: a.version.compare(b.version) == 1
+        ),
+        _member("isLessThan", "semver_is_less_than", (_S, _S), BOOL, lambda a, b: a.version.compare(b.version) == -1),
+        _member("compareTo", "semver_compare_to", (_S, _S), INT, lambda a, b: a.version.compare(b.version)),
+        _member("major", "semver_major", (_S,), INT, lambda value: _int64(value.version.numbers[0])),
+        _member("minor", "semver_minor", (_S,), INT, lambda value: _int64(value.version.numbers[1])),
+        _member("patch", "semver_patch", (_S,), INT, lambda value: _int64(value.version.numbers[2])),
+    ),
+)
+"""`semver`, `isSemver` and the members of versions."""

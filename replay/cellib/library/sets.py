@@ -1,0 +1,49 @@
+"""Lists as sets (cel-go `ext/sets.go`)."""
+
+from __future__ import annotations
+
+from replay.cel.declare.cost import sizer_size
+from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.value.equality import contains, elements
+from replay.cel.value.types import BOOL, list_type, type_param
+from replay.cel.value.values import Value
+
+_LIST = list_type(type_param("T"))
+Args = tuple[Value, ...]
+
+
+def _contains(values: Value, part: Value) -> bool:
+    return all(contains(values, element) is True for element in elements(part))
+
+
+def _equivalent(left: Value, right: Value) -> bool:
+    return _contains(left, right) and _contains(right, left)
+
+
+def _intersects(left: Value, right: Value) -> bool:
+    return any(contains(right, element) is True for element in elements(left))
+
+
+def _cost(args: Args, _result: Value) -> int:
+    return 1 + sizer_size(args[0]) * sizer_size(args[1])
+
+
+def _double_cost(args: Args, _result: Value) -> int:
+    return 1 + sizer_size(args[0]) * sizer_size(args[1]) * 2
+
+
+SETS = Library(
+    name="cel.lib.ext.sets",
+    functions=tuple(
+        Function(
+            f"sets.{name}",
+            (Overload(f"list_sets_{name}_list", (_LIST, _LIST), BOOL, implementation=body, cost_by_id=cost),),
+        )
+        for name, body, cost in (
+            ("contains", _contains, _cost),
+            ("equivalent", _equivalent, _double_cost),
+            ("intersects", _intersects, _cost),
+        )
+    ),
+)
+"""`sets.contains`, `sets.equivalent` and `sets.intersects`."""

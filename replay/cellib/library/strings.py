@@ -1,0 +1,169 @@
+"""Functions on strings (cel-go `ext/strings.go`, version 2, as the API server enables it); offsets count code points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from replay.cel.declare.library import CallCost, Function, Implementation, Library, Overload
+from replay.cel.value.equality import elements
+from replay.cel.value.text import display
+from replay.cel.value.types import DYN, INT, STRING, Type, list_type
+from replay.cel.value.values import EvalError, Value
+from replay.cellib.library.cost import first_double_traversal, first_traversal, result_double_traversal, whole_traversal
+from replay.cellib.library.string_format import format_string
+
+GO_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+"""The code points that Go's `unicode.IsSpace` accepts."""
+
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
+_ESCAPES = str.maketrans(
+    {
+        "\a": "\\a",
+        "\b": "\\b",
+        "\f": "\\f",
+        "\n": "\\n",
+        "\r": "\\r",
+        "\t": "\\t",
+        "\v": "\\v",
+        "\\": "\\\\",
+        '"': '\\"',
+    }
+)
+
+
+def _out_of_range(index: int) -> EvalError:
+    return EvalError(f"index out of range: {index}")
+
+
+def _char_at(text: str, index: int) -> str:
+    if not 0 <= index <= len(text):
+        raise _out_of_range(index)
+    return text[index : index + 1]
+
+
+def _index_of(text: str, part: str, offset: int = 0) -> int:
+    if offset < 0:
+        raise _out_of_range(offset)
+    if not part:
+        return min(offset, len(text))
+    return text.find(part, offset)
+
+
+def _last_index_of(text: str, part: str, offset: int | None = None) -> int:
+    if offset is None:
+        return _last_index_anywhere(text, part)
+    if offset < 0:
+        raise _out_of_range(offset)
+    if not part:
+        return min(offset, len(text))
+    return -1 if offset >= len(text) else text.rfind(part, 0, offset + len(part))
+
+
+def _last_index_anywhere(text: str, part: str) -> int:
+    # cel-go compares the UTF-8 lengths first, which spares an empty text the check of the offset -1.
+    if part and len(text.encode("utf-8", "surrogateescape")) < len(part.encode("utf-8", "surrogateescape")):
+        return -1
+    return text.rfind(part)
+
+
+def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    return text.replace(old, new, max(limit, -1))
+
+
+def _split(text: str, separator: str, limit: int = -1) -> list[str]:
+    """Go's `strings.SplitN`: an empty separator splits between code points, a limit of 0 gives nothing."""
+    if limit == 0:
+        return []
+    if separator:
+        return text.split(separator, limit - 1 if limit > 0 else -1)
+    if limit < 0 or limit > len(text):
+        return list(text)
+    return [*text[: limit - 1], text[limit - 1 :]]
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    if end is not None and start > end:
+        raise EvalError(f"invalid substring range. start: {start}, end: {end}")
+    if not 0 <= start <= len(text):
+        raise _out_of_range(start)
+    if end is not None and not 0 <= end <= len(text):
+        raise _out_of_range(end)
+    return text[start:end]
+
+
+def _join(parts: Value, separator: str = "") -> str:
+    texts = []
+    for part in elements(parts):
+        if not isinstance(part, str):
+            raise EvalError(f"join: invalid input: {display(part)}")
+        texts.append(part)
+    return separator.join(texts)
+
+
+def _quote(text: str) -> str:
+    return '"' + text.translate(_ESCAPES) + '"'
+
+
+def _members(name: str, cost: CallCost | None, *rows: tuple[str, Sequence[Type], Type, Implementation]) -> Function:
+    return Function(
+        name,
+        tuple(
+            Overload(id_, tuple(args), result, member=True, implementation=body, cost=cost)
+            for id_, args, result, body in rows
+        ),
+    )
+
+
+_LOWER_ASCII: Callable[[str], str] = lambda text: text.translate(_LOWER)  # noqa: E731 - one of a pair
+_UPPER_ASCII: Callable[[str], str] = lambda text: text.translate(_UPPER)  # noqa: E731 - one of a pair
+_STRINGS = list_type(STRING)
+
+STRINGS = Library(
+    name="cel.lib.ext.strings",
+    functions=(
+        _members("charAt", None, ("string_char_at_int", (STRING, INT), STRING, _char_at)),
+        _members(
+            "indexOf",
+            whole_traversal,
+            ("string_index_of_string", (STRING, STRING), INT, _index_of),
+            ("string_index_of_string_int", (STRING, STRING, INT), INT, _index_of),
+        ),
+        _members(
+            "lastIndexOf",
+            whole_traversal,
+            ("string_last_index_of_string", (STRING, STRING), INT, _last_index_of),
+            ("string_last_index_of_string_int", (STRING, STRING, INT), INT, _last_index_of),
+        ),
+        _members("lowerAscii", first_traversal, ("string_lower_ascii", (STRING,), STRING, _LOWER_ASCII)),
+        _members(
+            "replace",
+            first_double_traversal,
+            ("string_replace_string_string", (STRING, STRING, STRING), STRING, _replace),
+            ("string_replace_string_string_int", (STRING, STRING, STRING, INT), STRING, _replace),
+        ),
+        _members(
+            "split",
+            first_double_traversal,
+            ("string_split_string", (STRING, STRING), _STRINGS, _split),
+            ("string_split_string_int", (STRING, STRING, INT), _STRINGS, _split),
+        ),
+        _members(
+            "substring",
+            first_traversal,
+            ("string_substring_int", (STRING, INT), STRING, _substring),
+            ("string_substring_int_int", (STRING, INT, INT), STRING, _substring),
+        ),
+        _members("trim", first_traversal, ("string_trim", (STRING,), STRING, lambda text: text.strip(GO_SPACE))),
+        _members("upperAscii", first_traversal, ("string_upper_ascii", (STRING,), STRING, _UPPER_ASCII)),
+        _members("format", None, ("string_format", (STRING, list_type(DYN)), STRING, format_string)),
+        Function("strings.quote", (Overload("strings_quote", (STRING,), STRING, implementation=_quote),)),
+        _members(
+            "join",
+            result_double_traversal,
+            ("list_join", (_STRINGS,), STRING, _join),
+            ("list_join_string", (_STRINGS, STRING), STRING, _join),
+        ),
+    ),
+)
+"""Extended strings."""

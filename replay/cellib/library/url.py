@@ -1,0 +1,97 @@
+"""URLs in CEL (apiserver `pkg/cel/library/urls.go`, `pkg/cel/url.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.value.equality import NO_SUCH_OVERLOAD
+from replay.cel.value.types import BOOL, STRING, list_type, map_type, struct_type
+from replay.cel.value.values import EvalError, OpaqueValue, Value
+from replay.cellib.library.cost import first_traversal, nominal_cost
+from replay.go.cel_url import ParsedURL, URLError, from_bytes, parse_request_uri, parse_url
+
+URL_TYPE = struct_type("kubernetes.URL")
+
+
+class URLValue(OpaqueValue):
+    """A URL, or an absolute path."""
+
+    __slots__ = ("url",)
+    cel_type = URL_TYPE
+    go_type = "cel.URL"
+
+    def __init__(self, url: ParsedURL) -> None:
+        """Wrap a parsed URL."""
+        self.url = url
+
+    def __str__(self) -> str:
+        """The URL put together again."""
+        return from_bytes(str(self.url))
+
+    def equal(self, other: Value) -> bool:
+        """The same text; raises `EvalError` for anything but a URL."""
+        if not isinstance(other, URLValue):
+            raise EvalError(NO_SUCH_OVERLOAD)
+        return str(self.url) == str(other.url)
+
+
+def _parse(text: str) -> URLValue:
+    try:
+        # The first knows what a URI is, the second what a fragment is.
+        parse_request_uri(text)
+        return URLValue(parse_url(text))
+    except URLError as error:
+        raise EvalError(f"URL parse error during conversion from string: {error}") from None
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parse_request_uri(text)
+    except URLError:
+        return False
+    return True
+
+
+def _query(value: URLValue) -> dict[str, list[str]]:
+    return {from_bytes(key): [*map(from_bytes, values)] for key, values in value.url.query().items()}
+
+
+def _part(name: str, id_: str, read: Callable[[ParsedURL], str]) -> Function:
+    overload = Overload(
+        id_,
+        (URL_TYPE,),
+        STRING,
+        member=True,
+        implementation=lambda value: from_bytes(read(value.url)),
+        cost=nominal_cost,
+    )
+    return Function(name, (overload,))
+
+
+URL = Library(
+    name="kubernetes.urls",
+    functions=(
+        Function("url", (Overload("string_to_url", (STRING,), URL_TYPE, implementation=_parse, cost=first_traversal),)),
+        _part("getScheme", "url_get_scheme", lambda url: url.scheme),
+        _part("getHost", "url_get_host", lambda url: url.host),
+        _part("getHostname", "url_get_hostname", lambda url: url.hostname),
+        _part("getPort", "url_get_port", lambda url: url.port),
+        _part("getEscapedPath", "url_get_escaped_path", lambda url: url.escaped_path),
+        Function(
+            "getQuery",
+            (
+                Overload(
+                    "url_get_query",
+                    (URL_TYPE,),
+                    map_type(STRING, list_type(STRING)),
+                    member=True,
+                    implementation=_query,
+                    cost=nominal_cost,
+                ),
+            ),
+        ),
+        Function("isURL", (Overload("is_url_string", (STRING,), BOOL, implementation=_is_url),)),
+    ),
+)
+"""`url`, `isURL` and the members of URLs."""

@@ -1,0 +1,23 @@
+"""Values of Go types that are none of JSON's, on their way from CEL to structured merge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from replay.json import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class GoValue:
+    """A value of a Go type that is none of JSON's: `text` is how Go prints it, `json` how encoding/json writes it.
+
+    `json` is None where encoding/json refuses the type.
+    """
+
+    go_type: str
+    text: str
+    json: JSON = None
+
+    def __str__(self) -> str:
+        """As `%v` prints it."""
+        return self.text

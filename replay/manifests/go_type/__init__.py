@@ -1,0 +1,1 @@
+"""The Go types that manifests are decoded into."""

@@ -1,0 +1,164 @@
+"""The files of a manifest directory, their documents and their hash (`k8s.io/apiserver/pkg/admission/plugin/manifest`).
+
+Direct children only, `.yaml`, `.yml` and `.json` in any case, sorted by name; empty files are skipped and not hashed.
+All files are read and split before any document is decoded, so an unreadable last file is told before an invalid first
+one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from replay.go.format import quote
+from replay.manifests.read.json_reader import text_from_bytes
+
+MAX_FILE_BYTES = 32 * 1024 * 1024
+"""What we read of one file at most; the server has no limit, and no real set comes near."""
+
+_EXTENSIONS = (".yaml", ".yml", ".json")
+# unicode.IsSpace, as UTF-8 bytes
+_SPACES = rb"(?:[\t\n\v\f\r ]|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80)"
+_LEADING_SPACE = re.compile(_SPACES + rb"*")
+_ENDS_WITH_SPACE = re.compile(_SPACES + rb"\Z")
+_SEPARATOR = b"---"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a file; `line` is the line of the file on which `data` begins, from 1."""
+
+    path: str
+    line: int
+    data: bytes
+
+
+class Unreadable(Exception):  # noqa: N818 - a state of a file, reported as a finding
+    """A directory or file that cannot be read or split; `reason` is the server's text."""
+
+    def __init__(self, path: str, reason: str, line: int = 0) -> None:
+        """`line` is the line of a bad separator, 0 where the file as a whole is meant."""
+        super().__init__(reason)
+        self.path = path
+        self.reason = reason
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """What a directory holds: the documents in the order of files, the hash, and what could not be read."""
+
+    documents: tuple[Document, ...]
+    hash: str
+    unreadable: tuple[Unreadable, ...] = ()
+
+
+def read_directory(path: Path) -> Directory:
+    """All documents of a directory; problems are returned, in the order in which the server would meet them."""
+    try:
+        names = sorted((entry.name for entry in path.iterdir()), key=os.fsencode)
+    except OSError as error:
+        reason = f"failed to read manifest directory {quote(str(path))}: open {path}: {os_reason(error)}"
+        return Directory((), "", (Unreadable(str(path), reason),))
+    digest, has_data = hashlib.sha256(), False
+    documents: list[Document] = []
+    unreadable: list[Unreadable] = []
+    # The server joins directory and name, which takes `..` and double slashes out of the path.
+    path = Path(os.path.normpath(path))
+    for name in names:
+        if not is_manifest(path / name):
+            continue
+        try:
+            data = read_file(path / name)
+            if data:
+                digest.update(data + b"\0")
+                has_data = True
+            documents.extend(split_documents(str(path / name), data))
+        except Unreadable as error:
+            unreadable.append(error)
+    hash_ = f"sha256:{digest.hexdigest()}" if has_data and not unreadable else ""
+    return Directory(tuple(documents), hash_, tuple(unreadable))
+
+
+def is_manifest(path: Path) -> bool:
+    """Whether the loader reads this directory entry: by extension, and no directory (a link to one it tries to read)."""
+    extension = os.path.splitext(path.name)[1]  # noqa: PTH122 - `.yaml` alone has an extension for Go
+    if path.name.startswith(".") and path.name.count(".") == 1:
+        extension = path.name
+    return extension.lower() in _EXTENSIONS and (path.is_symlink() or not path.is_dir())
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of one manifest file.
+
+    Raises Unreadable, with the server's text where the server could not read it either.
+    """
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            size, limit = path.stat().st_size / 2**20, MAX_FILE_BYTES // 2**20
+            reason = f"file {quote(str(path))} has {size:.0f} MiB; manifests over {limit} MiB are not read"
+            raise Unreadable(str(path), reason)
+        if not path.is_dir() and not path.is_file():
+            raise Unreadable(str(path), f"failed to read file {quote(str(path))}: not a regular file")
+        return path.read_bytes()
+    except OSError as error:
+        verb = "read" if isinstance(error, IsADirectoryError) else "open"
+        reason = f"failed to read file {quote(str(path))}: {verb} {path}: {os_reason(error)}"
+        raise Unreadable(str(path), reason) from error
+
+
+def os_reason(error: OSError) -> str:
+    """An operating system error as Go words it: lower case."""
+    return (error.strerror or str(error)).lower()
+
+
+def split_documents(path: str, data: bytes) -> Iterator[Document]:
+    """The documents of a file, cut at lines that begin with `---` (`k8s.io/apimachinery/pkg/util/yaml.YAMLReader`).
+
+    A separator with nothing before it belongs to the document that follows. White space around a document is cut, and
+    an empty one is skipped. Raises Unreadable for anything but a comment behind a separator.
+    """
+    lines: list[bytes] = []
+    first = 1
+    for number, line in enumerate(_lines(data), 1):
+        if line.startswith(_SEPARATOR):
+            behind = trim(line[len(_SEPARATOR) :])[0]
+            if behind and not behind.startswith(b"#"):
+                problem = f"invalid Yaml document separator: {text_from_bytes(behind)}"
+                raise Unreadable(path, f"failed to split YAML documents in file {quote(path)}: {problem}", number)
+            if lines:
+                yield from _document(path, first, lines)
+                lines = []
+                continue
+        if not lines:
+            first = number
+        lines.append(line)
+    yield from _document(path, first, lines)
+
+
+def _lines(data: bytes) -> list[bytes]:
+    """Lines without their end; a carriage return before the line feed belongs to the end."""
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return [line.removesuffix(b"\r") for line in lines]
+
+
+def _document(path: str, first: int, lines: list[bytes]) -> Iterator[Document]:
+    data, skipped = trim(b"\n".join(lines))
+    if data:
+        yield Document(path, first + skipped, data)
+
+
+def trim(data: bytes) -> tuple[bytes, int]:
+    """`data` without white space around it, and how many lines were cut at its start."""
+    leading = _LEADING_SPACE.match(data)
+    assert leading is not None
+    end = len(data)
+    while end > leading.end() and (match := _ENDS_WITH_SPACE.search(data, max(leading.end(), end - 3), end)):
+        end = match.start()
+    return data[leading.end() : end], leading[0].count(b"\n")

@@ -1,0 +1,129 @@
+"""A decoded document with the position of each node, whatever it was written in.
+
+Both readers (`yaml_reader`, `json_reader`) give these nodes; the strict decoder and the findings read nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from replay.json import JSON
+
+
+class Position(NamedTuple):
+    """A line and a column of a file, both from 1."""
+
+    line: int
+    column: int
+
+
+NOWHERE = Position(0, 0)
+"""The position of what stands in no file, or of a file as a whole."""
+
+START = Position(1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number as JSON text: `10`, `1e1`, `-0.5`."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """null, a boolean, a number or a string."""
+
+    position: Position
+    value: bool | str | Number | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A list."""
+
+    position: Position
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key of a mapping with its value."""
+
+    key: str
+    position: Position
+    value: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A mapping in the order in which the server meets the keys: sorted from YAML, as written from JSON.
+
+    A JSON document may repeat keys. `raw` is the text of an object in a JSON document
+    that is decoded on its own: an item of a list, the configuration of a plugin.
+    """
+
+    position: Position
+    entries: tuple[Entry, ...]
+    raw: bytes | None = None
+
+    def get(self, key: str) -> Node | None:
+        """The last value of `key`."""
+        return next((entry.value for entry in reversed(self.entries) if entry.key == key), None)
+
+
+Node: TypeAlias = Scalar | Sequence | Mapping
+
+_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+
+
+def position_of(node: Node, field_path: str) -> Position:
+    """Where `field_path` (`spec.rules[0].scope`) stands, or the nearest enclosing field that is there."""
+    position = node.position
+    for match in _STEP.finditer(field_path):
+        found = _child(node, match)
+        if found is None:
+            return position
+        position, node = found
+    return position
+
+
+def _child(node: Node, step: re.Match[str]) -> tuple[Position, Node] | None:
+    if step[1] is not None:
+        if isinstance(node, Sequence) and int(step[1]) < len(node.items):
+            item = node.items[int(step[1])]
+            return item.position, item
+        return None
+    if isinstance(node, Mapping):
+        for entry in reversed(node.entries):
+            if entry.key == step[2]:
+                scalar = isinstance(entry.value, Scalar)
+                return entry.value.position if scalar else entry.position, entry.value
+    return None
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything below it, without recursion."""
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        yield current
+        if isinstance(current, Mapping):
+            pending.extend(entry.value for entry in current.entries)
+        elif isinstance(current, Sequence):
+            pending.extend(current.items)
+
+
+def node_from_json(value: JSON) -> Node:
+    """Plain JSON as nodes without a position."""
+    if isinstance(value, dict):
+        entries = (Entry(str(key), NOWHERE, node_from_json(item)) for key, item in value.items())
+        return Mapping(NOWHERE, tuple(entries))
+    if isinstance(value, list):
+        return Sequence(NOWHERE, tuple(node_from_json(item) for item in value))
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return Scalar(NOWHERE, value)
+    return Scalar(NOWHERE, Number(str(value)))

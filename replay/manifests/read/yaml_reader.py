@@ -1,0 +1,330 @@
+"""YAML text to nodes, as `sigs.k8s.io/yaml` turns it into JSON: YAML 1.1, the first document of the text only.
+
+libyaml parses (the server's parser is a port of it), and what the server does between its events and JSON is here:
+anchors, merge keys, duplicate keys, the limit on aliases, keys that become strings. Error texts are the server's.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import yaml
+from yaml._yaml import CParser
+
+from replay.go.format import float_text, go_syntax
+from replay.json import JSON
+from replay.manifests.read.node import START, Entry, Mapping, Node, Number, Position, Scalar, Sequence
+from replay.manifests.read.yaml_resolver import UnresolvableError, YAMLValue, is_merge, key_text, resolve_scalar
+
+_MAX_SERVER_DEPTH = 10_000
+_MAX_DEPTH = 300
+"""How deep we follow a document; the deepest field of any manifest is at 12."""
+
+
+class YAMLSyntaxError(Exception):
+    """The text is no YAML, or no JSON can be made of it; `str()` is the server's wording."""
+
+    def __init__(self, message: str, position: Position) -> None:
+        """`position` is where the parser stood."""
+        super().__init__(message)
+        self.position = position
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateKey:
+    """A key given twice in one mapping: an error in strict decoding alone. `line` counts within the document."""
+
+    message: str
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class YAMLDocument:
+    """The value of a document and its duplicate keys, in the order in which the server meets them."""
+
+    node: Node
+    duplicates: tuple[DuplicateKey, ...]
+
+
+@dataclass(slots=True, eq=False)
+class _Event:
+    """A node of the event stream: a scalar (children is None), a sequence or a mapping (keys and values in turn)."""
+
+    line: int
+    column: int
+    tag: str = ""
+    implicit: bool = False
+    text: str = ""
+    children: list[_Event] | None = None
+    is_mapping: bool = False
+    alias_of: _Event | None = None
+
+
+def read_yaml(document: bytes, first_line: int = 1) -> YAMLDocument:
+    """The first YAML document of the text, which begins at line `first_line` of its file.
+
+    Raises YAMLSyntaxError.
+    """
+    try:
+        root = _compose(document)
+    except yaml.YAMLError as error:
+        raise _syntax_error(error, first_line) from error
+    except _UnsupportedScalarError as error:
+        place = error.position
+        raise YAMLSyntaxError(str(error), place._replace(line=first_line - 1 + place.line)) from error
+    if root is None:
+        return YAMLDocument(Scalar(Position(first_line, 1), None), ())
+    decoder = _Decoder(first_line)
+    node = decoder.decode(root)
+    for refusal in (*decoder.key_refusals, *decoder.value_refusals):
+        raise refusal
+    return YAMLDocument(node, tuple(decoder.duplicates))
+
+
+def _compose(document: bytes) -> _Event | None:
+    """The tree of the first document; aliases point at what they name."""
+    parser = CParser(document)
+    anchors: dict[str, _Event] = {}
+    open_nodes: list[_Event] = []
+    flow: list[bool] = [False]
+    deepest = 0
+    while True:
+        event = parser.get_event()
+        if isinstance(event, yaml.StreamEndEvent):
+            return None
+        if isinstance(event, yaml.NodeEvent):
+            if flow[-1]:
+                _check_flow_scalar(event, is_mapping=open_nodes[-1].is_mapping)
+            root = node = _node(event, anchors)
+            if open_nodes and (siblings := open_nodes[-1].children) is not None:
+                siblings.append(node)
+            if node.children is not None:
+                open_nodes.append(node)
+                flow.append(flow[-1] or bool(getattr(event, "flow_style", False)))
+                deepest = max(deepest, len(open_nodes))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            root = open_nodes.pop()
+            flow.pop()
+        else:
+            continue
+        if not open_nodes:
+            parser.get_event()  # the end of the document, which may be a syntax error
+            _check_depth(deepest)
+            return root
+        _check_depth(deepest, _MAX_SERVER_DEPTH)
+
+
+def _check_flow_scalar(event: yaml.NodeEvent, *, is_mapping: bool) -> None:
+    """In flow style the server's older parser ends a plain scalar at `?`, where libyaml by now goes on."""
+    if isinstance(event, yaml.ScalarEvent) and not event.style and "?" in event.value[1:]:
+        position, closer = _place(event.end_mark), "}" if is_mapping else "]"
+        where = f"line {position.line - 1}: " if position.line > 1 else ""
+        problem = f"yaml: {where}did not find expected ',' or '{closer}'"
+        raise _UnsupportedScalarError(problem, position)
+
+
+class _UnsupportedScalarError(Exception):
+    """A scalar that the server's parser refuses and ours reads."""
+
+    def __init__(self, problem: str, position: Position) -> None:
+        super().__init__(problem)
+        self.position = position
+
+
+def _check_depth(depth: int, limit: int = _MAX_DEPTH) -> None:
+    if depth > _MAX_SERVER_DEPTH:
+        raise YAMLSyntaxError(f"yaml: exceeded max depth of {_MAX_SERVER_DEPTH}", Position(1, 1))
+    if depth > limit:
+        raise YAMLSyntaxError(f"nested {depth} levels deep; over {limit} levels a document is not read", Position(1, 1))
+
+
+def _place(mark: yaml.error.Mark | yaml._yaml.Mark | None) -> Position:
+    """A mark, which counts from 0, as a position within the document."""
+    return Position(mark.line + 1, mark.column + 1) if mark is not None else START
+
+
+def _node(event: yaml.NodeEvent, anchors: dict[str, _Event]) -> _Event:
+    place = _place(event.start_mark)
+    line, column = place.line - 1, place.column - 1
+    if isinstance(event, yaml.AliasEvent):
+        if event.anchor not in anchors:
+            raise YAMLSyntaxError(f"yaml: unknown anchor '{event.anchor}' referenced", Position(line + 1, column + 1))
+        return _Event(line, column, text=event.anchor, alias_of=anchors[event.anchor])
+    if isinstance(event, yaml.ScalarEvent):
+        node = _Event(line, column, event.tag or "", event.implicit[0], event.value)
+    else:
+        node = _Event(line, column, children=[], is_mapping=isinstance(event, yaml.MappingStartEvent))
+    if event.anchor is not None:
+        anchors[event.anchor] = node
+    return node
+
+
+def _syntax_error(error: yaml.YAMLError, first_line: int) -> YAMLSyntaxError:
+    """The parser's error in the server's form: only scanner errors count lines from 1, and line 0 is not told."""
+    if isinstance(error, yaml.reader.ReaderError):
+        return YAMLSyntaxError(f"yaml: {error.reason}", Position(first_line, 1))
+    assert isinstance(error, yaml.MarkedYAMLError)
+    problem, context = error.problem_mark, error.context_mark
+    where = ""
+    if problem is not None and problem.line:
+        line = problem.line + isinstance(error, yaml.scanner.ScannerError)
+        where = f"line {line}: "
+    elif context is not None and context.line:
+        where = f"line {context.line}: "
+    mark = problem or context
+    position = Position(first_line + mark.line, mark.column + 1) if mark else Position(first_line, 1)
+    return YAMLSyntaxError(f"yaml: {where}{error.problem}", position)
+
+
+@dataclass(slots=True)
+class _Table:
+    """A mapping being filled: the identity of a key is its type and value, as in a Go map."""
+
+    entries: dict[object, tuple[YAMLValue, Position, Node]] = field(default_factory=dict)
+
+
+class _Decoder:
+    """Turns the tree of events into nodes and counts what aliases expand to (`go.yaml.in/yaml/v2` decoder)."""
+
+    def __init__(self, first_line: int) -> None:
+        self.duplicates: list[DuplicateKey] = []
+        self.key_refusals: list[YAMLSyntaxError] = []
+        self.value_refusals: list[YAMLSyntaxError] = []
+        self._first_line = first_line
+        self._decoded = 0
+        self._aliased = 0
+        self._expanding: list[_Event] = []
+
+    def decode(self, event: _Event) -> Node:
+        """The node of an event; an alias gives what it names, at the alias's own position.
+
+        Raises YAMLSyntaxError.
+        """
+        self._count()
+        if event.alias_of is not None:
+            return self._alias(event, event.alias_of)
+        if event.children is None:
+            return self._scalar(event)
+        if event.is_mapping:
+            table = _Table()
+            self._fill(table, event)
+            return self._mapping(event, table)
+        return Sequence(self._position(event), tuple([self.decode(child) for child in event.children]))
+
+    def _count(self) -> None:
+        self._decoded += 1
+        self._aliased += bool(self._expanding)
+        if self._aliased > 100 and self._decoded > 1000 and self._aliased / self._decoded > self._allowed_ratio():
+            raise YAMLSyntaxError("yaml: document contains excessive aliasing", Position(self._first_line, 1))
+
+    def _allowed_ratio(self) -> float:
+        """How much of a document may come from aliases: 99 % of a small one, 10 % of a very large one."""
+        if self._decoded <= 400_000:
+            return 0.99
+        if self._decoded >= 4_000_000:
+            return 0.10
+        return 0.99 - 0.89 * ((self._decoded - 400_000) / 3_600_000)
+
+    def _alias(self, event: _Event, target: _Event) -> Node:
+        if event in self._expanding:
+            raise self._error(event, f"yaml: anchor '{event.text}' value contains itself")
+        self._expanding.append(event)
+        node = self.decode(target)
+        self._expanding.pop()
+        return replace(node, position=self._position(event))
+
+    def _scalar(self, event: _Event) -> Scalar:
+        value = self._value(event)
+        if isinstance(value, float) and not math.isfinite(value):
+            text = "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+            self.value_refusals.append(self._error(event, f"json: unsupported value: {text}"))
+            value = None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return Scalar(self._position(event), value)
+        return Scalar(self._position(event), Number(float_text(value) if isinstance(value, float) else str(value)))
+
+    def _value(self, event: _Event) -> YAMLValue:
+        try:
+            return resolve_scalar(event.text, event.tag, implicit=event.implicit)
+        except UnresolvableError as error:
+            raise self._error(event, f"yaml: {error}") from error
+
+    def _fill(self, table: _Table, event: _Event) -> None:
+        """The entries of a mapping in order; a later key replaces an earlier one and is noted as a duplicate."""
+        assert event.children is not None
+        for key, value in zip(event.children[::2], event.children[1::2], strict=True):
+            if key.children is None and is_merge(key.text, key.tag, implicit=key.implicit) and key.alias_of is None:
+                self._merge(table, value)
+                continue
+            name = self._key(key)
+            node = self.decode(value)
+            identity = (type(name), name)
+            if identity in table.entries:
+                line = value.line + 1
+                message = f"line {line}: key {go_syntax(name)} already set in map"
+                self.duplicates.append(DuplicateKey(message, self._position(key)))
+            table.entries[identity] = (name, self._position(key), node)
+
+    def _key(self, event: _Event) -> YAMLValue:
+        """The value of a key; only scalars can be keys."""
+        self._count()
+        target = event.alias_of or event
+        if target.children is not None:
+            shown = go_syntax(_plain(self.decode(target)))
+            raise self._error(event, f"yaml: invalid map key: {shown}")
+        return self._value(target)
+
+    def _merge(self, table: _Table, value: _Event) -> None:
+        """`<<`: a mapping, an alias of one, or a list of these; taken from the last, so that the first wins."""
+        if value.children is None or value.is_mapping:
+            self._merge_one(table, value)
+            return
+        for source in reversed(value.children):
+            self._merge_one(table, source)
+
+    def _merge_one(self, table: _Table, source: _Event) -> None:
+        target = source.alias_of or source
+        if not target.is_mapping:
+            raise self._error(source, "yaml: map merge requires map or sequence of maps as the value")
+        self._count()
+        if target is source:
+            self._fill(table, target)
+            return
+        if source in self._expanding:
+            raise self._error(source, f"yaml: anchor '{source.text}' value contains itself")
+        self._expanding.append(source)
+        self._count()
+        self._fill(table, target)
+        self._expanding.pop()
+
+    def _mapping(self, event: _Event, table: _Table) -> Mapping:
+        """The mapping with string keys, sorted as Go writes a map."""
+        entries: dict[str, Entry] = {}
+        for key, position, node in table.entries.values():
+            try:
+                text = key_text(key)
+            except UnresolvableError as error:
+                shown = f"key: {go_syntax(key)}, value: {go_syntax(_plain(node))}"
+                message = f"unsupported map key of type: {error}, {shown}"
+                self.key_refusals.append(YAMLSyntaxError(message, position))
+                continue
+            entries[text] = Entry(text, position, node)
+        return Mapping(self._position(event), tuple(entries[text] for text in sorted(entries)))
+
+    def _position(self, event: _Event) -> Position:
+        return Position(self._first_line + event.line, event.column + 1)
+
+    def _error(self, event: _Event, message: str) -> YAMLSyntaxError:
+        return YAMLSyntaxError(message, self._position(event))
+
+
+def _plain(node: Node) -> JSON:
+    """A node as plain values, for the few errors that print one."""
+    if isinstance(node, Mapping):
+        return {entry.key: _plain(entry.value) for entry in node.entries}
+    if isinstance(node, Sequence):
+        return [_plain(item) for item in node.items]
+    if isinstance(node.value, Number):
+        return float(node.value.text) if "." in node.value.text else int(node.value.text)
+    return node.value

@@ -1,0 +1,230 @@
+"""What every worker needs to replay a part of the log, and the replaying of one part in a worker."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from replay.admission.chain import Chain
+from replay.admission.decision import Decision
+from replay.audit.event import RequestRecord
+from replay.audit.part import StorePart
+from replay.audit.selection import unselected
+from replay.cellib.version import KubernetesVersion
+from replay.compare.cascade import relevant
+from replay.compare.workload import Owners
+from replay.json import JSON
+from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
+from replay.kube.lister import Lister
+from replay.kube.schema import Schemas
+from replay.matching.coarse import CoarseClass, Predicate, both, may_select, mutating_criteria
+from replay.matching.equivalence import EquivalentResourceMapper
+from replay.pipeline.replay.replayer import PartOutcomes, Replayer
+from replay.pipeline.replay.totals import Totals
+from replay.pipeline.replay.webhook import NOBODY, Sets, WebhookAnswers
+from replay.reconstruct.cluster import Cluster, Writes
+from replay.reconstruct.history.clock import RevisionClock
+from replay.reconstruct.mutation_input import Mutators
+from replay.reconstruct.reconstructor import Reconstructor
+from replay.reconstruct.request import ReplayRequest
+from replay.reconstruct.skew import TolerantReconstructor, widened, widened_samples
+from replay.reconstruct.trust import Trust
+
+_CHUNK = 500
+"""How many findings, or lines of `--outcomes`, of each part are in memory together when parts are merged."""
+
+
+class PartResult(NamedTuple):
+    """What a worker hands back: numbers to add up, and a file with what must be put into order.
+
+    By class of requests the numbers, and where its findings begin in the file, in chunks that end with an empty one; from
+    `lines` on there are chunks of the lines of `--outcomes`.
+    """
+
+    classes: dict[CoarseClass, tuple[Totals, int]]
+    spool: Path
+    lines: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """The same for every part: the sets, what is known of the cluster, and where results go.
+
+    `lookups` are the writes to the kinds that decisions look up, `revisions` the samples of the revision clock.
+    By `clock_error` microseconds times of different API servers may be wrong.
+    """
+
+    sets: tuple[ManifestSet, ManifestSet]
+    version: KubernetesVersion
+    snapshot: tuple[JSON, ...]
+    trust: Trust
+    predicate: Predicate
+    spool: Path
+    with_lines: bool = False
+    redact: bool = True
+    clock_error: int = 0
+    webhooks: WebhookAnswers = NOBODY
+    lookups: Writes = field(default_factory=dict)
+    revisions: tuple[tuple[int, int, int], ...] = ()
+    owners: Owners = field(default_factory=dict)
+    within: Predicate | None = None
+    """What is replayed of the requests that `predicate` selects, if not all."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: it makes for itself what this one has made."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The cluster over the time of the log."""
+        clock = RevisionClock(widened_samples(self.revisions, self.clock_error))
+        timed = partial(widened, error=self.clock_error) if self.clock_error else None
+        return Cluster(self.snapshot, self.lookups, clock, timed)
+
+    @cached_property
+    def chain(self) -> Chain:
+        """The compiled sets; webhooks that both sets call, and that nobody answers for, are left out."""
+        return Chain(self.asked, self.version, self.cluster.discovery, Schemas(self.cluster.crds))
+
+    @cached_property
+    def asked(self) -> Sets:
+        """Both sets without the webhooks that both call alike and nobody answers for."""
+        return without_shared_webhooks(self.sets, self.webhooks.names)
+
+    @cached_property
+    def reconstructor(self) -> Reconstructor:
+        """What rebuilds requests, as far as these sets need them."""
+        mutators = Mutators.POLICIES if self.sets[0].mutating_policies else Mutators.WEBHOOKS
+        mutation = self._may_be_mutated if self.mutates else False
+        if self.clock_error:
+            return TolerantReconstructor(self.cluster, self.trust, mutators, mutation, self.clock_error)
+        return Reconstructor(self.cluster, self.trust, mutators, mutation)
+
+    @cached_property
+    def replayer(self) -> Replayer:
+        """The stages joined; made once in each process."""
+        chain = self.chain
+
+        def decide(request: ReplayRequest, lister: Lister) -> list[Decision]:
+            backends = self.webhooks.backends(request)
+            return chain.decide(request.before_mutation, request.attributes, lister, backends)
+
+        return Replayer(
+            self.cluster,
+            self.reconstructor,
+            decide,
+            self.owners,
+            frozenset(policy.name for policy in self.sets[0].validating_policies),
+            self.mutators,
+            with_lines=self.with_lines,
+            redact=self.redact,
+        )
+
+    def _may_be_mutated(self, record: RequestRecord) -> bool:
+        """Whether a mutating policy or webhook of either set may match a request, by its class alone."""
+        requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
+        known = self._mutated.get(requests)
+        if known is None:
+            known = self._mutated[requests] = any(selects(requests) for selects in self._mutating)
+        return known
+
+    @cached_property
+    def _mutated(self) -> dict[CoarseClass, bool]:
+        return {}
+
+    @cached_property
+    def _mutating(self) -> list[Callable[[CoarseClass], bool]]:
+        mapper = EquivalentResourceMapper(self.cluster.discovery)
+        return [may_select(criteria, mapper) for criteria in mutating_criteria(self.asked)]
+
+    @property
+    def mutates(self) -> bool:
+        """Whether objects before mutation are needed."""
+        return any(each.mutating_policies or each.mutating_webhooks for each in self.asked)
+
+    @property
+    def mutators(self) -> frozenset[str]:
+        """The names of what mutates, as decisions name it: policies, and the configurations of webhooks that are asked."""
+        policies = (policy.name for each in self.sets for policy in each.mutating_policies)
+        webhooks = (configuration.name for each in self.asked for configuration in each.mutating_webhooks)
+        return frozenset((*policies, *(webhooks if self.webhooks.names or self.webhooks.removed else ())))
+
+    def run(self, part: StorePart) -> PartResult:
+        """Replay one part; its outcomes go to a file of the spool, so that they need not fit in memory together."""
+        replayer = self.replayer
+        wanted = both(self.predicate, self.within) if self.within else self.predicate
+        outcomes = replayer.replay(part.objects(wanted))
+        unread = unselected(part, self.predicate, self.within, only_failed=not self.with_lines)
+        replayer.pass_over(unread, outcomes)
+        self.webhooks.close()
+        return _spooled(outcomes, self.spool / f"part-{part.number:05}")
+
+
+def _spooled(outcomes: PartOutcomes, path: Path) -> PartResult:
+    """Write what has an order to a file: findings of each class, then lines."""
+    created = (creation for found in outcomes.classes.values() for creation in found.creations)
+    denied = {creation.subject.identity for creation in created if creation.denied}
+    classes = {}
+    with path.open("wb") as file:
+        for requests, found in outcomes.classes.items():
+            found.findings.sort(key=lambda pending: pending.place)
+            totals = Totals(found.summary, found.fidelity, relevant(found.creations, denied))
+            classes[requests] = totals, file.tell()
+            _dump(found.findings, file)
+        lines = file.tell()
+        _dump(sorted(outcomes.lines, key=lambda line: line[0]), file)
+    return PartResult(classes, path, lines)
+
+
+def _dump(values: list[Any], file: BinaryIO) -> None:
+    """Write values in chunks; the last one is empty."""
+    for start in range(0, len(values), _CHUNK):
+        pickle.dump(values[start : start + _CHUNK], file, pickle.HIGHEST_PROTOCOL)
+    pickle.dump([], file, pickle.HIGHEST_PROTOCOL)
+
+
+def without_shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> Sets:
+    """Both sets without the webhooks that they share, but for those of some names.
+
+    A webhook that both sets call answers both alike as far as anyone can tell without asking it, and what it did at the time
+    stands in the recorded objects.
+    """
+    current, candidate = sets
+    return _without(current, candidate, names), _without(candidate, current, names)
+
+
+def shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """The names of the webhooks that `without_shared_webhooks` leaves out, sorted."""
+    left_out: set[str] = set()
+    for whole, kept in zip(sets, without_shared_webhooks(sets, names), strict=True):
+        left_out |= _webhook_names(whole) - _webhook_names(kept)
+    return tuple(sorted(left_out))
+
+
+def _webhook_names(manifests: ManifestSet) -> set[str]:
+    configurations = (*manifests.mutating_webhooks, *manifests.validating_webhooks)
+    return {webhook.name for configuration in configurations for webhook in configuration.webhooks}
+
+
+def _without(manifests: ManifestSet, other: ManifestSet, names: frozenset[str]) -> ManifestSet:
+    return replace(
+        manifests,
+        validating_webhooks=_kept(manifests.validating_webhooks, other.validating_webhooks, names),
+        mutating_webhooks=_kept(manifests.mutating_webhooks, other.mutating_webhooks, names),
+    )
+
+
+def _kept(
+    own: tuple[WebhookConfiguration, ...], others: tuple[WebhookConfiguration, ...], names: frozenset[str]
+) -> tuple[WebhookConfiguration, ...]:
+    kept = []
+    for configuration in own:
+        if configuration not in others:
+            kept.append(configuration)
+        elif asked := tuple(webhook for webhook in configuration.webhooks if webhook.name in names):
+            kept.append(replace(configuration, webhooks=asked))
+    return tuple(kept)

@@ -1,0 +1,209 @@
+"""Results kept beside a store, so that a changed candidate costs only what changed.
+
+A run with a kept store writes down what it found about each class of requests (verb, group, resource, subresource), under a digest of
+the policies and webhooks that the coarse predicate may select these requests for, in both sets. A later run over the same log, with
+the same snapshot, version and code, takes over every class whose digest is there, and replays the others. INVARIANT: the result is
+that of a run without a store, to the byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, get_args, get_origin
+
+import msgspec
+
+from replay.audit.catalog import replace_file
+from replay.audit.remembered import code_digest
+from replay.errors import StoreError
+from replay.kube.admissionregistration import ManifestSet, MatchResources
+from replay.matching.coarse import CoarseClass, may_select
+from replay.matching.equivalence import EquivalentResourceMapper
+from replay.pipeline.replay.replayer import Pending
+from replay.pipeline.replay.totals import ClassResult, Totals
+
+RESULTS = "results"
+MOST_LOGS = 4
+"""For how many states of the log, snapshot and code a store keeps results; the oldest go first."""
+MOST_SETS = 8
+"""For how many pairs of sets it keeps the results of one class of requests."""
+IN_USE = 3600
+"""Seconds in which nothing is forgotten that a run has read: the run may still need it."""
+_CHECK = 32
+_LENGTH = 8
+_CHUNK = 500
+_UNKEEPABLE = (TypeError, ValueError, OverflowError, RecursionError)
+"""What msgspec raises for text that is not UTF-8, and for numbers of more than 64 bits."""
+
+
+class Unit(NamedTuple):
+    """What changes as one: a policy with its bindings, or a webhook. `digest` is of all that it says."""
+
+    digest: str
+    match: MatchResources
+
+
+@dataclass(frozen=True)
+class KeptResults:
+    """The results of a store for two sets: for each class of requests of its log a file, there or not.
+
+    `classes` are how many requests there are of each.
+    """
+
+    classes: Mapping[CoarseClass, int]
+    files: dict[CoarseClass, Path]
+
+    def read(self) -> dict[CoarseClass, ClassResult]:
+        """All that is there and whole."""
+        found = ((requests, _read(path)) for requests, path in self.files.items())
+        return {requests: result for requests, result in found if result is not None}
+
+    def write(self, made: dict[CoarseClass, ClassResult]) -> None:
+        """Keep the results of a finished run, as far as they can be written, and forget the oldest ones."""
+        try:
+            for requests, result in made.items():
+                path = self.files[requests]
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if (content := _content(result)) is not None:
+                    replace_file(path, content, durable=False)
+            _forget(self.files.values())
+        except OSError:
+            return  # a store that cannot be written is a slower one
+
+
+def kept_results(
+    directory: Path,
+    base: Sequence[str | bytes],
+    sets: Sequence[ManifestSet],
+    classes: Mapping[CoarseClass, int],
+    mapper: EquivalentResourceMapper,
+) -> KeptResults:
+    """The results of a store for two sets; `base` is all else that they depend on, but for this code."""
+    place = directory / RESULTS / _digest(code_digest(), *base)
+    units = [[(unit.digest, may_select(unit.match, mapper)) for unit in _units(manifests)] for manifests in sets]
+    files = {}
+    for requests in classes:
+        acting = ["\0".join(digest for digest, selects in each if selects(requests)) for each in units]
+        files[requests] = place / f"{_digest(*requests)}.{_digest(*acting)}"
+    return KeptResults(classes, files)
+
+
+def forget(directory: Path) -> None:
+    """Remove all results of a store: they are about a log that is no longer the store's."""
+    shutil.rmtree(directory / RESULTS, ignore_errors=True)
+
+
+def _read(path: Path) -> ClassResult | None:
+    """What a file says if it is whole: nobody waited for the disk when it was written."""
+    try:
+        content = path.read_bytes()
+        if hashlib.sha256(content[_CHECK:]).digest() != content[:_CHECK]:
+            return None
+        frames = _frames(content)
+        totals = _TOTALS.decode(next(frames))
+    except (OSError, StopIteration, msgspec.MsgspecError):
+        return None
+    with suppress(OSError):  # a store that is read-only: nobody forgets anything there
+        os.utime(path)
+    return ClassResult(totals, lambda: _findings(path))
+
+
+def _findings(path: Path) -> Iterator[Pending]:
+    """The findings of a file, which was whole a moment ago."""
+    try:
+        frames = _frames(path.read_bytes())
+    except OSError as error:
+        raise StoreError(f"results were forgotten while they were read ({error.strerror}): run again") from error
+    next(frames)
+    for frame in frames:
+        yield from _PENDING.decode(frame)
+
+
+def _content(result: ClassResult) -> bytes | None:
+    """A file: a check, then frames with their lengths: the totals, and the findings in chunks. None if it cannot be."""
+    try:
+        findings = result.findings()
+        chunks = iter(lambda: list(islice(findings, _CHUNK)), [])
+        frames = [msgspec.msgpack.encode(result.totals), *map(msgspec.msgpack.encode, chunks)]
+    except _UNKEEPABLE:
+        return None
+    content = b"".join(len(frame).to_bytes(_LENGTH, "big") + frame for frame in frames)
+    return hashlib.sha256(content).digest() + content
+
+
+def _frames(content: bytes) -> Iterator[bytes]:
+    start = _CHECK
+    while start < len(content):
+        end = start + _LENGTH + int.from_bytes(content[start : start + _LENGTH], "big")
+        yield content[start + _LENGTH : end]
+        start = end
+
+
+def _counter(kind: Any, value: object) -> object:
+    """A `Counter`, which msgspec does not know to be a dictionary of numbers."""
+    if get_origin(kind) is not Counter:
+        raise NotImplementedError(f"no values of {kind} are kept")
+    return Counter(msgspec.convert(value, dict[get_args(kind)[0], int]))  # type: ignore[misc]
+
+
+_TOTALS = msgspec.msgpack.Decoder(Totals, dec_hook=_counter)
+_PENDING = msgspec.msgpack.Decoder(list[Pending])
+
+
+def _forget(files: Iterable[Path]) -> None:
+    """Remove what others have superseded: of other logs and snapshots, and of other sets."""
+    used = time.time() - IN_USE
+    places = {path.parent for path in files}
+    for place in places:
+        for other in _oldest(place.parent.iterdir(), MOST_LOGS, used):
+            shutil.rmtree(other, ignore_errors=True)
+        of_classes: dict[str, list[Path]] = {}
+        for path in place.iterdir():
+            of_classes.setdefault(path.name.partition(".")[0], []).append(path)
+        for paths in of_classes.values():
+            for path in _oldest(paths, MOST_SETS, used):
+                path.unlink(missing_ok=True)
+
+
+def _oldest(paths: Iterable[Path], most: int, used: float) -> list[Path]:
+    """All but the newest few, and none that was used since an instant (seconds since the epoch)."""
+    ordered = sorted(((path.stat().st_mtime, path) for path in paths), reverse=True)
+    return [path for time_used, path in ordered[most:] if time_used < used]
+
+
+def _units(manifests: ManifestSet) -> Iterator[Unit]:
+    """The units of a set in its order; a policy without match constraints matches nothing, and so does what binds it."""
+    for kind, policies, bindings in (
+        ("validating", manifests.validating_policies, manifests.validating_bindings),
+        ("mutating", manifests.mutating_policies, manifests.mutating_bindings),
+    ):
+        for policy in policies:
+            own = [binding for binding in bindings if binding.policy_name == policy.name]
+            if policy.match_constraints is not None:
+                yield Unit(_digest(kind, repr(policy), repr(own)), policy.match_constraints)
+    for kind, configurations in (
+        ("validating", manifests.validating_webhooks),
+        ("mutating", manifests.mutating_webhooks),
+    ):
+        for configuration in configurations:
+            for webhook in configuration.webhooks:
+                if webhook.rules:
+                    match = MatchResources(resource_rules=webhook.rules, match_policy=webhook.match_policy)
+                    yield Unit(_digest(kind, configuration.name, repr(webhook)), match)
+
+
+def _digest(*parts: str | bytes) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        content = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        found.update(len(content).to_bytes(8, "big") + content)
+    return found.hexdigest()[:24]

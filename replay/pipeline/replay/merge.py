@@ -1,0 +1,108 @@
+"""The results of all parts put together, in the order of the log: the same bytes for any number of workers and parts."""
+
+from __future__ import annotations
+
+import heapq
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from replay.compare.cascade import Cascade, Place
+from replay.compare.fidelity import Fidelity
+from replay.compare.fidelity import merged as merged_fidelity
+from replay.compare.summary import CellKey, Finding, Summary
+from replay.kube.attributes import Operation
+from replay.matching.coarse import CoarseClass
+from replay.pipeline.replay.job import PartResult
+from replay.pipeline.replay.replayer import Pending
+from replay.pipeline.replay.totals import NOTHING, ClassResult, Totals
+
+Line = tuple[Place, bytes]
+_MOST_SHARED = 10_000
+"""How many values of findings are remembered: what repeats was among the first."""
+
+
+def class_results(
+    results: Sequence[PartResult], unread: Iterable[tuple[str, str, str, str, int]]
+) -> dict[CoarseClass, ClassResult]:
+    """What all parts together found about each class of requests; `unread` are those that nobody needed to look at."""
+    found: dict[CoarseClass, ClassResult] = {}
+    for requests in sorted({requests for result in results for requests in result.classes}):
+        pieces = [(*result.classes[requests], result.spool) for result in results if requests in result.classes]
+        totals = Totals()
+        for piece, _, _ in pieces:
+            totals.add(piece)
+        found[requests] = ClassResult(totals, _findings([(path, start) for _, start, path in pieces]))
+    for *columns, count in unread:
+        result = found.setdefault(CoarseClass(*columns), ClassResult(Totals(), NOTHING.findings))
+        result.totals.summary.count_unchanged(count)
+    return found
+
+
+def merge(classes: dict[CoarseClass, ClassResult], follows: dict[Place, str]) -> tuple[Summary, Fidelity]:
+    """Add up all classes, and tell root findings from what follows them; the latter are put into `follows`."""
+    summary = Summary()
+    ordered = [result for _, result in sorted(classes.items())]
+    cascade = Cascade.of(creation for result in ordered for creation in result.totals.creations)
+    known: dict[Any, Any] = {}
+    for result in ordered:
+        summary.add(result.totals.summary)
+        for place, about, found in result.findings():
+            label = cascade.follows(place, Operation(found.example.operation), about)
+            if label:
+                follows[place] = label
+            summary.add_finding(_sharing(found, known), follows=bool(label))
+    return summary, merged_fidelity(result.totals.fidelity for result in ordered)
+
+
+def _sharing(found: Finding, known: dict[Any, Any]) -> Finding:
+    """The same finding, made of values that are in memory once: each was read from a file on its own."""
+    key, example = found
+
+    def shared(value: Any) -> Any:
+        return known.setdefault(value, value) if len(known) < _MOST_SHARED else known.get(value, value)
+
+    return Finding(
+        CellKey(key.outcome, *map(shared, key[1:])),
+        example._replace(
+            operation=shared(example.operation),
+            messages=tuple(map(shared, example.messages)),
+            patch=known.setdefault(orjson.dumps(example.patch), example.patch) if example.patch else (),
+        ),
+    )
+
+
+def write_lines(results: Sequence[PartResult], follows: dict[Place, str], outcomes: BinaryIO) -> None:
+    """Write the lines of `--outcomes` in order, a few at a time: those of a large log have no room in memory together."""
+    with ExitStack() as stack:
+        streams = [_chunks(stack, result.spool, result.lines) for result in results]
+        ordered = heapq.merge(*streams, key=lambda line: line[0])
+        outcomes.writelines(_with_follows(line, follows.get(place)) + b"\n" for place, line in ordered)
+
+
+def _with_follows(line: bytes, label: str | None) -> bytes:
+    """What a line follows is known only now; it is put in before the closing brace."""
+    return line[:-1] + b',"follows":' + orjson.dumps(label) + b"}" if label else line
+
+
+def _findings(places: Sequence[tuple[Path, int]]) -> Callable[[], Iterator[Pending]]:
+    """The findings of a class, in the order of the log."""
+
+    def read() -> Iterator[Pending]:
+        with ExitStack() as stack:
+            streams = [_chunks(stack, path, start) for path, start in places]
+            yield from heapq.merge(*streams, key=lambda pending: pending.place)
+
+    return read
+
+
+def _chunks(stack: ExitStack, path: Path, start: int) -> Iterable[Any]:
+    """The values of a file from a place on, chunk by chunk until an empty one."""
+    file = stack.enter_context(path.open("rb"))
+    file.seek(start)
+    # The file was written a moment ago by our own workers, in a directory that only this user may read.
+    return (value for chunk in iter(lambda: pickle.load(file), []) for value in chunk)  # noqa: S301

@@ -1,0 +1,261 @@
+"""One part of the log through all stages: records → attributes → decisions of both sets → outcomes.
+
+A part holds the whole history of its objects, so parts need nothing of each other and may run in any process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from replay.admission.decision import Decision, Denial, Undetermined, Verdict
+from replay.audit.event import RequestRecord
+from replay.audit.observed import observe
+from replay.compare.cascade import Creation, Place, Subject, subject
+from replay.compare.fidelity import Fidelity
+from replay.compare.outcome import MUTATIONS, Outcome, OutcomeKind, outcome_kind
+from replay.compare.summary import Finding, Summary, finding
+from replay.compare.workload import Owners, workload
+from replay.kube.attributes import Basis, Operation
+from replay.kube.lister import Lister
+from replay.kube.redact import redacted_patch, redacted_text
+from replay.matching.coarse import CoarseClass
+from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.reached import progress
+from replay.reconstruct.reconstructor import Reconstructor
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.request import Reached, ReplayRequest
+from replay.report.outcome_line import outcome_line
+
+NOT_REACHED = Decision(Verdict.NOT_REACHED)
+ADMITTED = Decision(Verdict.ADMITTED)
+UNREAD: Mapping[str, Basis | None] = dict.fromkeys(("object", "oldObject", "namespaceObject"), Basis.UNREAD)
+_OPERATIONS = {"create": Operation.CREATE, "delete": Operation.DELETE, "deletecollection": Operation.DELETE}
+
+Decide = Callable[[ReplayRequest, Lister], Sequence[Decision]]
+"""The decisions of the current and the candidate set, in this order."""
+
+
+class Pending(NamedTuple):
+    """A finding and what it is about, until it is known what it follows; plain tuples, which are quick to hand over."""
+
+    place: Place
+    subject: Subject
+    finding: Finding
+
+
+@dataclass(slots=True)
+class ClassOutcomes:
+    """What was found about the requests of one class."""
+
+    summary: Summary = field(default_factory=Summary)
+    fidelity: Fidelity = field(default_factory=Fidelity)
+    creations: list[Creation] = field(default_factory=list)
+    findings: list[Pending] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class PartOutcomes:
+    """What one part found, in the order of the log within each of its objects; `lines` are those of `--outcomes`."""
+
+    classes: dict[CoarseClass, ClassOutcomes] = field(default_factory=dict)
+    lines: list[tuple[Place, bytes]] = field(default_factory=list)
+
+    def of(self, record: RequestRecord) -> ClassOutcomes:
+        """Where what is found about a request belongs."""
+        requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
+        known = self.classes.get(requests)
+        if known is None:
+            known = self.classes[requests] = ClassOutcomes()
+        return known
+
+
+@dataclass(frozen=True)
+class Replayer:
+    """Everything that the requests of any part are decided with.
+
+    `policies` are the names of the current set's validating policies, whose decisions the log can be compared with,
+    `mutating_policies` those of both sets; `with_lines` keeps a line of
+    `--outcomes` for each request.
+    """
+
+    cluster: Cluster
+    reconstructor: Reconstructor
+    decide: Decide
+    owners: Owners
+    policies: frozenset[str]
+    mutating_policies: frozenset[str]
+    with_lines: bool = False
+    redact: bool = True
+
+    def replay(self, objects: Iterable[Sequence[RequestRecord]]) -> PartOutcomes:
+        """Replay the records of some objects, each with its whole history in order."""
+        part = PartOutcomes()
+        for records in objects:
+            for request in self.reconstructor.requests(records):
+                self._replay_request(request, part)
+        return part
+
+    def pass_over(self, records: Iterable[RequestRecord], part: PartOutcomes) -> None:
+        """Requests that no policy of either set can match: only how far they came is looked at, no body is read.
+
+        Those that succeeded are counted by SQL; they are among `records` only where lines are wanted.
+        """
+        for record in records:
+            exchange = Exchange(record, self.cluster.discovery)
+            told = progress(exchange)
+            failed = told is not None and told.reached is Reached.FAILED_BEFORE
+            decision = NOT_REACHED if failed else ADMITTED
+            if told is not None and failed:
+                part.of(record).summary.not_reached[told.reason] += 1
+            outcome = self._unread(record, exchange, decision)
+            if not exchange.succeeded:
+                part.of(record).summary.count(outcome)
+            if self.with_lines:
+                part.lines.append((Place(record.seq, 0), outcome_line(outcome)))
+
+    @staticmethod
+    def _unread(record: RequestRecord, exchange: Exchange, decision: Decision) -> Outcome:
+        kind = exchange.kind
+        return Outcome(
+            record.seq,
+            0,
+            record.audit_id,
+            record.stage_time,
+            record.user.username,
+            _OPERATIONS.get(record.verb, Operation.UPDATE) if not exchange.is_connect else Operation.CONNECT,
+            exchange.resource,
+            record.subresource,
+            kind.kind if kind else "",
+            record.namespace,
+            record.name,
+            OutcomeKind.UNCHANGED,
+            UNREAD,
+            decision,
+            decision,
+        )
+
+    def _replay_request(self, request: ReplayRequest, part: PartOutcomes) -> None:
+        record, attributes = request.record, request.attributes
+        found = part.of(record)
+        if request.reached is Reached.FAILED_BEFORE:
+            found.summary.not_reached[request.reached_reason] += 1
+            current, candidate = self._mutations_alone(request)
+        else:
+            current, candidate = as_far_as_reached(request, self.decide(request, self.cluster.at(record)))
+            found.fidelity.record(record.seq, record.audit_id, observe(record), current, self.policies)
+        outcome = self._outcome(request, current, candidate)
+        place, about = Place(record.seq, request.item), subject(attributes)
+        found.summary.count(outcome)
+        if attributes.operation is Operation.CREATE and not attributes.subresource and not attributes.dry_run:
+            found.creations.append(Creation(place, about, outcome.outcome is OutcomeKind.NEWLY_DENIED))
+        if outcome.outcome is not OutcomeKind.UNCHANGED:
+            self._find(request, outcome, Pending(place, about, finding(outcome)), found)
+        if self.with_lines:
+            part.lines.append((place, outcome_line(outcome)))
+
+    def _find(self, request: ReplayRequest, outcome: Outcome, pending: Pending, found: ClassOutcomes) -> None:
+        found.findings.append(pending)
+        if outcome.outcome in MUTATIONS:
+            key = pending.finding.key
+            group = (key.outcome, key.policies, key.shapes)
+            found.summary.changes.offer(group, outcome, request.before_mutation, redact=self.redact)
+
+    def _mutations_alone(self, request: ReplayRequest) -> list[Decision]:
+        """The decisions about a request that failed between the phases: what was mutated until then."""
+        if not self.mutating_policies or not reached_mutation(request.record):
+            return [NOT_REACHED, NOT_REACHED]
+        decisions = self.decide(request, self.cluster.at(request.record))
+        return [_up_to_mutation(decision, self.mutating_policies) for decision in decisions]
+
+    def _outcome(self, request: ReplayRequest, current: Decision, candidate: Decision) -> Outcome:
+        record, attributes = request.record, request.attributes
+        kind = outcome_kind(current, candidate)
+        is_told = self.with_lines or kind is not OutcomeKind.UNCHANGED or current.webhooks or candidate.webhooks
+        if self.redact and (is_told or current.patch != candidate.patch):
+            resource = attributes.resource.resource
+            current, candidate = _redacted(resource, current), _redacted(resource, candidate)
+        return Outcome(
+            record.seq,
+            request.item,
+            record.audit_id,
+            record.stage_time,
+            attributes.user_info.username,
+            attributes.operation,
+            attributes.resource,
+            attributes.subresource,
+            attributes.kind.kind,
+            attributes.namespace,
+            attributes.name,
+            kind,
+            request.basis,
+            current,
+            candidate,
+            workload(attributes, self.owners) if kind is not OutcomeKind.UNCHANGED else "",
+        )
+
+
+def as_far_as_reached(request: ReplayRequest, decisions: Sequence[Decision]) -> list[Decision]:
+    """The decisions about a request of which it is not known whether policies were asked at all.
+
+    Admission is then the answer either way; anything else is undetermined. Equal decisions stay one object.
+    """
+    if request.reached is not Reached.UNKNOWN:
+        return list(decisions)
+    made: dict[int, Decision] = {}
+    for decision in decisions:
+        made.setdefault(id(decision), _if_reached(decision, request.reached_reason))
+    return [made[id(decision)] for decision in decisions]
+
+
+def reached_mutation(record: RequestRecord) -> bool:
+    """Whether a request that failed before validation came as far as the mutating policies.
+
+    The object is invalid (422) or was changed meanwhile (409) only after them, and Pod Security refuses in the validating
+    phase; other refusals come from the authorizer, the decoder or the plugins before.
+    """
+    return not 400 <= record.code < 500 or record.code in (409, 422) or "violates PodSecurity" in record.status_message
+
+
+def _up_to_mutation(decision: Decision, mutating_policies: frozenset[str]) -> Decision:
+    """The patch of a decision, if all mutating policies are decided; what comes after mutation never happened."""
+    if not decision.patch or any(entry.policy in mutating_policies for entry in decision.undetermined):
+        return NOT_REACHED
+    return Decision(Verdict.NOT_REACHED, patch=decision.patch, mutated=decision.mutated)
+
+
+def _if_reached(decision: Decision, reason: str) -> Decision:
+    effects = (decision.denials, decision.warnings, decision.audit_annotations, decision.patch, decision.undetermined)
+    if not any(effects):
+        return decision
+    acting = dict.fromkeys((each.policy, each.binding) for each in decision.denials)
+    acting.update(dict.fromkeys((each.policy, each.binding) for each in decision.mutated))
+    reason = f"whether it came as far as the policies is not known: {reason}"
+    unknown = tuple(Undetermined(policy, binding, reason) for policy, binding in acting or {("", ""): None})
+    return Decision(Verdict.UNDETERMINED, undetermined=decision.undetermined or unknown, webhooks=decision.webhooks)
+
+
+def _redacted(resource: str, decision: Decision) -> Decision:
+    """A decision without secrets in its messages and patches; the same object where it shows none."""
+    denials = (*decision.denials, *decision.caused_by_mutation, *decision.healed_by_mutation)
+    texts = (*(denial.message for denial in denials), *decision.warnings)
+    if not (decision.patch or decision.webhooks) and all(redacted_text(text) is text for text in texts):
+        return decision
+    return replace(
+        decision,
+        denials=_without_tokens(decision.denials),
+        caused_by_mutation=_without_tokens(decision.caused_by_mutation),
+        healed_by_mutation=_without_tokens(decision.healed_by_mutation),
+        webhooks=tuple(replace(call, answer=redacted_text(call.answer)) for call in decision.webhooks),
+        warnings=tuple(map(redacted_text, decision.warnings)),
+        patch=redacted_patch(resource, decision.patch),
+        mutated=tuple(replace(entry, patch=redacted_patch(resource, entry.patch)) for entry in decision.mutated),
+    )
+
+
+def _without_tokens(denials: tuple[Denial, ...]) -> tuple[Denial, ...]:
+    texts = [redacted_text(denial.message) for denial in denials]
+    if all(text is denial.message for text, denial in zip(texts, denials, strict=True)):
+        return denials
+    return tuple(replace(denial, message=text) for text, denial in zip(texts, denials, strict=True))

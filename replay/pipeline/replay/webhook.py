@@ -1,0 +1,162 @@
+"""`--webhook NAME=URL` and `--webhook NAME=recorded`: who answers for which webhook while requests are replayed.
+
+Nothing is sent to a webhook that was not asked for by name. A webhook that both sets call in the same way, and that nobody asks
+for, is taken to answer as it did at the time; where the object that another webhook is sent depends on it, its recorded
+answer is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from replay.admission.webhook.answer import WebhookAnswer, WebhookBackend, WebhookReview
+from replay.admission.webhook.plugin import Backends
+from replay.audit.event import RequestRecord
+from replay.audit.observed import observe
+from replay.errors import ReplayError
+from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
+from replay.kube.attributes import Missing
+from replay.reconstruct.request import ReplayRequest
+from replay.webhook.endpoint import EndpointBackend
+from replay.webhook.recorded import RecordedBackend
+
+RECORDED = "recorded"
+PATIENCE = 10
+"""After how many calls in a row without an answer in time an endpoint is not asked again."""
+
+MUTATED = '\\"mutated\\":true'
+"""How the annotation of a webhook that changed something reads in the JSON of all annotations."""
+
+_LATE = "context deadline exceeded"
+Sets = tuple[ManifestSet, ManifestSet]
+
+
+class PatientBackend:
+    """An endpoint that is given up once it keeps silent: a log of a thousand requests must not wait a thousand timeouts."""
+
+    def __init__(self, endpoint: EndpointBackend) -> None:
+        """Nothing is sent yet."""
+        self._endpoint = endpoint
+        self._late = 0
+
+    def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
+        """The answers of the endpoint, `Missing` once it was given up."""
+        if self._late >= PATIENCE:
+            reason = f"the endpoint did not answer {PATIENCE} calls in a row in time, and is not asked again"
+            return [Missing("webhook", reason)] * len(reviews)
+        answers = self._endpoint.review(reviews)
+        for answer in answers:
+            late = isinstance(answer, WebhookAnswer) and answer.error.endswith(_LATE)
+            self._late = self._late + 1 if late else 0
+        return answers
+
+    def close(self) -> None:
+        """Let the threads of the endpoint end."""
+        self._endpoint.close()
+
+
+class _AskedOnce:
+    """The answers of a backend to one request: both sets may send it the same."""
+
+    def __init__(self, backend: WebhookBackend) -> None:
+        self._backend = backend
+        self._known: list[tuple[WebhookReview, WebhookAnswer | Missing]] = []
+
+    def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
+        """The answers, each call made once."""
+        new = [review for review in reviews if self._answer(review) is None]
+        if new:
+            self._known += zip(new, self._backend.review(new), strict=True)
+        return [answer for review in reviews if (answer := self._answer(review)) is not None]
+
+    def _answer(self, review: WebhookReview) -> WebhookAnswer | Missing | None:
+        for known, answer in self._known:
+            same_webhook = known.invocation.hook.webhook == review.invocation.hook.webhook
+            if same_webhook and known.phase == review.phase and known.request == review.request:
+                return answer
+        return None
+
+
+@dataclass(frozen=True)
+class WebhookAnswers:
+    """The webhooks that somebody answers for, by name; picklable, so that every worker opens connections of its own."""
+
+    endpoints: Mapping[str, PatientBackend] = field(default_factory=dict)
+    recorded: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
+    """Mutating webhooks that only the current set has: what they changed at the time is known, and would not be changed."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every webhook that is answered for."""
+        return self.recorded | self.endpoints.keys()
+
+    def backends(self, request: ReplayRequest) -> Backends:
+        """Who answers about one request."""
+        found: dict[str, WebhookBackend] = {name: _AskedOnce(backend) for name, backend in self.endpoints.items()}
+        recorded = self.recorded | self._undone(request.record)
+        if recorded:
+            record = RecordedBackend(request.record, request.before_mutation, request.attributes)
+            found.update(dict.fromkeys(recorded, record))
+        return found
+
+    def _undone(self, record: RequestRecord) -> frozenset[str]:
+        """The removed webhooks that changed the object of a request."""
+        if not self.removed or not record.annotations or MUTATED not in record.annotations:
+            return frozenset()
+        return self.removed.intersection(each.webhook for each in observe(record).mutations if each.mutated)
+
+    def close(self) -> None:
+        """Let the threads end; they begin again with the next call."""
+        for backend in self.endpoints.values():
+            backend.close()
+
+
+NOBODY = WebhookAnswers()
+
+
+def webhook_answers(options: Iterable[str], sets: Sets) -> WebhookAnswers:
+    """The answers that `NAME=URL` and `NAME=recorded` ask for.
+
+    Raises `ReplayError` for another form, for a name that neither set has, and for a URL that cannot be called.
+    """
+    known = {webhook.name for each in sets for configuration in _all(each) for webhook in configuration.webhooks}
+    endpoints: dict[str, PatientBackend] = {}
+    recorded: set[str] = set()
+    for option in options:
+        name, separator, target = option.partition("=")
+        if not separator or not name or not target:
+            raise ReplayError(f"`{option}` is neither NAME=URL nor NAME={RECORDED}", path="--webhook")
+        if name not in known:
+            there_are = ", ".join(f"`{each}`" for each in sorted(known)) or "none"
+            raise ReplayError(f"neither set has a webhook `{name}`; there are: {there_are}", path="--webhook")
+        if name in recorded or name in endpoints:
+            raise ReplayError(f"`{name}` is given twice", path="--webhook")
+        if target == RECORDED:
+            recorded.add(name)
+        else:
+            endpoints[name] = PatientBackend(EndpointBackend(target))
+    removed = _mutating(sets[0]) - _mutating(sets[1]) - recorded - endpoints.keys()
+    if (recorded or endpoints) and _asks_mutating(sets, recorded | endpoints.keys()):
+        recorded |= _shared_mutating(sets) - endpoints.keys()
+    return WebhookAnswers(endpoints, frozenset(recorded), frozenset(removed))
+
+
+def _all(manifests: ManifestSet) -> tuple[WebhookConfiguration, ...]:
+    return (*manifests.mutating_webhooks, *manifests.validating_webhooks)
+
+
+def _asks_mutating(sets: Sets, names: Iterable[str]) -> bool:
+    """Whether a mutating webhook is asked: what it is sent depends on the mutating webhooks before it."""
+    return any(not _mutating(each).isdisjoint(names) for each in sets)
+
+
+def _mutating(manifests: ManifestSet) -> set[str]:
+    return {webhook.name for configuration in manifests.mutating_webhooks for webhook in configuration.webhooks}
+
+
+def _shared_mutating(sets: Sets) -> set[str]:
+    current, candidate = sets
+    shared = [each for each in current.mutating_webhooks if each in candidate.mutating_webhooks]
+    return {webhook.name for configuration in shared for webhook in configuration.webhooks}

@@ -1,0 +1,42 @@
+"""A weekly report in each of its forms."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+from pathlib import Path
+
+from rich.console import Console
+
+from replay.compare.weekly import WeeklyResult
+from replay.errors import ReplayError
+from replay.report.render.html import html
+from replay.report.render.markdown import markdown
+from replay.report.render.terminal import print_document
+from replay.report.weekly.json import kept_name, weekly_json
+from replay.report.weekly.report import PAGE_ROWS, weekly_document
+
+
+def print_weekly(result: WeeklyResult, console: Console, zone: tzinfo) -> None:
+    """The report in the terminal."""
+    print_document(weekly_document(result, zone=zone), console)
+
+
+def weekly_markdown(result: WeeklyResult, zone: tzinfo, *, brief: bool) -> str:
+    """The report as Markdown; `brief` fits a comment of a pull request."""
+    return markdown(weekly_document(result, zone=zone, rows=PAGE_ROWS, with_charts=not brief), brief=brief)
+
+
+def write_weekly(result: WeeklyResult, directory: Path, zone: tzinfo, *, brief: bool) -> None:
+    """`report.html`, `report.md` and `report.json` in a directory, which is made, and the JSON for the next report.
+
+    Raises ReplayError if they cannot be written.
+    """
+    page = html(weekly_document(result, zone=zone, rows=PAGE_ROWS, with_charts=True))
+    text, data = weekly_markdown(result, zone, brief=brief), weekly_json(result)
+    names = {"report.html": page, "report.md": text, "report.json": data, kept_name(result.figures.period): data}
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, content in names.items():
+            (directory / name).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise ReplayError(f"the report cannot be written: {error.strerror}", path=str(directory)) from error

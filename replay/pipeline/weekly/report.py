@@ -1,0 +1,181 @@
+"""`replay report` as a function: from a log or a store and a period to a `WeeklyResult`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import NamedTuple
+
+from replay.audit.period import Period
+from replay.audit.reject import EXPLANATIONS, RejectReason
+from replay.audit.store import Store
+from replay.compare.effect import Side
+from replay.compare.fidelity import merged
+from replay.compare.weekly import Evidence, Figures, WeeklyResult
+from replay.errors import AuditLogError, ReplayError
+from replay.pipeline.log import LogSource, Progress, opened
+from replay.pipeline.past import Manifests, manifests_of, past_job
+from replay.pipeline.period import instant
+from replay.pipeline.replay.workers import prepare_workers, replay_parts
+from replay.pipeline.run import Options, set_facts
+from replay.pipeline.weekly.figures import Slot, figures_of
+from replay.pipeline.weekly.part import WeeklyJob, WeeklyPart
+from replay.pipeline.weekly.promotion import STATIC_SUFFIX, candidate_mutations
+from replay.report.render.document import MICROSECONDS, moment
+from replay.report.weekly.json import kept_before, read_figures
+
+_STEPS = tuple(minutes * 60 * MICROSECONDS for minutes in (1, 5, 15))
+"""Steps of time series; the longest divides every offset of a time zone, so that days of any zone add up from it."""
+_MOST_STEPS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class WeeklyQuestion:
+    """The period as the operator wrote it, what to compare it with, and which label of a namespace names its owner.
+
+    `previous` is the JSON of an earlier report; without one, `kept` is a directory where earlier ones may lie.
+    """
+
+    since: str | None = None
+    until: str | None = None
+    previous: Path | None = None
+    kept: Path | None = None
+    owner_label: str = "team"
+
+
+def weekly(
+    source: LogSource, question: WeeklyQuestion, options: Options, progress: Progress, zone: tzinfo = UTC
+) -> WeeklyResult:
+    """Answer a question. Raises ReplayError for unusable input and for a period without events."""
+    prepare_workers(options)
+    manifests = manifests_of(source)
+    with opened(source, progress) as store:
+        span, period = _periods(store, question, zone)
+        before = _before(question, span, period)
+        periods = (period.before, period) if before.figures is None and before.in_store else (period,)
+        step = next((step for step in _STEPS if period.length // step <= _MOST_STEPS), _STEPS[-1])
+        part = WeeklyPart()
+        if sides := _sides(manifests):
+            job = WeeklyJob(past_job(store, manifests), periods, step, sides, question.owner_label)
+            for result in replay_parts(job, [store.part(n) for n in range(store.parts)], options, progress):
+                part.add(result)
+        figures = [figures_of(store, manifests, part, Slot(i, each, step)) for i, each in enumerate(periods)]
+        foreign, rejects = _foreign(store, period, manifests), _rejects(store)
+        notes = tuple(_notes(store, span, period, zone))
+    found = WeeklyResult(source.name, figures[-1], before.figures, before.told)
+    if len(figures) > 1:
+        found.previous = figures[0]
+    _add_sets(found, source, manifests)
+    _add_replay(found, part, len(periods) - 1)
+    found.foreign, found.rejects, found.notes = foreign, rejects, notes
+    return found
+
+
+def _periods(store: Store, question: WeeklyQuestion, zone: tzinfo) -> tuple[Period, Period]:
+    """The span of the log and the period asked for, both with their last event."""
+    first, last = store.sql("select min(stage_time), max(stage_time) from request").row(0)
+    first, last = first.replace(tzinfo=UTC), last.replace(tzinfo=UTC)
+    span = Period(_microseconds(first), _microseconds(last) + 1)
+    start = _microseconds(instant(question.since, last, zone)) if question.since else span.start
+    end = _microseconds(instant(question.until, last, zone)) if question.until else span.end
+    if question.since and not question.until and _is_length(question.since):
+        start += 1  # the period ends with the last event, not before it
+    told = f"the log is from {moment(span.start, zone)} to {moment(span.end, zone)}"
+    if start >= end:
+        raise ReplayError(f"the period ends before it begins: {told}")
+    found = store.query("period_requests", start=start, end=end, step=_STEPS[0])
+    if found.is_empty():
+        raise AuditLogError(f"no request that admission saw in the period asked for: {told}")
+    return span, Period(start, end)
+
+
+def _is_length(text: str) -> bool:
+    return text.strip()[-1:].isalpha() and not text.strip().upper().endswith("Z")
+
+
+def _microseconds(at: datetime) -> int:
+    return int(at.timestamp()) * MICROSECONDS + at.microsecond
+
+
+class _Before(NamedTuple):
+    """The earlier period: its figures where they were kept, or whether the store holds it."""
+
+    figures: Figures | None
+    in_store: bool
+    told: str
+
+
+def _before(question: WeeklyQuestion, span: Period, period: Period) -> _Before:
+    """What to compare with: the file that was named, the store, or what lies beside earlier reports."""
+    if question.previous is not None:
+        figures = read_figures(question.previous)
+        if figures.period.end > period.start + period.length // 10:
+            raise ReplayError(
+                "the earlier report is of no earlier period: name another file", path=str(question.previous)
+            )
+        return _Before(figures, in_store=False, told=question.previous.name)
+    if span.start <= period.before.start + period.length // 20:
+        return _Before(None, in_store=True, told="the same log")
+    path = kept_before(question.kept, period) if question.kept else None
+    if path is not None:
+        return _Before(read_figures(path), in_store=False, told=path.name)
+    return _Before(None, in_store=False, told="")
+
+
+def _sides(manifests: Manifests) -> tuple[Side, ...]:
+    """The sets that were given."""
+    given = ((Side.CURRENT, manifests.current), (Side.CANDIDATE, manifests.candidate))
+    return tuple(side for side, manifest_set in given if manifest_set is not None)
+
+
+def _foreign(store: Store, period: Period, manifests: Manifests) -> Counter[str]:
+    """Static policies and webhooks at work that the current set does not have: another set was in force somewhere."""
+    if manifests.current is None:
+        return Counter()
+    known = {policy.name for policy in manifests.current.validating_policies}
+    known.update(policy.name for policy in manifests.current.mutating_policies)
+    for configuration in (*manifests.current.validating_webhooks, *manifests.current.mutating_webhooks):
+        known.update(webhook.name for webhook in configuration.webhooks)
+    rows = store.query("period_decisions", start=period.start, end=period.end, step=period.length)
+    found: Counter[str] = Counter()
+    for policy, requests in rows.select("policy", "requests").iter_rows():
+        if policy and policy.endswith(STATIC_SUFFIX) and policy not in known:
+            found[policy] += requests
+    return found
+
+
+def _rejects(store: Store) -> Counter[str]:
+    rows = store.sql("select reason, count(*) from reject group by all order by all").iter_rows()
+    return Counter({EXPLANATIONS[RejectReason(reason)]: count for reason, count in rows})
+
+
+def _notes(store: Store, span: Period, period: Period, zone: tzinfo) -> Iterator[str]:
+    """What the log cannot tell of the period."""
+    if span.start > period.start + period.length // 20:
+        yield f"the log begins only at {moment(span.start, zone)}"
+    if span.end < period.end - period.length // 20:
+        yield f"the log ends at {moment(span.end, zone)}"
+    if not store.sql("select count(*) from request where annotations is not null").row(0)[0]:
+        yield "the log has no annotations: audited failures and what webhooks changed cannot be told from it"
+
+
+def _add_sets(result: WeeklyResult, source: LogSource, manifests: Manifests) -> None:
+    if manifests.current is not None:
+        result.current = set_facts(source.current, manifests.current)
+    if manifests.candidate is not None:
+        result.candidate = set_facts(source.candidate, manifests.candidate)
+
+
+def _add_replay(result: WeeklyResult, part: WeeklyPart, position: int) -> None:
+    """What the replay adds to the figures: cells for charts, fidelity, evidence of the set in force, gaps."""
+    result.cells = {key: cell for key, cell in part.effects.cells.items() if key.period == position}
+    result.mutations = candidate_mutations(result.cells)
+    result.fidelity = merged(witness.fidelity for _, witness in sorted(part.witnesses.items()))
+    result.evidence = tuple(
+        Evidence(Path(file).name, witness.fidelity, witness.first, witness.last)
+        for file, witness in sorted(part.witnesses.items())
+    )
+    result.gaps, result.not_reached = part.gaps, part.not_reached

@@ -1,0 +1,1 @@
+"""The states of one object, in the order in which they were stored."""

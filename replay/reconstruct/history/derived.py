@@ -1,0 +1,173 @@
+"""States that follow from a write whose response is not the object: a binding, a scale, a PartialObjectMetadata."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from replay.json import JSON
+from replay.kube.attributes import Basis, Missing
+from replay.reconstruct.record.body import Shape
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Hole, Known, get
+
+MICROSECONDS = 1_000_000
+TOPOLOGY = "topology.kubernetes.io/"
+
+
+def after_binding(before: Known, exchange: Exchange, following: JSON) -> Known | Missing:
+    """A pod after `pods/binding` (`pkg/registry/core/pod/storage.BindingREST`): node, labels, annotations, PodScheduled.
+
+    `following` is the next state that the log holds: it shows the topology labels that PodTopologyLabels had copied from
+    the node into the binding, and the second of the condition.
+    """
+    binding = exchange.request.json
+    node = get(binding, ("target", "name"))
+    if not isinstance(node, str):
+        return Missing("", "the pod was bound to a node by a request that is logged without its body", "record it")
+    state = before.as_basis(Basis.RECONSTRUCTED).with_value(("spec", "nodeName"), node)
+    for name in ("annotations", "labels"):
+        added = get(binding, ("metadata", name))
+        if added:
+            path = ("metadata", name)
+            state = state.with_value(path, {**(get(before.value, path) or {}), **added})
+    if get(state.value, ("status", "nominatedNodeName")):
+        state = state.without(("status", "nominatedNodeName"))
+    for name, label in (get(following, ("metadata", "labels")) or {}).items():
+        if name.startswith(TOPOLOGY) and get(state.value, ("metadata", "labels", name)) != label:
+            state = state.with_value(("metadata", "labels", name), label)
+    return _scheduled(state, exchange, following).with_holes([_revision_hole()])
+
+
+def _scheduled(state: Known, exchange: Exchange, following: JSON) -> Known:
+    """The PodScheduled condition becomes true (`podutil.UpdatePodCondition`); its time is the second of the write."""
+    path = ("status", "conditions")
+    conditions = list(get(state.value, path) or [])
+    found = [index for index, condition in enumerate(conditions) if condition.get("type") == "PodScheduled"]
+    if found and conditions[found[0]].get("status") == "True":
+        changed = conditions[found[0]].get("lastTransitionTime")
+    else:
+        shown = _scheduled_at(following)
+        changed = shown or second(exchange.record.received)
+    condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": changed}
+    index = found[0] if found else len(conditions)
+    conditions[index : index + 1] = [condition]
+    state = state.with_value(path, conditions)
+    if (
+        changed == second(exchange.record.received) != second(exchange.record.stage_time)
+        and _scheduled_at(following) is None
+    ):
+        hole = Hole((*path, index, "lastTransitionTime"), "the pod was bound at a second that the log leaves open")
+        return state.with_holes([hole])
+    return state
+
+
+def _scheduled_at(following: JSON) -> str | None:
+    """Since when a later state says that the pod is scheduled."""
+    for condition in get(following, ("status", "conditions")) or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
+            since = condition.get("lastTransitionTime")
+            return since if isinstance(since, str) else None
+    return None
+
+
+def as_removed(exchange: Exchange | None) -> Known | None:
+    """The object as a removal last wrote it before it went away; None where a removal writes nothing first."""
+    if exchange is None or exchange.record.resource != "pods" or exchange.record.verb != "delete":
+        return None
+    if exchange.shape is not Shape.OBJECT:
+        return None
+    hole = Hole(("metadata", "resourceVersion"), "a deletion answers with a resourceVersion of its own")
+    return Known(exchange.response.json, Basis.RECONSTRUCTED, (hole,))
+
+
+def after_scale(before: Known, exchange: Exchange) -> Known | Missing:
+    """A workload after a write of its `scale`: another number of replicas, the response has its revision.
+
+    Replicas are at `spec.replicas` for all built-in kinds; a custom resource may declare another path.
+    """
+    scale = exchange.response.json
+    kind = exchange.parent_kind
+    if kind is None or kind.group not in ("apps", ""):
+        return Missing("", "the scale of a custom resource was written, and where it is stored is not known")
+    replicas = get(scale, ("spec", "replicas")) or 0
+    state = before.as_basis(Basis.RECONSTRUCTED)
+    if get(before.value, ("spec", "replicas")) != replicas:
+        state = state.with_value(("spec", "replicas"), replicas)
+        generation = get(before.value, ("metadata", "generation"))
+        if isinstance(generation, int):
+            state = state.with_value(("metadata", "generation"), generation + 1)
+    state = state.with_value(("metadata", "resourceVersion"), get(scale, ("metadata", "resourceVersion")))
+    return state.with_holes([Hole(("metadata", "managedFields"), "its scale was written, which changes managedFields")])
+
+
+def after_partial_metadata(before: Known, exchange: Exchange) -> Known | Missing:
+    """An object after a patch whose response is its metadata alone: the rest is as before if the patch left it alone."""
+    patch = exchange.request.json
+    if not isinstance(patch, dict) or set(patch) - {"metadata", "apiVersion", "kind"}:
+        return Missing("", "a write before it is logged with the object's metadata alone", "record its response")
+    return before.as_basis(Basis.RECONSTRUCTED).with_value(("metadata",), exchange.response.metadata)
+
+
+def second(microseconds: int) -> str:
+    """An instant as `metav1.Time` prints it: whole seconds, UTC."""
+    return datetime.fromtimestamp(microseconds // MICROSECONDS, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def instant(text: JSON) -> int:
+    """The microseconds of a `metav1.Time`; that of the epoch for what is none."""
+    try:
+        return int(datetime.fromisoformat(text).timestamp()) * MICROSECONDS
+    except (TypeError, ValueError):
+        return 0
+
+
+def _revision_hole() -> Hole:
+    return Hole(("metadata", "resourceVersion"), "the write before it is logged without its resourceVersion")
+
+
+def scale_of(workload: Known) -> Known | Missing:
+    """The Scale of a built-in workload (`pkg/registry/apps/deployment/storage.scaleFromDeployment` and its like)."""
+    body = workload.value
+    if not isinstance(body, dict) or body.get("kind") not in SCALED:
+        return Missing("", "its Scale cannot be derived from the object")
+    if any(hole.path[:1] != ("metadata",) for hole in workload.holes):
+        return Missing("", "the object that is scaled is known in parts only")
+    metadata = body.get("metadata") or {}
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    scale: dict[str, JSON] = {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {name: metadata[name] for name in kept if name in metadata},
+        "spec": {},
+        "status": {"replicas": get(body, ("status", "replicas")) or 0},
+    }
+    replicas = get(body, ("spec", "replicas"))
+    if replicas:
+        scale["spec"]["replicas"] = replicas
+    selector = _selector(get(body, ("spec", "selector")))
+    if selector:
+        scale["status"]["selector"] = selector
+    holes = [Hole(("metadata", "managedFields"), "managedFields of a Scale are not recorded")]
+    holes += [hole for hole in workload.holes if hole.path == ("metadata", "resourceVersion")]
+    return Known(scale, Basis.RECONSTRUCTED, tuple(holes))
+
+
+SCALED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"})
+_OPERATORS = {"In": "in", "NotIn": "notin"}
+
+
+def _selector(selector: JSON) -> str:
+    """A label selector as `labels.Selector.String` prints it: requirements sorted by key."""
+    if not isinstance(selector, dict):
+        return ""
+    if "matchLabels" not in selector and "matchExpressions" not in selector:
+        return ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
+    parts = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
+    for requirement in selector.get("matchExpressions") or ():
+        key, operator = requirement["key"], requirement["operator"]
+        values = ",".join(sorted(requirement.get("values") or ()))
+        if operator in _OPERATORS:
+            parts.append((key, f"{key} {_OPERATORS[operator]} ({values})"))
+        else:
+            parts.append((key, key if operator == "Exists" else f"!{key}"))
+    return ",".join(text for _, text in sorted(parts, key=lambda part: part[0]))

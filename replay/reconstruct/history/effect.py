@@ -1,0 +1,148 @@
+"""What one write left behind: a state of the object, or its end, and when.
+
+Most effects of a history are never looked at but for their order. So a body is decoded only where its first bytes and the
+columns that ingest read do not tell as much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from replay.json import JSON
+from replay.kube.attributes import Missing
+from replay.reconstruct.record.body import Shape, revision
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Known
+
+SERVER_FAILED = 500
+WRITES = frozenset({"create", "update", "patch", "delete"})
+NO_WRITE = frozenset({"token", "log", "exec", "attach", "portforward", "proxy"})
+_DELETED = '"deletionTimestamp"'
+
+
+class EffectKind(Enum):
+    """What a write left behind."""
+
+    STATE = "state"
+    GONE = "gone"
+    BINDING = "binding"
+    EVICTION = "eviction"
+    SCALE = "scale"
+    PARTIAL = "partial"
+    UNKNOWN = "unknown"
+
+
+@dataclass(slots=True)
+class Effect:
+    """One write; `revision` and `uid` are None and empty where the log does not tell them.
+
+    `start` and `end` (microseconds) enclose the instant of the write. `is_shown` tells whether the response holds the object
+    after it; `snapshot` is the object of a snapshot, which stands for that response.
+    """
+
+    kind: EffectKind
+    start: int
+    end: int
+    exchange: Exchange | None
+    revision: int | None = None
+    uid: str = ""
+    is_shown: bool = False
+    snapshot: JSON = None
+    after: Known | Missing | None = field(default=None, repr=False)
+
+    @property
+    def state(self) -> JSON:
+        """The object after the write, None where neither response nor snapshot holds it."""
+        if self.snapshot is not None:
+            return self.snapshot
+        return self.exchange.response.json if self.is_shown and self.exchange is not None else None
+
+    @property
+    def is_deletion(self) -> bool:
+        """Whether a deletion was asked for, whatever it left."""
+        return self.exchange is not None and self.exchange.record.verb == "delete"
+
+
+def effect_of(exchange: Exchange) -> Effect | None:
+    """What a record did to its object; None for reads, refusals, dry runs and requests that write nothing.
+
+    A request that failed within the server (a timeout), or whose response is not recorded, may have been stored.
+    """
+    record = exchange.record
+    if exchange.dry_run or record.subresource in NO_WRITE or record.verb not in WRITES:
+        return None
+    effect = Effect(EffectKind.UNKNOWN, record.received, record.stage_time, exchange)
+    if not exchange.succeeded:
+        return effect if record.code == 0 or record.code >= SERVER_FAILED else None
+    if record.verb == "delete":
+        return _deletion(exchange, effect)
+    if _is_plain(exchange):
+        effect.kind, effect.is_shown = EffectKind.STATE, True
+        effect.revision, effect.uid = int(record.response_resource_version), record.response_uid
+        return effect
+    effect.uid = str(exchange.response.metadata.get("uid") or record.object_uid)
+    if record.subresource == "binding":
+        effect.kind = EffectKind.BINDING
+    elif record.subresource == "scale":
+        effect.kind = EffectKind.SCALE if exchange.shape is Shape.OBJECT else EffectKind.UNKNOWN
+        effect.revision = revision(exchange.response.metadata)
+    elif record.subresource == "eviction":
+        effect.kind = EffectKind.EVICTION
+    else:
+        _stored(exchange, effect)
+    return effect
+
+
+def _is_plain(exchange: Exchange) -> bool:
+    """Whether a response is the object itself, which is not being deleted, with its version; told without decoding it."""
+    record = exchange.record
+    version, text = record.response_resource_version, record.response_object
+    if not (version.isdecimal() and version != "0" and record.response_uid) or text is None or _DELETED in text:
+        return False
+    return exchange.concerns_parent and exchange.shape is Shape.OBJECT
+
+
+def _stored(exchange: Exchange, effect: Effect) -> None:
+    """An update or creation.
+
+    An object without finalizers that was being deleted goes away with the write (`Store.deleteWithoutFinalizers`).
+    """
+    metadata = exchange.response.metadata
+    effect.revision = revision(metadata)
+    if exchange.shape is Shape.PARTIAL_METADATA:
+        effect.kind = EffectKind.PARTIAL
+    elif exchange.shape is Shape.OBJECT:
+        effect.kind, effect.is_shown = EffectKind.STATE, True
+    if effect.kind is not EffectKind.UNKNOWN and is_gone(effect.exchange, metadata, exchange.response.json):
+        effect.kind = EffectKind.GONE
+
+
+def _deletion(exchange: Exchange, effect: Effect) -> Effect:
+    """A deletion answers with the object where it stays for a while, and with the object or a Status where it is gone."""
+    metadata = exchange.response.metadata
+    effect.uid = str(metadata.get("uid") or exchange.record.object_uid)
+    if exchange.shape in (Shape.OBJECT, Shape.OTHER_VERSION, Shape.PARTIAL_METADATA):
+        if is_gone(exchange, metadata, exchange.response.json):
+            effect.kind, effect.revision = EffectKind.GONE, revision(metadata)
+        elif exchange.shape is Shape.OBJECT:
+            effect.kind, effect.is_shown, effect.revision = EffectKind.STATE, True, revision(metadata)
+        else:
+            effect.revision = revision(metadata)
+    elif exchange.shape is Shape.OTHER and isinstance(exchange.response.json, dict):
+        effect.kind = EffectKind.GONE
+        details = exchange.response.json.get("details")
+        effect.uid = str((details or {}).get("uid") or effect.uid)
+    return effect
+
+
+def is_gone(exchange: Exchange | None, metadata: dict[str, JSON], body: JSON) -> bool:
+    """Whether an answered object no longer exists: deleted, with neither finalizers nor grace period left."""
+    if metadata.get("finalizers") or (metadata.get("deletionGracePeriodSeconds") or 0) > 0:
+        return False
+    if exchange is not None and exchange.record.resource == "namespaces":
+        spec = body.get("spec") if isinstance(body, dict) else None
+        return bool(metadata.get("deletionTimestamp")) and not (spec or {}).get("finalizers")
+    if metadata.get("deletionTimestamp"):
+        return True
+    return exchange is not None and exchange.record.verb == "delete"

@@ -1,0 +1,96 @@
+"""A pod after `pods/eviction`, whose response is a Status (`pkg/registry/core/pod/storage.EvictionREST`).
+
+An eviction writes twice: a condition, and then what a graceful deletion writes (`rest.BeforeDelete`). A write of somebody
+else may come in between.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+
+from replay.json import JSON
+from replay.kube.attributes import Basis
+from replay.reconstruct.history.derived import second
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Hole, Known, get
+
+CONDITION = "DisruptionTarget"
+_REASON = "the pod was evicted, by a request whose response is not the pod"
+_CONDITIONS = ("status", "conditions")
+_TIMESTAMP = ("metadata", "deletionTimestamp")
+_PERIOD = ("metadata", "deletionGracePeriodSeconds")
+_GENERATION = ("metadata", "generation")
+_REVISION = ("metadata", "resourceVersion")
+_MANAGED = ("metadata", "managedFields")
+_TERMINATED = frozenset({"Succeeded", "Failed"})
+
+
+class Overlap(Enum):
+    """The write of somebody else that ran at the same time as an eviction, as far as the order of the two matters."""
+
+    NONE = "none"
+    BINDING = "binding"
+    """A pod without a node is removed at once, one with a node after its grace period."""
+    DELETION = "deletion"
+    """A deletion, another eviction, or a write that is not known: whose fields the pod has is open."""
+
+
+def after_eviction(before: Known, exchange: Exchange, following: JSON, overlap: Overlap) -> Known:
+    """A pod that an eviction found in the state `before`, if it is still there.
+
+    `following` is the next state that the log shows, None if it shows none; `overlap` says what ran at the same time.
+    """
+    state = before.as_basis(Basis.RECONSTRUCTED).with_holes([Hole(path, _REASON) for path in (_REVISION, _MANAGED)])
+    state = _with_condition(state, following)
+    period = None if overlap is Overlap.DELETION else _grace_period(before, exchange)
+    if period is None or (overlap is Overlap.BINDING and get(following, _PERIOD) != period):
+        return state.with_holes([Hole(path, _REASON) for path in (_TIMESTAMP, _PERIOD, _GENERATION)])
+    generation = get(before.value, _GENERATION)
+    if isinstance(generation, int) and generation > 0:
+        state = state.with_value(_GENERATION, generation + 1)
+    return _deleting(state, exchange, following, period)
+
+
+def _grace_period(before: Known, exchange: Exchange) -> int | None:
+    """The grace period of a deletion that leaves the pod (`podStrategy.CheckGracefulDelete`), None if it is not known to."""
+    found = before.value
+    if any(hole.path[0] != "metadata" or hole.path in (_TIMESTAMP, _GENERATION) for hole in before.holes):
+        return None
+    if get(found, _TIMESTAMP) or not get(found, ("spec", "nodeName")):
+        return None
+    if get(found, ("status", "phase")) in _TERMINATED:
+        return None
+    body = exchange.request.json
+    if not isinstance(body, dict):
+        return None
+    period = get(body, ("deleteOptions", "gracePeriodSeconds"))
+    if period is None:
+        period = get(found, ("spec", "terminationGracePeriodSeconds"))
+    return period if isinstance(period, int) and period > 0 else None
+
+
+def _deleting(state: Known, exchange: Exchange, following: JSON, period: int) -> Known:
+    """The fields of the deletion: its second is that of the request, or the one that a later state still shows."""
+    state = state.with_value(_PERIOD, period)
+    first, last = exchange.record.received, exchange.record.stage_time
+    if second(first) == second(last):
+        due = datetime.fromisoformat(second(first)).astimezone(UTC) + timedelta(seconds=period)
+        return state.with_value(_TIMESTAMP, due.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    shown = get(following, _TIMESTAMP)
+    if shown and get(following, _PERIOD) == period and get(following, _GENERATION) == get(state.value, _GENERATION):
+        return state.with_value(_TIMESTAMP, shown)
+    return state.with_holes([Hole(_TIMESTAMP, _REASON)])
+
+
+def _with_condition(state: Known, following: JSON) -> Known:
+    """The state with the condition as a later one shows it: it came last, unless that one shows another order."""
+    conditions = get(state.value, _CONDITIONS) or []
+    known = [of.get("type") for of in conditions]
+    if CONDITION in known:
+        return state
+    shown = get(following, _CONDITIONS) or []
+    place = next((index for index, of in enumerate(shown) if of.get("type") == CONDITION), None)
+    if place is None or any(of.get("type") in known for of in shown[place:]):
+        return state.with_holes([Hole(_CONDITIONS, _REASON)])
+    return state.with_value(_CONDITIONS, [*conditions, shown[place]])

@@ -1,0 +1,288 @@
+"""The states of one object, in the order in which they were stored.
+
+A successful write leaves an *effect*. Its order is that of `resourceVersion` where the response has one (etcd's
+revision, the same for all API servers), else of time: the write was stored between `requestReceivedTimestamp` and
+`stageTimestamp`. Where two effects overlap and nothing orders them, what may have been the state in between is said to
+be unknown in the fields that differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from replay.json import JSON
+from replay.kube.attributes import Basis, Missing
+from replay.reconstruct.history.clock import BEFORE, NEVER, RevisionClock
+from replay.reconstruct.history.derived import (
+    after_binding,
+    after_partial_metadata,
+    after_scale,
+    as_removed,
+    instant,
+    second,
+)
+from replay.reconstruct.history.effect import Effect, EffectKind, effect_of
+from replay.reconstruct.history.eviction import Overlap, after_eviction
+from replay.reconstruct.record.body import revision
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Known, merged
+
+CREATED = 201
+
+
+class History:
+    """The effects on one object, ordered, and the states between them."""
+
+    def __init__(
+        self,
+        exchanges: Iterable[Exchange],
+        snapshot: JSON = None,
+        clock: RevisionClock | None = None,
+        *,
+        trusted: bool = True,
+    ) -> None:
+        """Order the effects; `snapshot` is the object as a cluster snapshot holds it, None where it does not.
+
+        `clock` tells when the snapshot's version was stored; without it that is open. Where the log has gaps (`trusted`
+        is false) a state that is derived from the one before it is not known.
+        """
+        self._trusted = trusted
+        effects = [effect for effect in map(effect_of, exchanges) if effect is not None]
+        if snapshot is not None and not (trusted and _shows_only_creation(effects, snapshot)):
+            effects.append(_from_snapshot(snapshot, clock, alone=trusted and not effects))
+        self.effects = _ordered(effects)
+        self._end = max((effect.end for effect in self.effects), default=NEVER)
+        self._index = {id(effect.exchange): index for index, effect in enumerate(self.effects) if effect.exchange}
+        self._by_revision: dict[int, int] = {}
+        for index, effect in enumerate(self.effects):
+            if effect.revision is not None:
+                self._by_revision.setdefault(effect.revision, index)
+
+    def index_of(self, exchange: Exchange) -> int | None:
+        """The place of a record's own effect, None if it has none."""
+        return self._index.get(id(exchange))
+
+    def place_before(self, exchange: Exchange) -> int | None:
+        """The place of the state that a record's own effect changed (-1: before all), None if it has no effect.
+
+        Of several deletions that remove an object at the same time none follows another.
+        """
+        place = self._index.get(id(exchange))
+        if place is None:
+            return None
+        own, place = self.effects[place], place - 1
+        if own.kind is EffectKind.GONE:
+            while place >= 0 and self.effects[place].kind is EffectKind.GONE and self.effects[place].uid == own.uid:
+                place -= 1
+        return place
+
+    def index_at_revision(self, at: int) -> int | None:
+        """The place of the write that stored a revision, None if the log does not hold it."""
+        return self._by_revision.get(at)
+
+    def binding_at_revision(self, at: int) -> int | None:
+        """The place of the binding that stored a revision: the only write between two others, neither a deletion."""
+        for before, own, following in zip(self.effects, self.effects[1:], self.effects[2:], strict=False):
+            if own.kind is EffectKind.BINDING and before.state is not None and following.state is not None:
+                is_between = (before.revision or at) < at < (following.revision or at)
+                if is_between and not (following.state.get("metadata") or {}).get("deletionTimestamp"):
+                    return self._index.get(id(own.exchange))
+        return None
+
+    def after(self, index: int) -> Known | Missing:
+        """The state after an effect; null after a deletion."""
+        effect = self.effects[index]
+        if effect.after is None:
+            effect.after = self._after(index)
+        return effect.after
+
+    def _after(self, index: int) -> Known | Missing:  # noqa: PLR0911 - one return per kind of effect
+        effect = self.effects[index]
+        if effect.kind is EffectKind.GONE:
+            return Known(None, Basis.RECORDED)
+        if effect.kind is EffectKind.STATE:
+            return Known(effect.state, Basis.RECORDED if effect.snapshot is None else Basis.SNAPSHOT)
+        if effect.kind is EffectKind.UNKNOWN or effect.exchange is None or index == 0 or not self._trusted:
+            return Missing("", "a write before it is logged without the object", "record its response")
+        before = self.after(index - 1)
+        if isinstance(before, Missing) or before.value is None:
+            return Missing("", "the state before a write that is logged without the whole object is not known")
+        if effect.kind is EffectKind.EVICTION:
+            return after_eviction(before, effect.exchange, self._shown_after(index), self._overlap(index))
+        if effect.kind is EffectKind.BINDING:
+            following = next((later.state for later in self.effects[index + 1 :] if later.state is not None), None)
+            return after_binding(before, effect.exchange, following)
+        if effect.kind is EffectKind.SCALE:
+            return after_scale(before, effect.exchange)
+        return after_partial_metadata(before, effect.exchange)
+
+    def _shown_after(self, index: int) -> JSON:
+        """The next state that the log shows after an effect, that of a removal included."""
+        for later in self.effects[index + 1 :]:
+            if later.state is not None:
+                return later.state
+            removed = as_removed(later.exchange)
+            if removed is not None:
+                return removed.value
+        return None
+
+    def _overlap(self, index: int) -> Overlap:
+        """What ran at the same time as an eviction.
+
+        What came before a state that does not show the deletion yet came before the eviction's deletion too.
+        """
+        own, settled = self.effects[index], index - 1
+        while settled >= 0 and self.effects[settled].kind is not EffectKind.STATE:
+            settled -= 1
+        found = Overlap.NONE
+        for other in self.effects[settled + 1 :]:
+            if other is own or other.start >= own.end or other.end <= own.start:
+                continue
+            if other.is_deletion or other.kind in (EffectKind.EVICTION, EffectKind.UNKNOWN):
+                return Overlap.DELETION
+            if other.kind is EffectKind.BINDING:
+                found = Overlap.BINDING
+        return found
+
+    def settled_before(self, at: int) -> bool:
+        """Whether all effects were complete at an instant."""
+        return self._end <= at
+
+    def window(self, start: int, end: int) -> range:
+        """The places of the effects whose state may have been the current one at some instant from `start` to `end`.
+
+        The first is the last effect that was certainly complete at `start` (-1: before all), the last one that had
+        begun at `end`.
+        """
+        first = last = -1
+        for index, effect in enumerate(self.effects):
+            if effect.end <= start:
+                first = index
+            if effect.start <= end:
+                last = index
+        return range(first, max(first, last) + 1)
+
+    def existing_at(self, start: int, end: int) -> Known | Missing | None:
+        """What is known of the state from `start` to `end` if the object existed: that of what did not go away meanwhile.
+
+        A removal may have been preceded by a write of its own (`Store.Delete` of a pod), which its answer shows. Null where
+        the object was absent all the time, None where the log does not show it.
+        """
+        places = self.window(start, end)
+        if places[0] < 0 and (len(places) == 1 or not self._is_creation(0)):
+            return self.at(start, end)
+        found: list[Known | Missing] = []
+        for place in places:
+            if place < 0:
+                continue
+            if self.effects[place].kind is not EffectKind.GONE:
+                found.append(self.after(place))
+            elif place != places[0] and (removed := as_removed(self.effects[place].exchange)) is not None:
+                found.append(removed)
+        return merged(found, "it was being changed at the same time") if found else Known(None, Basis.RECORDED)
+
+    def _is_creation(self, place: int) -> bool:
+        exchange = self.effects[place].exchange
+        return exchange is not None and exchange.record.code == CREATED
+
+    def at(self, start: int, end: int) -> Known | Missing | None:
+        """What is known of the state from `start` to `end`: None before the first effect, null where it was deleted."""
+        places = self.window(start, end)
+        if places[0] < 0:
+            if len(places) == 1:
+                return None
+            return Missing("", "it was being written for the first time that the log shows")
+        return merged([self.after(index) for index in places], "it was being changed at the same time")
+
+
+def _shows_only_creation(effects: list[Effect], snapshot: JSON) -> bool:
+    """Whether the log's only write is the creation of the very object that the snapshot holds.
+
+    Then nothing changed it in between, and the creation's result, which may not be recorded, is the snapshot's object: it
+    takes that place.
+    """
+    if len(effects) != 1 or effects[0].kind is not EffectKind.UNKNOWN or effects[0].exchange is None:
+        return False
+    record = effects[0].exchange.record
+    created = (snapshot.get("metadata") or {}).get("creationTimestamp")
+    if record.code != 201 or not isinstance(created, str):
+        return False
+    if not second(record.received) <= created <= second(record.stage_time):
+        return False
+    effects[0].kind, effects[0].snapshot = EffectKind.STATE, snapshot
+    return True
+
+
+def _from_snapshot(snapshot: JSON, clock: RevisionClock | None, *, alone: bool) -> Effect:
+    """A snapshot's object: a state whose revision tells when it was stored.
+
+    Without anything to compare the revision with it may have been at any time. An object that the log never writes
+    (`alone`) is then taken to have been the same since its creation.
+    """
+    metadata = snapshot.get("metadata") or {}
+    stored = revision(metadata)
+    start, end = (BEFORE, NEVER) if stored is None or clock is None else clock.bounds(stored)
+    if alone and (start, end) == (BEFORE, NEVER):
+        start = end = instant(metadata.get("creationTimestamp"))
+    elif start == BEFORE and clock is not None:
+        end = BEFORE  # older than every write of the log: it was there when the log began
+    uid = str(metadata.get("uid") or "")
+    return Effect(EffectKind.STATE, start, end, None, stored, uid, snapshot=snapshot)
+
+
+def _ordered(effects: list[Effect]) -> list[Effect]:
+    """Effects with a revision by revision; the others where time and content allow them."""
+    numbered = sorted((effect for effect in effects if effect.revision is not None), key=_revision_then_time)
+    ordered = _without_repetitions(numbered)
+    for effect in sorted((effect for effect in effects if effect.revision is None), key=lambda e: (e.end, e.start)):
+        ordered.insert(_place(ordered, effect), effect)
+    return ordered
+
+
+def _revision_then_time(effect: Effect) -> tuple[int, bool, bool, int, int]:
+    """Of equal revisions the log's own write comes before the snapshot, which shows the same state.
+
+    An update that removes its object answers with the revision that it found.
+    """
+    return (effect.revision or 0, effect.kind is EffectKind.GONE, effect.exchange is None, effect.end, effect.start)
+
+
+def _without_repetitions(numbered: list[Effect]) -> list[Effect]:
+    """A write that changes nothing stores nothing and answers with the revision that is there: the first one wrote."""
+    kept: list[Effect] = []
+    for effect in numbered:
+        if kept and kept[-1].revision == effect.revision and effect.kind is not EffectKind.GONE:
+            continue
+        kept.append(effect)
+    return kept
+
+
+def _place(ordered: list[Effect], effect: Effect) -> int:
+    """Where an effect without revision belongs.
+
+    After all that were complete before it began, before all that began after its end; in between, what it did shows in
+    the states that follow it.
+    """
+    low, high = 0, len(ordered)
+    for index, other in enumerate(ordered):
+        if other.end <= effect.start:
+            low = index + 1
+    for index in range(len(ordered) - 1, low - 1, -1):
+        if ordered[index].start >= effect.end:
+            high = index
+    for index in range(low, high):
+        if _shows(ordered[index], effect):
+            return index
+    return high
+
+
+def _shows(other: Effect, effect: Effect) -> bool:
+    """Whether a state shows that a write happened before it."""
+    if effect.kind is EffectKind.GONE:
+        return bool(effect.uid) and bool(other.uid) and other.uid != effect.uid
+    if not isinstance(other.state, dict):
+        return False
+    if effect.kind is EffectKind.BINDING:
+        return bool((other.state.get("spec") or {}).get("nodeName"))
+    metadata = other.state.get("metadata") or {}
+    return bool(metadata.get("deletionTimestamp"))

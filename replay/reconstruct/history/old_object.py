@@ -1,0 +1,356 @@
+"""`oldObject`: the state of the object that a request found.
+
+What counts is what can be shown, in this order:
+
+1. An update that names a resourceVersion and succeeded found exactly that version (`Store.Update` refuses any other).
+2. A deletion that answers with the object shows in it what it found, but for what the deletion itself writes.
+3. A patch cannot have changed what it does not touch: there the response shows the old value.
+4. Else the state before is the last one of the history, if no line of the log is missing (`Trust`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from replay.json import JSON
+from replay.kube.attributes import Basis, Missing
+from replay.reconstruct.history.derived import MICROSECONDS, scale_of
+from replay.reconstruct.history.effect import EffectKind, is_gone
+from replay.reconstruct.history.history import History
+from replay.reconstruct.patch.body import PatchForm, agrees, form_of, made_by, touched
+from replay.reconstruct.record.body import Shape, revision
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Hole, Known, Path, get, merged
+
+NOT_FOUND = 404
+RECORD_RESPONSES = "record the responses of writes to this resource (level RequestResponse)"
+_REVISION = ("metadata", "resourceVersion")
+_GENERATION = ("metadata", "generation")
+_MANAGED = ("metadata", "managedFields")
+_DELETION = (("metadata", "deletionTimestamp"), ("metadata", "deletionGracePeriodSeconds"))
+_FINALIZERS = ("metadata", "finalizers")
+_REMOVAL_RACE = "two deletions removed it at the same time, and which state this one was validated on is not recorded"
+_WRITTEN_BY_ALL = (_REVISION, _GENERATION, _MANAGED)
+
+
+@dataclass(frozen=True, slots=True)
+class OldObjects:
+    """Answers what a request found; `trusted` tells whether the history can be taken to have no gaps."""
+
+    history: History
+    trusted: bool = True
+
+    def of(self, exchange: Exchange) -> Known | Missing:
+        """The object that an UPDATE or DELETE found, in the kind of the request (a Scale for `scale`); never null."""
+        if exchange.record.subresource == "scale":
+            found = self._scale(exchange)
+        elif exchange.record.verb == "delete":
+            found = self._deleted(exchange)
+        else:
+            found = self._updated(exchange)
+        if isinstance(found, Known) and found.value is None:
+            return Missing("", "the object was deleted at about the same time", RECORD_RESPONSES)
+        return found
+
+    def last(self, exchange: Exchange) -> Known | Missing:
+        """The state of the history before a request, by revision where both have one, else by time."""
+        place = self.history.place_before(exchange)
+        if place is not None:
+            return self.history.after(place) if place >= 0 else _nothing_before()
+        at = revision(exchange.response.metadata) if exchange.succeeded and exchange.concerns_parent else None
+        repeated = self.history.index_at_revision(at) if at is not None else None
+        if repeated is not None:
+            return self.history.after(repeated)
+        found = self.history.existing_at(exchange.record.received, exchange.record.stage_time)
+        return _nothing_before() if found is None else found
+
+    def _updated(self, exchange: Exchange) -> Known | Missing:
+        named = sent_revision(exchange)
+        if named is not None:
+            found = self._at_revision(exchange, named)
+            if not isinstance(found, Missing) or not exchange.succeeded:
+                return found
+        last = self._guarded(self.last(exchange))
+        if not exchange.succeeded or exchange.shape is not Shape.OBJECT:
+            return last if named is None else Missing("", _unknown_revision(named), RECORD_RESPONSES)
+        if exchange.record.verb == "patch":
+            return self._patched(exchange, self.last(exchange))
+        if named is None:
+            return last
+        return self._kept_by_status(exchange, named)
+
+    def _at_revision(self, exchange: Exchange, named: int) -> Known | Missing:
+        """The state that a revision names: a stored one, or the one state without revision that lies in between."""
+        index = self.history.index_at_revision(named)
+        if index is not None:
+            return self.history.after(index)
+        place = self.history.index_of(exchange)
+        if place is not None and place > 1:
+            before = self.history.effects[place - 1]
+            known = [e.revision for e in self.history.effects[: place - 1] if e.revision is not None]
+            if before.kind is EffectKind.BINDING and before.revision is None and (not known or known[-1] < named):
+                state = self.history.after(place - 1)
+                if not isinstance(state, Missing) and self._fits(exchange, state):
+                    return state.with_value(_REVISION, str(named))
+        return Missing("", _unknown_revision(named), RECORD_RESPONSES)
+
+    def _fits(self, exchange: Exchange, state: Known) -> bool:
+        """Whether a derived state is what the writer saw: its body agrees in what it is not allowed to change."""
+        body = exchange.request.json
+        paths = (("metadata", "uid"), ("spec", "nodeName"))
+        return all(get(body, path) in (None, get(state.value, path)) for path in paths)
+
+    def _patched(self, exchange: Exchange, last: Known | Missing) -> Known | Missing:
+        """What a successful patch found.
+
+        The history if it agrees with the response, else the response but for what the patch touched.
+        """
+        after = exchange.response.json
+        patch = exchange.request.json
+        if _is_repetition(self.history, exchange):
+            return Known(after, Basis.RECORDED)
+        is_apply = form_of(exchange) is PatchForm.APPLY
+        if not isinstance(last, Missing) and last.value is not None:
+            found = self._confirmed(exchange, last, None if is_apply else touched(patch))
+            if found is not None:
+                return found
+        if is_apply or patch is None:
+            return last if isinstance(last, Missing) else _gap()
+        reason = "a patch changed it, and what was there before is not recorded"
+        paths = (*made_by(touched(patch), after), *_WRITTEN_BY_ALL)
+        holes = [Hole(path, reason, RECORD_RESPONSES) for path in paths]
+        if any(not hole.path for hole in holes):
+            return _gap()
+        return Known(after, Basis.RECONSTRUCTED, tuple(holes))
+
+    def _confirmed(self, exchange: Exchange, last: Known, changed: list[Path] | None) -> Known | Missing | None:
+        """The last state of the history, if the response agrees with it; `changed` is None where that may be anything."""
+        after = exchange.response.json
+        if changed and self.trusted and _went_away(exchange):
+            return _patched_away(exchange, last, changed)
+        ignored = (*_WRITTEN_BY_ALL, *(hole.path for hole in last.holes))
+        whole = changed is None or agrees(last.value, after, (*changed, *ignored))
+        if not (whole and _generations_agree(last.value, after) and _is_same(last.value, after)):
+            return None
+        if changed is None:
+            return last if self.trusted else _gap()
+        return _filled(last, exchange, changed) if self.trusted else None
+
+    def _kept_by_status(self, exchange: Exchange, named: int) -> Known | Missing:
+        """An update of `status` leaves everything but status and metadata as it was (every status strategy)."""
+        if exchange.record.subresource != "status":
+            return Missing("", _unknown_revision(named), RECORD_RESPONSES)
+        reason = "a status update changed it, and what was there before is not recorded"
+        open_metadata = ("labels", "annotations", "finalizers", "ownerReferences", "managedFields")
+        holes = [Hole(("status",), reason, RECORD_RESPONSES)]
+        holes += [Hole(("metadata", name), reason, RECORD_RESPONSES) for name in open_metadata]
+        known = Known(exchange.response.json, Basis.RECONSTRUCTED, tuple(holes))
+        return known.with_value(_REVISION, str(named))
+
+    def _deleted(self, exchange: Exchange) -> Known | Missing:
+        named = _precondition(exchange)
+        is_shown = exchange.succeeded and exchange.shape is Shape.OBJECT
+        if named is not None and not (is_shown and _went_away(exchange)):
+            found = self._at_precondition(exchange, named)
+            if found is not None:
+                return found
+        last = self.last(exchange)
+        if not is_shown:
+            return self._guarded(last)
+        metadata = exchange.response.metadata
+        shown = Known(exchange.response.json, Basis.RECORDED)
+        if _went_away(exchange):
+            found = self._with_revision(shown, last)
+            return found if _won_the_removal(metadata) else _lost_the_removal(found, last)
+        if not isinstance(last, Missing) and last.value is not None:
+            phase = [("status", "phase")] if exchange.record.resource == "namespaces" else []
+            ignored = (*_WRITTEN_BY_ALL, *_DELETION, _FINALIZERS, *phase, *(hole.path for hole in last.holes))
+            if self.trusted and agrees(last.value, shown.value, ignored):
+                return last
+        if deletion_began_before(metadata, exchange.record.received):
+            holes = [Hole(path, "it was being deleted already", RECORD_RESPONSES) for path in _DELETION]
+            return self._with_revision(shown.as_basis(Basis.RECONSTRUCTED).with_holes(holes), last)
+        return self._with_revision(_before_deletion(exchange, shown), last)
+
+    def _at_precondition(self, exchange: Exchange, named: int) -> Known | None:
+        """The state with the resourceVersion that a deletion insists on, None if it may have been validated on another.
+
+        Whatever is validated before the deletion's own first write has that version (`storage.Preconditions.Check`).
+        """
+        told = f"ResourceVersion in precondition: {named}," in exchange.record.status_message
+        if not (exchange.succeeded or exchange.record.code == NOT_FOUND or told):
+            return None
+        index = self.history.index_at_revision(named)
+        if index is None:
+            index = self.history.binding_at_revision(named)
+        found = None if index is None else self.history.after(index)
+        return found.with_value(_REVISION, str(named)) if isinstance(found, Known) and found.value else None
+
+    def _with_revision(self, shown: Known, last: Known | Missing) -> Known:
+        """The revision of a state that a deletion shows: that of the history if the states are the same."""
+        whole = not isinstance(last, Missing) and last.value is not None and not last.holes
+        if isinstance(last, Known) and whole and agrees(last.value, shown.value, (_REVISION,)):
+            return last
+        hole = Hole(_REVISION, "a deletion answers with a resourceVersion of its own", RECORD_RESPONSES)
+        return shown.with_holes([hole])
+
+    def _scale(self, exchange: Exchange) -> Known | Missing:
+        """A Scale is derived from the workload that the history holds."""
+        named = sent_revision(exchange)
+        workload = self._guarded(self.last(exchange)) if named is None else self._at_revision(exchange, named)
+        return workload if isinstance(workload, Missing) else scale_of(workload)
+
+    def _guarded(self, last: Known | Missing) -> Known | Missing:
+        """The history's answer where nothing else confirms it."""
+        return last if self.trusted or isinstance(last, Missing) else _gap()
+
+
+def sent_revision(exchange: Exchange) -> int | None:
+    """The resourceVersion that an update, or a patch of an update, makes its condition.
+
+    `objectRef` names that of an update's body (`audit.LogRequestObject`), which then need not be decoded.
+    """
+    named = exchange.record.object_resource_version if exchange.record.verb == "update" else ""
+    if named.isdecimal() and named != "0":
+        return int(named)
+    body = exchange.request.json
+    return revision(body.get("metadata")) if isinstance(body, dict) else None
+
+
+def _precondition(exchange: Exchange) -> int | None:
+    """The resourceVersion that the options of a deletion make its condition."""
+    named = get(exchange.request.json, ("preconditions", "resourceVersion"))
+    return int(named) if isinstance(named, str) and named.isdecimal() and named != "0" else None
+
+
+def _went_away(exchange: Exchange) -> bool:
+    """Whether the answer of a deletion is the object as it was removed, which is what the last validation saw.
+
+    A pod without grace period is written once with its deletionTimestamp and validated again before it is removed
+    (`Store.Delete`).
+    """
+    return is_gone(exchange, exchange.response.metadata, exchange.response.json)
+
+
+def _patched_away(exchange: Exchange, last: Known, changed: list[Path]) -> Known | None:
+    """What a patch found that removed its object (`Store.deleteWithoutFinalizers`), None if the history does not fit.
+
+    The object was being deleted, without finalizers or grace period left. Either that is the `last` state of the history, or
+    a deletion wrote it after that state and did not live to tell. What the patch touched is as it was, all else is in the
+    response, with the revision of what was found.
+    """
+    after = exchange.response.json
+    if get(last.value, _REVISION) == get(after, _REVISION) and not last.holes:
+        return last
+    if any(path[:1] in ((), ("metadata",)) or _is_open(path, last) for path in changed):
+        return None
+    ignored = (*changed, *_WRITTEN_BY_ALL, *_DELETION, *(hole.path for hole in last.holes))
+    if not _is_same(last.value, after) or not agrees(last.value, after, ignored):
+        return None
+    found = Known(after, Basis.RECONSTRUCTED)
+    for path in changed:
+        value = get(last.value, path)
+        found = found.with_value(path, value) if value is not None else found.without(path)
+    holes = [Hole(_MANAGED, "a patch changed it, and what was there before is not recorded", RECORD_RESPONSES)]
+    if exchange.record.subresource != "status":
+        holes.append(Hole(_GENERATION, "the patch may have counted as a new generation", RECORD_RESPONSES))
+    return found.with_holes(holes)
+
+
+def _is_open(path: Path, known: Known) -> bool:
+    """Whether a path has to do with a hole."""
+    return any(_overlaps(path, hole.path) for hole in known.holes)
+
+
+def _filled(last: Known, exchange: Exchange, changed: list[Path]) -> Known:
+    """A state with the fields that the history does not tell, but the response does, since the patch left them alone."""
+    for hole in last.holes:
+        kept = hole.path == _GENERATION and exchange.record.subresource == "status"
+        if (kept or hole.path not in _WRITTEN_BY_ALL) and not any(_overlaps(hole.path, path) for path in changed):
+            value = get(exchange.response.json, hole.path)
+            last = last.with_value(hole.path, value) if value is not None else last.without(hole.path)
+    return last
+
+
+def _overlaps(one: Path, other: Path) -> bool:
+    """Whether one path is, contains or lies in the other."""
+    return one[: len(other)] == other or other[: len(one)] == one
+
+
+def _won_the_removal(metadata: dict[str, JSON]) -> bool:
+    """Whether the removal was this request's own.
+
+    Where another deletion removes the pod first, the answer is the object that was written last, without a
+    resourceVersion, and the last validation saw either that or what the watch cache still held: the state before.
+    """
+    return not metadata.get("deletionTimestamp") or revision(metadata) is not None
+
+
+def _lost_the_removal(found: Known, last: Known | Missing) -> Known | Missing:
+    """Either the object that the deletion wrote or the one before it, which differ in the fields of the deletion."""
+    if not isinstance(last, Missing) and last.value is not None:
+        ignored = (*_WRITTEN_BY_ALL, *_DELETION, *(hole.path for hole in last.holes))
+        if agrees(last.value, found.value, ignored):
+            return merged([found, last], _REMOVAL_RACE, RECORD_RESPONSES)
+    paths = (*_DELETION, _GENERATION)
+    return found.as_basis(Basis.RECONSTRUCTED).with_holes([Hole(path, _REMOVAL_RACE) for path in paths])
+
+
+def deletion_began_before(metadata: dict[str, JSON], received: int) -> bool:
+    """Whether the deletion that an answer shows was asked for by an earlier request."""
+    at = metadata.get("deletionTimestamp")
+    if not isinstance(at, str):
+        return False
+    asked = datetime.fromisoformat(at).timestamp() - (metadata.get("deletionGracePeriodSeconds") or 0)
+    return asked < received // MICROSECONDS
+
+
+def _before_deletion(exchange: Exchange, shown: Known) -> Known:
+    """The object as a graceful deletion found it (`rest.BeforeDelete`): no deletion fields, the generation before."""
+    state = shown.as_basis(Basis.RECONSTRUCTED)
+    for path in _DELETION:
+        state = state.without(path)
+    generation = get(shown.value, _GENERATION)
+    if isinstance(generation, int) and generation > 0:
+        state = state.with_value(_GENERATION, generation - 1)
+    if get(shown.value, _FINALIZERS):
+        state = state.with_holes([Hole(_FINALIZERS, "a deletion may add a finalizer", RECORD_RESPONSES)])
+    if exchange.record.resource == "namespaces":
+        state = state.with_value(("status", "phase"), "Active")
+    return state
+
+
+def _is_repetition(history: History, exchange: Exchange) -> bool:
+    """Whether a write changed nothing: it answers with a revision that another one stored."""
+    at = revision(exchange.response.metadata)
+    return at is not None and history.index_of(exchange) is None and history.index_at_revision(at) is not None
+
+
+def _generations_agree(before: JSON, after: JSON) -> bool:
+    """Whether at most one change of the specification lies between two states."""
+    one, other = get(before, _GENERATION), get(after, _GENERATION)
+    if not isinstance(one, int) or not isinstance(other, int):
+        return bool(one == other)
+    if get(before, ("spec",)) == get(after, ("spec",)):
+        return bool(other == one or get(after, _DELETION[0]))
+    return bool(other == one + 1)
+
+
+def _is_same(before: JSON, after: JSON) -> bool:
+    """Whether two states are of one object, not of two with the same name."""
+    return bool(get(before, ("metadata", "uid")) == get(after, ("metadata", "uid")))
+
+
+def _nothing_before() -> Missing:
+    return Missing("", "the log holds no earlier state of the object", RECORD_RESPONSES)
+
+
+def _gap() -> Missing:
+    return Missing(
+        "", "the log has gaps, and a write before the request may be among what is missing", RECORD_RESPONSES
+    )
+
+
+def _unknown_revision(named: int) -> str:
+    return f"the state with resourceVersion {named} is not in the log"

@@ -1,0 +1,126 @@
+"""The object of a PATCH as the mutating policies get it, and the object that a patch makes of an old one.
+
+The body of a patch is not the object, so what comes before mutation is the response without what came after: the
+strategy, and the mutating policies and webhooks of the time. Webhooks leave annotations, policies leave nothing.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from replay.json import JSON
+from replay.kube.attributes import Basis, Missing
+from replay.reconstruct.patch.apply import after_apply, may_remove
+from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, agrees, form_of, touched
+from replay.reconstruct.patch.result import after_patch
+from replay.reconstruct.record.body import Shape
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Hole, Known, Path, get
+
+_GENERATION = ("metadata", "generation")
+_IGNORED = (_GENERATION, ("metadata", "resourceVersion"), ("metadata", "managedFields"))
+_SET_BY_STRATEGY = frozenset({"pods", "services", "jobs", "namespaces", "apiservices", "certificatesigningrequests"})
+
+
+class Mutators(Enum):
+    """Which mutators may have been in force when the log was written."""
+
+    WEBHOOKS = "webhooks"
+    """Webhooks alone, which the log names where they changed something."""
+    POLICIES = "policies"
+    """Mutating policies too, whose changes the log does not tell from the client's own."""
+
+
+def before_created(exchange: Exchange) -> Known | Missing:
+    """The object of an apply or update that created it: the response without system fields."""
+    if exchange.record.verb == "update":
+        return Missing("", "an update created the object, and its body is not what was created")
+    if not (exchange.succeeded and exchange.shape is Shape.OBJECT):
+        return Missing("", "an apply configuration is defaulted by the server, and the response is not the object")
+    if exchange.record.resource in _SET_BY_STRATEGY:
+        return Missing("", "what the server itself sets on creation cannot be told from what the client applied")
+    known = Known(exchange.response.json, Basis.RECONSTRUCTED)
+    for name in ("uid", "creationTimestamp", "generation", "resourceVersion"):
+        known = known.without(("metadata", name))
+    return _unless_mutated(exchange, known)
+
+
+def before_patched(exchange: Exchange, validated: Known, old: Known | Missing, mutators: Mutators) -> Known | Missing:
+    """The object of a successful patch: the validated one with the old generation."""
+    known = validated.as_basis(Basis.RECONSTRUCTED)
+    if isinstance(old, Missing) or old.value is None:
+        known = known.with_holes([Hole(_GENERATION, "the generation before the request is not known")])
+    elif get(old.value, _GENERATION) is not None:
+        hole = next((hole for hole in old.holes if hole.path == _GENERATION), None)
+        known = known.with_holes([hole]) if hole else known.with_value(_GENERATION, get(old.value, _GENERATION))
+    if exchange.record.subresource == "scale":
+        known = known.with_holes([Hole(("metadata", "managedFields"), "managedFields of a Scale are not recorded")])
+    if mutators is Mutators.POLICIES and not _is_explained(exchange, old):
+        return Missing(
+            "", "a mutating policy of the time may have changed the object, and policies leave no annotation"
+        )
+    return _unless_mutated(exchange, known)
+
+
+def _is_explained(exchange: Exchange, old: Known | Missing) -> bool:
+    """Whether the patch alone makes the response of the old object."""
+    if isinstance(old, Missing) or old.value is None or form_of(exchange) is PatchForm.APPLY:
+        return False
+    try:
+        after = after_patch(exchange, old.value)
+    except UnappliedPatchError:
+        return False
+    return agrees(after, exchange.response.json, (*_IGNORED, *(hole.path for hole in old.holes)))
+
+
+def _unless_mutated(exchange: Exchange, known: Known) -> Known | Missing:
+    """The object, if no webhook changed it."""
+    if exchange.record.annotations and '\\"mutated\\":true' in exchange.record.annotations:
+        return Missing("", "a webhook of the time changed the object, and what it was before is not recorded")
+    return known
+
+
+def patched(  # noqa: PLR0911 - one return per reason why the result is not known
+    exchange: Exchange, old: Known | Missing
+) -> Known | Missing:
+    """The object that a patch makes of an old one; what cannot be computed is a hole."""
+    if isinstance(old, Missing):
+        return Missing("", f"a patch is recorded, and what it was applied to is not known: {old.reason}", old.fix)
+    if old.value is None:
+        return Missing("", "a patch is recorded, and the object that it was to create is not")
+    patch, form = exchange.request.json, form_of(exchange)
+    if patch is None:
+        return Missing("", "the patch is not recorded", "record the request")
+    known = old.as_basis(Basis.RECONSTRUCTED)
+    holes = [Hole(("metadata", "managedFields"), "managedFields of a request that stored nothing are not recorded")]
+    try:
+        _check_lists(patch, known)
+        if form is PatchForm.APPLY:
+            return after_apply(exchange, known).with_holes(holes)
+        return Known(after_patch(exchange, old.value), Basis.RECONSTRUCTED, known.holes).with_holes(holes)
+    except UnappliedPatchError as error:
+        if form is PatchForm.APPLY and may_remove(exchange, old):
+            return Missing("", str(error))
+        paths = touched(patch)
+        if any(not path for path in paths):
+            return Missing("", str(error))
+        shallow = [_up_to_known(path, old) for path in paths if path not in _NAMES]
+        return known.with_holes([*holes, *(Hole(path, str(error)) for path in shallow)])
+
+
+def _check_lists(patch: JSON, old: Known) -> None:
+    """Raise `UnappliedPatchError` where an item that is not known whole may stand elsewhere in its list afterwards."""
+    items = [hole.path for hole in old.holes if any(isinstance(part, int) for part in hole.path)]
+    if any(item[: len(path)] == path for item in items for path in touched(patch)):
+        raise UnappliedPatchError("the patch changes a list of which an item is not known")
+
+
+_NAMES = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
+
+
+def _up_to_known(path: Path, old: Known) -> Path:
+    """A path cut after the first part that the old object does not have."""
+    for length in range(1, len(path)):
+        if get(old.value, path[:length]) is None:
+            return path[:length]
+    return path

@@ -1,0 +1,1 @@
+"""Patches: the four forms of a body, and the object that each makes of another."""

@@ -1,0 +1,242 @@
+"""The four forms of a PATCH body, and what each of them can have changed.
+
+An audit event has the patch but not its content type. A list is a JSON patch (RFC 6902); a whole object with
+`fieldManager` in the query is an apply configuration (server-side apply requires both); any other map is a merge patch
+(RFC 7386) or a strategic merge patch, which for most patches mean the same. Where they do not, the patch cannot be
+applied and the caller is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import Any
+
+from replay.json import JSON
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Path, get
+
+
+class PatchForm(Enum):
+    """The form of a patch, as far as its body tells."""
+
+    JSON = "JSON patch"
+    APPLY = "apply configuration"
+    MERGE = "merge patch"
+
+
+class UnappliedPatchError(Exception):
+    """The patch cannot be applied to what is known; `str()` is the reason."""
+
+
+def form_of(exchange: Exchange) -> PatchForm:
+    """The form of a record's patch."""
+    patch = exchange.request.json
+    if isinstance(patch, list):
+        return PatchForm.JSON
+    if isinstance(patch, dict) and patch.get("apiVersion") and patch.get("kind") and "fieldManager" in exchange.query:
+        return PatchForm.APPLY
+    return PatchForm.MERGE
+
+
+def touched(patch: JSON) -> list[Path]:
+    """The paths that a JSON, merge or strategic merge patch can have changed; a list counts as one path."""
+    if isinstance(patch, list):
+        found = [_pointer(operation[name]) for operation in patch for name in ("path", "from") if name in operation]
+        return [_above_list(path) for path in found]
+    return list(_merged_paths(patch, ()))
+
+
+def _merged_paths(patch: JSON, at: Path) -> Iterator[Path]:
+    """Leaves of a merge patch; a strategic directive touches what it stands in or names."""
+    if not isinstance(patch, dict):
+        yield at
+        return
+    if not patch and at:
+        yield at
+    for key, value in patch.items():
+        if key.startswith(("$setElementOrder/", "$deleteFromPrimitiveList/")):
+            yield (*at, key.partition("/")[2])
+        elif key.startswith("$"):
+            yield at
+        else:
+            yield from _merged_paths(value, (*at, key))
+
+
+def _pointer(text: str) -> Path:
+    """A JSON pointer (RFC 6901) as a path; numbers stay text, since a map may have such keys."""
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:])
+
+
+def _above_list(path: Path) -> Path:
+    """A path cut before its first list index."""
+    for index, part in enumerate(path):
+        if part == "-" or str(part).isdecimal():
+            return path[:index]
+    return path
+
+
+def made_by(paths: list[Path], after: JSON) -> list[Path]:
+    """The outermost parts of an object that consist of nothing but touched paths: a patch may have created them whole."""
+    return [_outermost(path, paths, after) for path in paths]
+
+
+def _outermost(path: Path, paths: list[Path], after: JSON) -> Path:
+    while len(path) > 1:
+        above = path[:-1]
+        siblings = get(after, above)
+        if not isinstance(siblings, dict) or not all(_is_covered((*above, key), paths, after) for key in siblings):
+            return path
+        path = above
+    return path
+
+
+def _is_covered(at: Path, paths: list[Path], after: JSON) -> bool:
+    """Whether all that an object has at a path is touched."""
+    if any(at[: len(path)] == path for path in paths):
+        return True
+    value = get(after, at)
+    return isinstance(value, dict) and bool(value) and all(_is_covered((*at, key), paths, after) for key in value)
+
+
+def applied(patch: JSON, form: PatchForm, before: JSON) -> JSON:
+    """The object after a JSON or merge patch; raises UnappliedPatchError where the log does not tell enough.
+
+    `before` is not changed. A map patch with strategic directives, or with a list of objects that a strategic merge
+    would join by key, cannot be applied without the kind's schema and content type.
+    """
+    if form is PatchForm.JSON:
+        return _json_patched(patch, before)
+    if form is PatchForm.APPLY:
+        raise UnappliedPatchError("an apply configuration is merged by field ownership, which the log does not state")
+    if not isinstance(patch, dict):
+        raise UnappliedPatchError("the patch is not recorded")
+    if is_ambiguous(patch):
+        raise UnappliedPatchError("the content type of the patch is not recorded, and its forms differ for lists")
+    return merge_patched(patch, before)
+
+
+def is_ambiguous(patch: JSON) -> bool:
+    """Whether strategic and plain merge differ: directives, and lists."""
+    if isinstance(patch, list):
+        return True
+    if not isinstance(patch, dict):
+        return False
+    return any(key.startswith("$") or is_ambiguous(value) for key, value in patch.items())
+
+
+def merge_patched(patch: JSON, before: JSON) -> JSON:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    after = dict(before) if isinstance(before, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            after.pop(key, None)
+        else:
+            after[key] = merge_patched(value, after.get(key))
+    return after
+
+
+def _json_patched(patch: list[dict[str, Any]], before: JSON) -> JSON:
+    """RFC 6902; any failure makes the request fail on the server too."""
+    after = before
+    try:
+        for operation in patch:
+            after = _operation(operation, after)
+    except (KeyError, IndexError, ValueError, TypeError) as error:
+        raise UnappliedPatchError("the JSON patch does not fit the object") from error
+    return after
+
+
+def _operation(operation: dict[str, Any], before: JSON) -> JSON:
+    """One operation of a JSON patch."""
+    name, path = operation["op"], _pointer(operation["path"])
+    if name == "test":
+        if _at(before, path) != operation["value"]:
+            raise ValueError(name)
+        return before
+    if name == "remove":
+        return _changed(before, path, remove=True)
+    if name == "replace":
+        _at(before, path)
+        return _changed(before, path, operation["value"], replace=True)
+    if name == "add":
+        return _changed(before, path, operation["value"])
+    source = _pointer(operation["from"])
+    value = _at(before, source)
+    if name == "move":
+        before = _changed(before, source, remove=True)
+    return _changed(before, path, value)
+
+
+def _at(value: JSON, path: Path) -> JSON:
+    for part in path:
+        value = value[int(part)] if isinstance(value, list) else value[part]
+    return value
+
+
+def _changed(value: JSON, path: Path, leaf: JSON = None, *, remove: bool = False, replace: bool = False) -> JSON:
+    """A copy along a path with one entry added, replaced or removed."""
+    if not path:
+        return leaf
+    head, rest = path[0], path[1:]
+    if isinstance(value, list):
+        items = list(value)
+        index = len(items) if head == "-" else int(head)
+        if rest:
+            items[index] = _changed(items[index], rest, leaf, remove=remove, replace=replace)
+        elif remove:
+            del items[index]
+        elif replace:
+            items[index] = leaf
+        elif index > len(items):
+            raise IndexError(index)
+        else:
+            items.insert(index, leaf)
+        return items
+    fields = dict(value)
+    if rest:
+        fields[head] = _changed(fields[head], rest, leaf, remove=remove, replace=replace)
+    elif remove:
+        del fields[head]
+    else:
+        fields[head] = leaf
+    return fields
+
+
+def agrees(before: JSON, after: JSON, paths: Iterable[Path]) -> bool:
+    """Whether two states are equal but for what lies at or below the given paths."""
+    ignored: _Tree = {}
+    for path in paths:
+        at = ignored
+        for part in path:
+            at = at.setdefault(part, {})
+        at[_ALL] = {}
+    return _equal_apart(before, after, ignored)
+
+
+_Tree = dict[str | int | None, Any]
+_ALL = None
+
+
+def _equal_apart(one: JSON, other: JSON, ignored: _Tree) -> bool:
+    """Equality of two values apart from a tree of paths; what is absent equals a map whose entries are all ignored."""
+    if _ALL in ignored:
+        return True
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(
+            _equal_apart(left, right, ignored[index]) if index in ignored else left == right
+            for index, (left, right) in enumerate(zip(one, other, strict=True))
+        )
+    one, other = (({} if value is None else value) for value in (one, other))
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        return bool(one == other)
+    for key, value in one.items():
+        below = ignored.get(key)
+        if below is None:
+            if key not in other or other[key] != value:
+                return False
+        elif not _equal_apart(value, other.get(key), below):
+            return False
+    return all(key in one or (key in ignored and _equal_apart(None, other[key], ignored[key])) for key in other)

@@ -1,0 +1,67 @@
+"""The object that a patch makes of another, as the API server then holds it (`endpoints/handlers.patcher`).
+
+An audit event has no content type. A map with a strategic directive is a strategic merge patch, one for a custom resource
+can only be a merge patch, and for the rest it does not matter as long as both make the same object.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from replay.json import JSON
+from replay.kube.defaults import set_defaults
+from replay.kube.go_object import DecodeError, round_trip
+from replay.kube.schema import Schema, Schemas
+from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, applied, form_of, is_ambiguous, merge_patched
+from replay.reconstruct.patch.strategic_merge import StrategicMergeError, has_directive, strategic_merge
+from replay.reconstruct.record.exchange import Exchange
+
+
+def after_patch(exchange: Exchange, before: JSON) -> JSON:
+    """The object after a JSON, merge or strategic merge patch; raises `UnappliedPatchError` where the log leaves it open."""
+    patch, form, schema = exchange.request.json, form_of(exchange), builtin_schema(exchange)
+    if form is PatchForm.MERGE and isinstance(patch, dict):
+        if schema is not None:
+            return _after_map(schema, before, patch)
+        if exchange.api_resource is not None and exchange.api_resource.custom:
+            return merge_patched(patch, before)
+    after = applied(patch, form, before)
+    return after if schema is None else settled(schema, after, before)
+
+
+def builtin_schema(exchange: Exchange) -> Schema | None:
+    """The schema of the kind that a request is about, None unless it is built in."""
+    kind, api_resource = exchange.kind, exchange.api_resource
+    return None if kind is None or api_resource is None or api_resource.custom else _builtin().for_kind(kind)
+
+
+@cache
+def _builtin() -> Schemas:
+    return Schemas()
+
+
+def _after_map(schema: Schema, before: JSON, patch: dict[str, JSON]) -> JSON:
+    """The object after a map patch of one of two forms; one that the server refuses is not the one that was sent."""
+    if not is_ambiguous(patch):
+        return settled(schema, merge_patched(patch, before), before)
+    found = []
+    try:
+        found.append(settled(schema, strategic_merge(schema, before, patch), before))
+    except StrategicMergeError as error:
+        if has_directive(patch):
+            raise UnappliedPatchError("the strategic merge patch does not fit the object") from error
+    if not has_directive(patch):
+        found.append(settled(schema, merge_patched(patch, before), before))
+    if any(after != found[0] for after in found):
+        raise UnappliedPatchError("the content type of the patch is not recorded, and its forms differ for lists")
+    return found[0]
+
+
+def settled(schema: Schema, after: JSON, before: JSON) -> JSON:
+    """The object as its Go type holds it, with the defaults of what a patch left out; raises `UnappliedPatchError`."""
+    try:
+        written = round_trip(schema, after, before)
+    except DecodeError as error:
+        raise UnappliedPatchError("the patch does not fit the kind of the object") from error
+    set_defaults(schema, written, before)
+    return written

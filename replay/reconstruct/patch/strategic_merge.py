@@ -1,0 +1,265 @@
+"""Strategic merge patches (`k8s.io/apimachinery/pkg/util/strategicpatch.StrategicMergeMapPatch`).
+
+A map patch whose lists are merged by the keys that the Go types name (`patchStrategy`, `patchMergeKey`), with directives:
+`$patch` (replace, delete), `$retainKeys`, `$setElementOrder/<list>` and `$deleteFromPrimitiveList/<list>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from replay.json import JSON
+from replay.kube.schema import Schema
+
+_PATCH = "$patch"
+_RETAIN = "$retainKeys"
+_ORDER = "$setElementOrder/"
+_DELETE = "$deleteFromPrimitiveList/"
+_NEVER = -1
+
+Map = dict[str, Any]
+
+
+class StrategicMergeError(Exception):
+    """The server refuses the patch; `str()` says why."""
+
+
+def has_directive(patch: JSON) -> bool:
+    """Whether a patch has a directive somewhere, which only a strategic merge patch has."""
+    if isinstance(patch, dict):
+        return any(
+            key in (_PATCH, _RETAIN) or key.startswith((_ORDER, _DELETE)) or has_directive(value)
+            for key, value in patch.items()
+        )
+    return isinstance(patch, list) and any(map(has_directive, patch))
+
+
+def strategic_merge(schema: Schema, before: Map, patch: Map) -> Map:
+    """The object after the patch; neither argument is changed, and parts that it leaves alone are the same objects.
+
+    `schema` is that of `before`. Raises `StrategicMergeError`.
+    """
+    if _PATCH in patch:
+        return _directed_map(patch)
+    after, rest = _retained(before, patch), dict(patch)
+    _check_deletions(rest)
+    _merge_ordered(schema, after, rest)
+    for key, value in rest.items():
+        is_deletion = key.startswith(_DELETE)
+        name = key.removeprefix(_DELETE)
+        if value is None:
+            after.pop(name, None)
+        elif name in after and type(after[name]) is type(value) and isinstance(value, dict | list):
+            field = _field(schema, name)
+            if isinstance(value, list):
+                after[name] = _merged_list(field, after[name], value, is_deletion=is_deletion)
+            else:
+                after[name] = value if _strategy(field) == "replace" else strategic_merge(field, after[name], value)
+        elif not is_deletion:
+            _replace(after, name, value)
+    return after
+
+
+def _directed_map(patch: Map) -> Map:
+    """What is left of a map whose patch is a directive."""
+    if patch[_PATCH] not in ("replace", "delete"):
+        raise StrategicMergeError(f"unknown patch type `{patch[_PATCH]}`")
+    return {key: value for key, value in patch.items() if key != _PATCH} if patch[_PATCH] == "replace" else {}
+
+
+def _field(schema: Schema, name: str) -> Schema:
+    """The schema of a field, which the Go type must have."""
+    found = schema.field(name)
+    if found is None:
+        raise StrategicMergeError(f"there is no field `{name}`")
+    return found
+
+
+def _strategy(field: Schema) -> str:
+    """How a field is merged, apart from `retainKeys`, which only its patch knows."""
+    return next((of for of in field.patch_strategy.split(",") if of != "retainKeys"), "")
+
+
+def _replace(after: Map, name: str, value: JSON) -> None:
+    """Set a field to what a patch has for it; a map that is itself a directive leaves nothing."""
+    if isinstance(value, dict) and _PATCH in value:
+        after.pop(name, None)
+    else:
+        after[name] = _plain(value)
+
+
+def _plain(value: JSON) -> JSON:
+    """A value of a patch without nulls in its maps, and without maps that are directives."""
+    if isinstance(value, dict):
+        kept = {key: inner for key, inner in value.items() if inner is not None and not _is_directive(inner)}
+        return {key: _plain(inner) for key, inner in kept.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value if not _is_directive(inner)]
+    return value
+
+
+def _is_directive(value: JSON) -> bool:
+    return isinstance(value, dict) and _PATCH in value
+
+
+def _retained(before: Map, patch: Map) -> Map:
+    """A copy of a map with the fields that `$retainKeys` names; all without it."""
+    if _RETAIN not in patch:
+        return dict(before)
+    retained = patch[_RETAIN]
+    if not isinstance(retained, list):
+        raise StrategicMergeError("`$retainKeys` is not a list")
+    for key, value in patch.items():
+        if value is not None and key != _RETAIN and not key.startswith((_ORDER, _DELETE)) and key not in retained:
+            raise StrategicMergeError(f"`{key}` is not among the `$retainKeys`")
+    return {key: value for key, value in before.items() if key in retained}
+
+
+def _check_deletions(patch: Map) -> None:
+    """What a patch deletes from a list it may not add: the server does one before the other as it happens."""
+    for key, gone in patch.items():
+        added = patch.get(key.removeprefix(_DELETE)) if key.startswith(_DELETE) else None
+        if added and gone and any(item in added for item in gone):
+            raise StrategicMergeError(f"`{key.removeprefix(_DELETE)}` is added to and deleted from")
+
+
+def _merge_ordered(schema: Schema, after: Map, rest: Map) -> None:
+    """Merge the lists whose order the patch states, and take them and all directives about maps out of the patch."""
+    rest.pop(_RETAIN, None)
+    for directive in [key for key in rest if key.startswith(_ORDER)]:
+        order, name = rest.pop(directive), directive.removeprefix(_ORDER)
+        old, new = after.get(name), rest.pop(name, None)
+        if not isinstance(order, list) or not isinstance(old, list | None) or not isinstance(new, list | None):
+            raise StrategicMergeError(f"`{name}` is not a list")
+        if old is None and new is None:
+            continue
+        if not (old or new):
+            raise StrategicMergeError(f"`{name}` has no items")
+        field = _field(schema, name)
+        items = [item for item in new or () if not _is_directive(item)]
+        identity = _identity(field, [*order, *(old or ()), *items])
+        _check_order(new or (), order, identity)
+        if old is None:
+            merged = _plain(new)
+        else:
+            merged = old if new is None else _merged_list(field, old, new, is_deletion=False)
+        after[name] = _in_order(merged, order, _overwritten(field, old or [], new or [], identity), identity)
+
+
+def _overwritten(field: Schema, old: list[JSON], new: list[JSON], identity: Callable[[JSON], Any]) -> list[JSON]:
+    """The list of before as the server's code finds it again after it has merged a patch that deletes items.
+
+    Items that the patch adds were written into the places of those that it deleted (an append to a Go slice that shares
+    its array), and so have an order among those that stayed.
+    """
+    if not any(_is_directive(item) for item in new) or _strategy(field) != "merge":
+        return old
+    left, added = _directed(field, old, new)
+    known = [identity(item) for item in left]
+    fresh = [item for item in added if identity(item) not in known]
+    return [*left, *fresh[: len(old) - len(left)]] if left is not added else old
+
+
+def _merged_list(field: Schema, old: list[JSON], new: list[JSON], *, is_deletion: bool) -> list[JSON]:
+    """Two lists merged by key, or as sets of scalars; without the strategy `merge` the new one."""
+    if not (is_deletion or _strategy(field) == "merge"):
+        return new
+    if len({type(item) for item in (*old, *new)}) > 1:
+        raise StrategicMergeError("the items of a list are of different types")
+    if not any(isinstance(item, dict) for item in (*old, *new)):
+        if is_deletion:
+            return [item for item in old if item not in new]
+        return _in_order(_unique([*old, *new]), new, old, lambda item: item)
+    old, new = _directed(field, old, new)
+    identity = _identity(field, [*old, *new])
+    places = {identity(item): index for index, item in reversed(list(enumerate(old)))}
+    merged = list(old)
+    for item in new:
+        place = places.get(identity(item))
+        if place is None:
+            places[identity(item)] = len(merged)
+            merged.append(item)
+        elif field.items is not None:
+            merged[place] = strategic_merge(field.items, merged[place], item)
+    return _in_order(merged, new, old, identity)
+
+
+def _directed(field: Schema, old: list[JSON], new: list[JSON]) -> tuple[list[JSON], list[JSON]]:
+    """Both lists after the items of the patch that are directives: delete one item, or replace the whole list."""
+    kept, replaces = [], False
+    for item in new:
+        directive = item.get(_PATCH)
+        if _PATCH not in item:
+            kept.append(item)
+        elif directive == "replace":
+            replaces = True
+        elif directive == "delete" and field.patch_merge_key in item:
+            gone = item[field.patch_merge_key]
+            old = [each for each in old if each.get(field.patch_merge_key) != gone]
+        else:
+            raise StrategicMergeError(f"unknown patch type `{directive}`")
+    return (kept, []) if replaces else (old, kept)
+
+
+def _identity(field: Schema, items: Sequence[JSON]) -> Callable[[JSON], Any]:
+    """What tells the items of a list apart: themselves, or the merge key that each of them must have."""
+    if not any(isinstance(item, dict) for item in items):
+        return lambda item: item
+    key = field.patch_merge_key
+
+    def key_of(item: JSON) -> Any:
+        if not key or not isinstance(item, dict) or key not in item:
+            raise StrategicMergeError("an item of a list has no merge key")
+        return item[key]
+
+    for item in items:
+        key_of(item)
+    return key_of
+
+
+def _check_order(new: Sequence[JSON], order: Sequence[JSON], identity: Callable[[JSON], Any]) -> None:
+    """The items of a patch must stand in the stated order; a directive after the last of them is one too many."""
+    left = [item for item in new if not (_is_directive(item) and item[_PATCH] == "delete")]
+    if not order:
+        return
+    for stated in order:
+        while left and _is_directive(left[0]):
+            left.pop(0)
+        if left and identity(left[0]) == identity(stated):
+            left.pop(0)
+    if left:
+        raise StrategicMergeError("the order of a list is not the one that is stated for it")
+
+
+def _unique(items: Iterable[JSON]) -> list[JSON]:
+    found: list[JSON] = []
+    for item in items:
+        if item not in found:
+            found.append(item)
+    return found
+
+
+def _in_order(
+    merged: list[JSON], patched: Sequence[JSON], server: Sequence[JSON], identity: Callable[[JSON], Any]
+) -> list[JSON]:
+    """The items in the order of the patch, and the server's own among them where they stood before.
+
+    Of an item of each kind the patch's comes first, unless both were there before in the other order.
+    """
+    of_patch, of_server = [identity(item) for item in patched], [identity(item) for item in server]
+    left = sorted(
+        (item for item in merged if identity(item) not in of_patch), key=lambda item: _place(of_server, identity(item))
+    )
+    right = sorted(
+        (item for item in merged if identity(item) in of_patch), key=lambda item: of_patch.index(identity(item))
+    )
+    ordered: list[JSON] = []
+    while left and right:
+        one, other = _place(of_server, identity(left[0])), _place(of_server, identity(right[0]))
+        ordered.append(left.pop(0) if _NEVER < one < other else right.pop(0))
+    return [*ordered, *left, *right]
+
+
+def _place(order: list[Any], item: JSON) -> int:
+    return order.index(item) if item in order else _NEVER

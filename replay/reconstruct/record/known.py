@@ -1,0 +1,176 @@
+"""What is known of one object: its JSON, how it was known, and the paths of it that are not.
+
+Objects are never changed in place: states of the history share their parts with each other and with the attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from replay.json import JSON
+from replay.kube.attributes import Basis, Missing, PartialObject
+
+Path = tuple[str | int, ...]
+
+
+class Hole(NamedTuple):
+    """A path of an object whose value is not known; `reason` and `fix` as in `Missing`."""
+
+    path: Path
+    reason: str
+    fix: str = ""
+
+
+class Known(NamedTuple):
+    """An object (or null) and the holes in it; at a hole the value is arbitrary and must not be read."""
+
+    value: JSON
+    basis: Basis
+    holes: tuple[Hole, ...] = ()
+
+    def with_value(self, path: Path, value: JSON) -> Known:
+        """The same object with another value at a path, which is then known."""
+        return Known(replaced(self.value, path, value), self.basis, _apart_from(self.holes, path))
+
+    def with_fields(self, path: Path, fields: Mapping[str, JSON]) -> Known:
+        """The same object with some entries of the map at a path, which are then known."""
+        merged_map = {**(get(self.value, path) or {}), **fields}
+        holes = self.holes
+        for name in fields if holes else ():
+            holes = _apart_from(holes, (*path, name))
+        return Known(replaced(self.value, path, merged_map), self.basis, holes)
+
+    def without(self, path: Path) -> Known:
+        """The same object, known not to have a path."""
+        return Known(removed(self.value, path), self.basis, _apart_from(self.holes, path))
+
+    def with_holes(self, holes: Iterable[Hole]) -> Known:
+        """The same object with more paths unknown."""
+        return Known(self.value, self.basis, (*self.holes, *holes))
+
+    def as_basis(self, basis: Basis) -> Known:
+        """The same object, known another way."""
+        return self if basis is self.basis else Known(self.value, basis, self.holes)
+
+
+def _apart_from(holes: tuple[Hole, ...], path: Path) -> tuple[Hole, ...]:
+    """The holes that are not at or below a path; most objects have none."""
+    return holes and tuple(hole for hole in holes if hole.path[: len(path)] != path)
+
+
+def attribute(known: Known | Missing, root: str) -> JSON | PartialObject | Missing | None:
+    """What `Attributes` carries for an object that is called `root` in CEL (`object`, `oldObject`)."""
+    if isinstance(known, Missing):
+        return Missing(root, known.reason, known.fix)
+    if not known.holes or known.value is None:
+        return known.value
+    value, missing = known.value, []
+    for hole in outermost(known.holes):
+        leaf = Missing(root + rendered(hole.path), hole.reason, hole.fix)
+        value = replaced(value, hole.path, leaf)
+        missing.append(leaf)
+    return PartialObject(value, tuple(missing))
+
+
+def outermost(holes: Iterable[Hole]) -> list[Hole]:
+    """The holes that do not lie in another one."""
+    kept: list[Hole] = []
+    for hole in sorted(holes, key=lambda hole: len(hole.path)):
+        if not any(hole.path[: len(outer.path)] == outer.path for outer in kept):
+            kept.append(hole)
+    return kept
+
+
+def basis_of(known: Known | Missing) -> Basis | None:
+    """The basis that an outcome shows: None where the API says null."""
+    if isinstance(known, Missing):
+        return Basis.MISSING
+    return None if known.value is None else known.basis
+
+
+def rendered(path: Path) -> str:
+    """A path as CEL writes it after the name of the object: `.spec.volumes[1].name`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else _field(part) for part in path)
+
+
+def _field(name: str) -> str:
+    return f".{name}" if name.replace("_", "a").isalnum() and not name[0].isdigit() else f"['{name}']"
+
+
+def get(value: JSON, path: Path) -> JSON:
+    """The value at a path, None where there is none."""
+    for part in path:
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            return None
+    return value
+
+
+def replaced(value: JSON, path: Path, leaf: JSON) -> JSON:
+    """A copy along a path with another value at its end; maps on the way are made where there are none."""
+    if not path:
+        return leaf
+    head, rest = path[0], path[1:]
+    if isinstance(value, list) and isinstance(head, int):
+        copied = list(value)
+        copied[head] = replaced(copied[head], rest, leaf)
+        return copied
+    fields = dict(value) if isinstance(value, dict) else {}
+    fields[head] = replaced(fields.get(head), rest, leaf)
+    return fields
+
+
+def removed(value: JSON, path: Path) -> JSON:
+    """A copy along a path without the map entry at its end."""
+    head, rest = path[0], path[1:]
+    if not isinstance(value, dict) or head not in value:
+        return value
+    fields = dict(value)
+    if rest:
+        fields[head] = removed(fields[head], rest)
+    else:
+        del fields[head]
+    return fields
+
+
+def differences(one: JSON, other: JSON, path: Path = ()) -> Iterator[Path]:
+    """The paths at which two values differ; lists of different lengths differ as a whole."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in one.keys() | other.keys():
+            if key not in one or key not in other:
+                yield (*path, key)
+            else:
+                yield from differences(one[key], other[key], (*path, key))
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for index, (left, right) in enumerate(zip(one, other, strict=True)):
+            yield from differences(left, right, (*path, index))
+    elif type(one) is not type(other) or one != other:
+        yield path
+
+
+def merged(candidates: Sequence[Known | Missing], reason: str, fix: str = "") -> Known | Missing:
+    """What several possible states have in common: where they differ there is a hole.
+
+    A state that is missing makes the whole missing, and so does null against an object.
+    """
+    first = candidates[0]
+    for other in candidates[1:]:
+        if isinstance(first, Missing):
+            return first
+        if isinstance(other, Missing):
+            return other
+        if first.value is other.value and first.holes == other.holes:
+            continue
+        if (first.value is None) is not (other.value is None):
+            return Missing("", reason, fix)
+        holes = [Hole(path, reason, fix) for path in sorted(differences(first.value, other.value), key=str)]
+        if any(not hole.path for hole in holes):
+            return Missing("", reason, fix)
+        known = {hole.path for hole in first.holes}
+        extra = [hole for hole in (*other.holes, *holes) if hole.path not in known]
+        first = Known(first.value, Basis.RECONSTRUCTED, (*first.holes, *extra))
+    return first

@@ -1,0 +1,67 @@
+"""The object as a client sent it, as admission's mutating phase gets it.
+
+The body in an audit event is decoded and defaulted already (`audit.LogRequestObject` after the decoder); what follows
+before the mutating phase is the namespace of the request, the wiping of system fields on creation
+(`rest.WipeObjectMetaSystemFields`) and `managedFields`, which the response shows.
+"""
+
+from __future__ import annotations
+
+from replay.json import JSON
+from replay.kube.attributes import Basis, Missing
+from replay.reconstruct.record.body import Shape
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Hole, Known
+
+RECORD_REQUESTS = "record the requests to this resource (level Request)"
+_SYSTEM_FIELDS = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+)
+_KEEPS_SYSTEM_FIELDS = frozenset({"binding"})
+_MANAGED = ("metadata", "managedFields")
+
+
+def sent_object(exchange: Exchange, *, creating: bool) -> Known | Missing:
+    """The body of a POST or PUT on its way into the mutating phase."""
+    body = exchange.request.json
+    if not isinstance(body, dict):
+        return _unrecorded(exchange)
+    kind = exchange.kind
+    if kind is None or body.get("kind") != kind.kind:
+        return Missing("", "the request's body is not of the kind that the resource has")
+    if body.get("apiVersion") != kind.api_version and exchange.request.shape(kind) is Shape.OTHER_VERSION:
+        return Missing("", f"the request's body is of version {body.get('apiVersion')}, which cannot be converted here")
+    metadata = _request_metadata(exchange, body, creating=creating)
+    holes: tuple[Hole, ...] = ()
+    if exchange.succeeded and exchange.shape is Shape.OBJECT and exchange.concerns_parent:
+        # Field managers are set before the mutating phase and not changed after it: the response shows them.
+        managed = exchange.response.metadata.get("managedFields")
+        if managed is not None:
+            metadata["managedFields"] = managed
+    else:
+        holes = (Hole(_MANAGED, "managedFields of a request that stored nothing are not recorded"),)
+    return Known({**body, "metadata": metadata}, Basis.RECORDED, holes)
+
+
+def _unrecorded(exchange: Exchange) -> Missing:
+    """Why there is no body."""
+    if exchange.record.annotations and '"audit.k8s.io/truncated"' in exchange.record.annotations:
+        return Missing("", "the event was cut because of its size", "raise --audit-log-truncate-max-event-size")
+    return Missing("", f"bodies are not recorded at level {exchange.record.level}", RECORD_REQUESTS)
+
+
+def _request_metadata(exchange: Exchange, body: dict[str, JSON], *, creating: bool) -> dict[str, JSON]:
+    """The metadata of a body with what the handler sets, without `managedFields`."""
+    metadata = dict(body.get("metadata") or {})
+    record = exchange.record
+    if creating and record.subresource not in _KEEPS_SYSTEM_FIELDS:
+        for name in _SYSTEM_FIELDS:
+            metadata.pop(name, None)
+    if record.namespace and record.resource != "namespaces" and not metadata.get("namespace"):
+        metadata["namespace"] = record.namespace
+    metadata.pop("managedFields", None)
+    return metadata

@@ -1,0 +1,1 @@
+"""What the API server itself writes into a request's objects: built-in plugins, strategies, options."""

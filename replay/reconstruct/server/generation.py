@@ -1,0 +1,114 @@
+"""`metadata.generation` as the strategy of a kind leaves it (`pkg/registry/*/strategy.go`, Kubernetes 1.37).
+
+Kinds that count generations begin with 1 and go up by one where certain parts of the object change; `status` updates never
+count. Kinds of aggregated API servers have strategies that are not known.
+"""
+
+from __future__ import annotations
+
+from replay.json import JSON
+from replay.kube.discovery import APIResource
+from replay.kube.gvk import GroupResource
+from replay.reconstruct.record.known import Hole, Known, Path, get
+
+_PATH = ("metadata", "generation")
+_OPEN = "whether the change counts as a new generation is not known"
+_SPEC: tuple[Path, ...] = (("spec",),)
+_WEBHOOKS: tuple[Path, ...] = (("webhooks",),)
+
+_COUNTED: dict[tuple[str, str], tuple[Path, ...]] = {
+    ("", "pods"): _SPEC,
+    ("", "podtemplates"): (("template",),),
+    ("", "replicationcontrollers"): _SPEC,
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"): _SPEC,
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"): _SPEC,
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): _WEBHOOKS,
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"): _SPEC,
+    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"): _SPEC,
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): _WEBHOOKS,
+    ("apiextensions.k8s.io", "customresourcedefinitions"): _SPEC,
+    ("apps", "daemonsets"): _SPEC,
+    ("apps", "deployments"): (("spec",), ("metadata", "annotations")),
+    ("apps", "replicasets"): _SPEC,
+    ("apps", "statefulsets"): _SPEC,
+    ("autoscaling", "horizontalpodautoscalers"): _SPEC,
+    ("batch", "cronjobs"): _SPEC,
+    ("batch", "jobs"): _SPEC,
+    ("discovery.k8s.io", "endpointslices"): (("addressType",), ("endpoints",), ("ports",), ("metadata", "labels")),
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"): _SPEC,
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): _SPEC,
+    ("networking.k8s.io", "ingressclasses"): _SPEC,
+    ("networking.k8s.io", "ingresses"): _SPEC,
+    ("networking.k8s.io", "networkpolicies"): _SPEC,
+    ("policy", "poddisruptionbudgets"): _SPEC,
+    ("resource.k8s.io", "deviceclasses"): _SPEC,
+    ("resource.k8s.io", "devicetaintrules"): _SPEC,
+    ("resource.k8s.io", "resourceslices"): _SPEC,
+    ("scheduling.k8s.io", "priorityclasses"): (),
+    ("storage.k8s.io", "csidrivers"): _SPEC,
+}
+"""Built-in resources that count generations, and what must change for one more; a PriorityClass keeps its first."""
+
+_NOT_BEGUN = frozenset({("storage.k8s.io", "csidrivers")})
+"""Resources whose generation is not set on creation."""
+
+
+def created(known: Known, resource: GroupResource, api_resource: APIResource | None) -> Known:
+    """A new object with its first generation; a kind that counts none keeps what its client sent."""
+    if api_resource is None:
+        return known.with_holes([Hole(_PATH, "whether the server counts generations of the kind is not known")])
+    if api_resource.custom or (resource in _COUNTED and resource not in _NOT_BEGUN):
+        return known.with_value(_PATH, 1)
+    return known
+
+
+def changed(known: Known, old: Known, resource: GroupResource, api_resource: APIResource | None) -> Known:
+    """A changed object, status already as it will be, with the generation of the old one or the next."""
+    before = get(old.value, _PATH)
+    if any(hole.path == _PATH for hole in old.holes) or not (before is None or isinstance(before, int)):
+        return known.with_holes([Hole(_PATH, "the generation before the request is not known")])
+    if api_resource is None:
+        return known.with_holes([Hole(_PATH, _OPEN)])
+    paths = _everything(known.value, old.value) if api_resource.custom else _COUNTED.get(resource, ())
+    counts = _is_change(known, old, paths)
+    if counts is None:
+        return known.with_holes([Hole(_PATH, _OPEN)])
+    if counts:
+        return known.with_value(_PATH, (before or 0) + 1)
+    return known.without(_PATH) if before is None else known.with_value(_PATH, before)
+
+
+def _everything(known: JSON, old: JSON) -> tuple[Path, ...]:
+    """All of a custom resource but its metadata (`customresource.customResourceStrategy.PrepareForUpdate`)."""
+    return tuple((name,) for name in sorted({*known, *old}) if name != "metadata")
+
+
+def _is_change(known: Known, old: Known, paths: tuple[Path, ...]) -> bool | None:
+    """Whether two objects differ at one of the paths; None where that depends on what is not known.
+
+    `Semantic.DeepEqual` takes an absent field for an empty one of its Go type, which JSON does not tell from a pointer.
+    """
+    unclear = False
+    for path in paths:
+        one, other = get(known.value, path), get(old.value, path)
+        if any(_overlaps(hole.path, path) for hole in (*known.holes, *old.holes)):
+            unclear = True
+        elif one != other:
+            if _without_empty(one) != _without_empty(other):
+                return True
+            unclear = True
+    return None if unclear else False
+
+
+def _overlaps(one: Path, other: Path) -> bool:
+    return one[: len(other)] == other or other[: len(one)] == one
+
+
+def _without_empty(value: JSON) -> JSON:
+    """A value without whatever a Go type may leave out."""
+    if isinstance(value, dict):
+        kept = {name: _without_empty(field) for name, field in value.items()}
+        return {name: field for name, field in kept.items() if field} or None
+    if isinstance(value, list):
+        return [_without_empty(item) for item in value] or None
+    return value or None

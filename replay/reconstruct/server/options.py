@@ -1,0 +1,103 @@
+"""Options and the objects of connections, as the API server's handlers make them (`apiserver/pkg/endpoints/handlers`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from replay.json import JSON
+from replay.kube.attributes import Basis, Missing, Operation
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Known
+
+_META = "meta.k8s.io/v1"
+_TEXT_OPTIONS = ("fieldManager", "fieldValidation")
+
+
+def write_options(exchange: Exchange, operation: Operation) -> JSON:
+    """CreateOptions or UpdateOptions from the query; a patch carries them too (`patchToUpdateOptions`)."""
+    kind = "CreateOptions" if operation is Operation.CREATE else "UpdateOptions"
+    options: dict[str, JSON] = {"kind": kind, "apiVersion": _META}
+    query = exchange.query
+    if query.get("dryRun"):
+        options["dryRun"] = query["dryRun"]
+    for name in _TEXT_OPTIONS:
+        value = query.get(name, [""])[0]
+        if value:
+            options[name] = value
+    return options
+
+
+def delete_options(exchange: Exchange) -> JSON | Missing:
+    """DeleteOptions from the body, or from the query where there is none."""
+    sent = exchange.request.json
+    if sent is None and exchange.record.level == "Metadata" and not exchange.query:
+        return Missing("request.options", "DeleteOptions are not recorded at level Metadata", "record the request")
+    options: dict[str, JSON] = {"kind": "DeleteOptions", "apiVersion": _META}
+    body = sent if isinstance(sent, dict) else _options_from_query(exchange.query)
+    options.update(
+        {name: value for name, value in body.items() if name not in ("kind", "apiVersion") and value is not None}
+    )
+    return options
+
+
+def _options_from_query(query: Mapping[str, Sequence[str]]) -> dict[str, JSON]:
+    """`metav1.DeleteOptions` out of a query string (`Convert_url_Values_To_v1_DeleteOptions`)."""
+    options: dict[str, JSON] = {}
+    for name in ("gracePeriodSeconds",):
+        if query.get(name, [""])[0].lstrip("-").isdecimal():
+            options[name] = int(query[name][0])
+    for name in ("orphanDependents", "ignoreStoreReadErrorWithClusterBreakingPotential"):
+        if name in query:
+            options[name] = _truth(query[name][0])
+    if query.get("propagationPolicy", [""])[0]:
+        options["propagationPolicy"] = query["propagationPolicy"][0]
+    if query.get("dryRun"):
+        options["dryRun"] = list(query["dryRun"])
+    return options
+
+
+def _truth(text: str) -> bool:
+    """A boolean in a query: false for "false" and "0", else true (`runtime.Convert_Slice_string_To_bool`)."""
+    return text.lower() not in ("false", "0")
+
+
+_CONNECT_FIELDS: dict[str, Mapping[str, type]] = {
+    "PodExecOptions": {"stdin": bool, "stdout": bool, "stderr": bool, "tty": bool, "container": str, "command": list},
+    "PodAttachOptions": {"stdin": bool, "stdout": bool, "stderr": bool, "tty": bool, "container": str},
+    "PodPortForwardOptions": {"ports": list},
+    "PodProxyOptions": {"path": str},
+    "ServiceProxyOptions": {"path": str},
+    "NodeProxyOptions": {"path": str},
+}
+"""The fields of the options kinds (`k8s.io/api/core/v1`), in the query under their JSON names."""
+
+
+def connect_object(exchange: Exchange) -> Known | Missing:
+    """The options object of a CONNECT, built from the query string (`handlers.ConnectResource`)."""
+    kind = exchange.kind
+    fields = _CONNECT_FIELDS.get(kind.kind) if kind else None
+    if kind is None or fields is None:
+        return Missing("", "the options of this connection are of a kind that is not known")
+    options: dict[str, JSON] = {"kind": kind.kind, "apiVersion": kind.api_version}
+    for name, of in fields.items():
+        values = exchange.query.get(name)
+        if values is None:
+            continue
+        if of is bool:
+            if _truth(values[0]):
+                options[name] = True
+        elif name == "ports":
+            options[name] = [int(port) for text in values for port in text.split(",") if port.isdecimal()]
+        elif of is list:
+            options[name] = values
+        elif values[0]:
+            options[name] = values[0]
+    if "path" in fields:
+        options.update(_proxied_path(exchange))
+    return Known(options, Basis.RECORDED)
+
+
+def _proxied_path(exchange: Exchange) -> dict[str, JSON]:
+    """The part of the path after `/proxy`, which the handler puts in front of the query's `path`."""
+    path, marker, rest = exchange.record.request_uri.partition("?")[0].partition("/proxy")
+    return {"path": rest} if path and marker and rest else {}

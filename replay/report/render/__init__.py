@@ -1,0 +1,1 @@
+"""Documents as plain values, and their renderers."""

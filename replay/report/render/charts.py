@@ -1,0 +1,167 @@
+"""Charts as inline SVG by matplotlib, which is imported only when something is drawn.
+
+Colours are Okabe and Ito's, which colour-blind people can tell apart; text follows the page's colour, so that one drawing serves
+light and dark. The output is a function of the data alone: no dates, no random ids.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Iterable, Sized
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from replay.report.render.document import Chart
+from replay.report.render.labels import short_labels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A00", "#999999")
+MARKERS = "osD^vPX*"
+LEGEND = 60
+WIDEST = 44
+"""Characters of names and of ticks that fit beside each other below a chart."""
+FEW_COLUMNS = 8
+WIDTH = 6.4
+"""Inches: narrow enough to be read on a phone without scrolling, and scaled up on a desk."""
+_INK = "#123456"  # a colour that nothing else has; replaced by `currentColor` in the drawing
+MAX_SERIES = len(COLOURS)
+
+
+def draw(chart: Chart) -> str:
+    """An `<svg>` element with a title and the chart's text alternative."""
+    import matplotlib as mpl  # noqa: PLC0415 - half a second that only drawing should cost
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    style: dict[Any, Any] = {
+        "svg.hashsalt": chart.id,
+        "svg.fonttype": "none",
+        "font.family": "sans-serif",
+        "font.size": 11,
+        "text.color": _INK,
+        "axes.labelcolor": _INK,
+        "axes.edgecolor": _INK,
+        "xtick.color": _INK,
+        "ytick.color": _INK,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+    }
+    with mpl.rc_context(style):
+        figure = Figure(figsize=(WIDTH, _height(chart)), layout="constrained")
+        axes = figure.add_subplot()
+        {"bars": _bars, "lines": _lines, "heat": _heat}[chart.kind](axes, chart)
+        out = io.StringIO()
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    return _inline(out.getvalue(), chart)
+
+
+def _height(chart: Chart) -> float:
+    """Bars and heat maps grow by the row, lines by their legend."""
+    if chart.kind == "bars":
+        return 0.9 + 0.3 * len(chart.labels)
+    if chart.kind == "heat":
+        return 1.7 + 0.3 * len(chart.series)
+    return 2.9 + 0.2 * math.ceil(len(chart.series) / _legend_columns(chart))
+
+
+def _legend_columns(chart: Chart) -> int:
+    """As many as the longest name leaves room for."""
+    return min(max(LEGEND // max(map(len, short_labels(chart.series)), default=1), 1), 3)
+
+
+def _bars(axes: Axes, chart: Chart) -> None:
+    positions = range(len(chart.labels))
+    left = [0.0] * len(chart.labels)
+    for colour, (name, values) in zip(COLOURS, chart.series.items(), strict=False):
+        axes.barh(positions, values, left=left, color=colour, label=name, height=0.72)
+        left = [start + value for start, value in zip(left, values, strict=True)]
+    axes.set_yticks(positions, _labels(chart.labels))
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    for position, total in zip(positions, left, strict=True):
+        axes.annotate(f"{total:,.0f}", (total, position), xytext=(4, 0), textcoords="offset points", va="center")
+    axes.tick_params(length=0)
+    axes.xaxis.set_visible(False)
+    axes.spines[["bottom", "left"]].set_visible(False)
+    if len(chart.series) > 1:
+        axes.legend(frameon=False, ncols=3, loc="lower right")
+
+
+def _lines(axes: Axes, chart: Chart) -> None:
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
+
+    positions = list(range(len(chart.labels)))
+    names = _labels(chart.series)
+    for colour, marker, name, values in zip(COLOURS, MARKERS, names, chart.series.values(), strict=False):
+        # Shapes tell lines apart where colours do not: on grey paper, and for who cannot see them.
+        axes.plot(positions, values, color=colour, label=name, linewidth=1.6, marker=marker, markersize=4.5)
+    step = max(1, -(-len(positions) // (WIDEST // max(len(label) for label in chart.labels))))
+    axes.set_xticks(positions[::step], [chart.labels[i] for i in positions[::step]])
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 5, 10], integer=True))
+    axes.set_ylabel(chart.unit)
+    axes.yaxis.grid(visible=True, color="#88888844", linewidth=0.7)
+    axes.legend(
+        frameon=False, fontsize=10, ncols=_legend_columns(chart), loc="upper left", bbox_to_anchor=(-0.02, -0.1)
+    )
+
+
+def _heat(axes: Axes, chart: Chart) -> None:
+    from matplotlib.colors import LinearSegmentedColormap, to_rgb  # noqa: PLC0415
+
+    rows = list(chart.series.values())
+    top = max((value for row in rows for value in row), default=0) or 1
+    # More is more opaque, so that it stands out from a light page and from a dark one.
+    blue = to_rgb(COLOURS[0])
+    # A mesh of vector cells: an image would be embedded as a picture that neither scales nor prints well.
+    axes.pcolormesh(
+        [[value / top if value else math.nan for value in row] for row in rows],  # nothing is drawn where nothing is
+        cmap=LinearSegmentedColormap.from_list("share", [(*blue, 0.12), (*blue, 1.0)]),
+        vmin=0,
+        vmax=1,
+        edgecolors="#8888882e",
+    )
+    most = 10_000 if len(chart.labels) <= FEW_COLUMNS else 1_000  # from where only thousands fit into a cell
+    axes.invert_yaxis()
+    axes.set_xticks(_middles(chart.labels), _labels(chart.labels), rotation=35, ha="right")
+    axes.set_yticks(_middles(rows), _labels(chart.series))
+    axes.tick_params(length=0)
+    axes.spines[["bottom", "left"]].set_visible(False)
+    for y, row in enumerate(rows):
+        for x, value in enumerate(row):
+            if value:
+                colour = "white" if value > 0.55 * top else _INK
+                place = (x + 0.5, y + 0.5)
+                text = f"{value:,.0f}" if value < most else f"{value / 1000:,.0f}k"
+                axes.annotate(text, place, ha="center", va="center", color=colour, fontsize=8.5)
+
+
+def _middles(items: Sized) -> list[float]:
+    return [i + 0.5 for i in range(len(items))]
+
+
+def _labels(names: Iterable[str]) -> list[str]:
+    """Short labels; a dollar sign would start matplotlib's own mathematics."""
+    return [label.replace("$", r"\$") for label in short_labels(names)]
+
+
+def _inline(svg: str, chart: Chart) -> str:
+    """Keep the element alone, let it follow the page's colour and width, and name it for screen readers."""
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = body.replace(_INK, "currentColor").replace("sans-serif", "inherit")
+    view = re.search(r'viewBox="[^"]*"', body)
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" {view[0] if view else ""} '
+    )
+    head += f'role="img" aria-labelledby="{chart.id}-title {chart.id}-text">'
+    head += f'<title id="{chart.id}-title">{escape(chart.title)}</title>'
+    head += f'<desc id="{chart.id}-text">{escape(chart.alternative)}</desc>'
+    body = head + body[body.index(">") + 1 :]
+    # Element ids must not repeat between the charts of one page.
+    body = re.sub(r'id="(?!' + re.escape(chart.id) + r'-)([^"]+)"', rf'id="{chart.id}-\1"', body)
+    body = re.sub(r"url\(#([^)]+)\)", rf"url(#{chart.id}-\1)", body)
+    return re.sub(r'xlink:href="#([^"]+)"', rf'xlink:href="#{chart.id}-\1"', body)

@@ -1,0 +1,77 @@
+"""A document as GitHub-flavoured Markdown, fit for a pull request comment."""
+
+from __future__ import annotations
+
+import re
+
+from replay.report.render.document import Align, Chart, Document, Listing, Section, Table, Tone
+
+_MARKS = {Tone.PLAIN: "", Tone.GOOD: "✅ ", Tone.WARN: "⚠️ ", Tone.BAD: "⛔ "}
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!@$&])")
+BRIEF_ROWS = 5
+
+
+def markdown(document: Document, *, brief: bool = False) -> str:
+    """The document as Markdown; `brief` keeps the verdict, the facts and the first rows of the sections that matter."""
+    lines = [f"# {_text(document.title)}", "", _text(document.subtitle), ""]
+    lines += [f"**{_MARKS[document.tone]}{_text(document.verdict)}**", ""]
+    for fact in document.facts:
+        note = f" ({_text(fact.note)})" if fact.note else ""
+        lines.append(f"- {_text(fact.label)}: {_MARKS[fact.tone]}**{_text(fact.value)}**{note}")
+    for section in document.sections:
+        if brief and section.quiet:
+            continue
+        lines += ["", *_section(section, brief=brief)]
+    return "\n".join(lines) + "\n"
+
+
+def _section(section: Section, *, brief: bool) -> list[str]:
+    lines = [f"## {_MARKS[section.tone]}{_text(section.title)}"]
+    if section.lead:
+        lines += ["", _text(section.lead)]
+    for block in section.blocks[:1] if brief else section.blocks:
+        lines.append("")
+        if isinstance(block, Table):
+            lines += _table(block, brief=brief)
+        elif isinstance(block, Listing):
+            lines += _listing(block)
+        elif isinstance(block, Chart):
+            lines.append(f"*{_text(block.title)}.* {_text(block.alternative)}")
+    return lines
+
+
+def _table(table: Table, *, brief: bool) -> list[str]:
+    rows = table.rows[:BRIEF_ROWS] if brief else table.rows
+    lines = [f"**{_text(table.caption)}**", ""] if table.caption else []
+    lines.append("| " + " | ".join(_text(column.title) for column in table.columns) + " |")
+    lines.append("| " + " | ".join("---:" if c.align is Align.NUMBER else "---" for c in table.columns) + " |")
+    lines += [
+        "| "
+        + " | ".join(
+            _code(cell) if column.align in (Align.CODE, Align.ID) else _text(cell)
+            for column, cell in zip(table.columns, row, strict=True)
+        )
+        + " |"
+        for row in rows
+    ]
+    left_out = table.left_out + len(table.rows) - len(rows)
+    return [*lines, "", f"… and {left_out:,} more."] if left_out else lines
+
+
+def _listing(listing: Listing) -> list[str]:
+    """A fence longer than any run of backticks inside cannot be closed by the text."""
+    longest = max((len(run) for run in re.findall(r"`+", listing.text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [_text(listing.caption), "", fence, listing.text, fence]
+
+
+def _text(text: str) -> str:
+    """Text that Markdown shows as it is: no link, mention, image, HTML or emphasis can come out of a log."""
+    return _SPECIAL.sub(r"\\\1", text).replace("://", ":\u200b//").replace("\n", " ").replace("\\@", "@\u200b")
+
+
+def _code(text: str) -> str:
+    """Code in a table cell; a backtick or a bar inside would end it."""
+    if not text:
+        return ""
+    return "`" + text.replace("`", "\u02cb").replace("|", "\\|").replace("\n", " ") + "`"

@@ -1,0 +1,131 @@
+"""A document in the terminal, by rich: as wide as the terminal, plain when piped, colour only where allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from replay.report.render.columns import GAP, LINES, arranged, broken, total
+from replay.report.render.document import Align, Column, Document, Fact, Listing, Section, Table, Tone
+
+STYLES = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.WARN: "yellow", Tone.BAD: "bold red"}
+INDENT = "  "
+_FURTHER = "    "
+
+
+def print_document(document: Document, console: Console) -> None:
+    """Draw the whole document; what does not fit the width is broken onto further lines."""
+    width = console.width
+    title = f"{document.title}  {document.subtitle}"
+    parts: list[Text] = _paragraph(title, width, "dim", bold=len(document.title))
+    parts += _paragraph(document.verdict, width, STYLES[document.tone] or "bold")
+    parts += [Text(), *_facts(document.facts, width)]
+    for section in document.sections:
+        if section.blocks or section.lead:
+            parts += [Text(), *_section(section, width)]
+    for line in parts:
+        console.print(line, overflow="ellipsis", no_wrap=True)
+
+
+def _paragraph(text: str, width: int, style: str, *, bold: int = 0) -> list[Text]:
+    """Lines of a sentence, the first `bold` characters of it bold."""
+    lines = []
+    for line in broken(text, width, len(text) or 1):
+        lines.append(Text(line, style=style))
+        lines[-1].stylize("not dim bold", 0, max(bold, 0))
+        bold -= len(line) + 1
+    return lines
+
+
+def _facts(facts: tuple[Fact, ...], width: int) -> list[Text]:
+    """A line each: the number, and what it is of; the labels stand in a column of their own."""
+    lines = []
+    edge = max((cell_len(fact.label) for fact in facts), default=0) + GAP
+    for fact in facts:
+        text = f"{fact.value}  {fact.note}" if fact.note else fact.value
+        rest = len(fact.value)
+        for i, part in enumerate(broken(text, max(width - edge, 1), len(text) or 1)):
+            label = fact.label if not i else ""
+            line = Text(label + " " * (edge - cell_len(label)), style="dim")
+            line.append(part[: max(rest, 0)], style=f"not dim {STYLES[fact.tone]}".strip())
+            line.append(part[max(rest, 0) :])
+            rest -= len(part) + 1
+            lines.append(line)
+    return lines
+
+
+def _section(section: Section, width: int) -> list[Text]:
+    lines = [Text(section.title, style=f"bold {STYLES[section.tone]}".strip())]
+    if section.lead:
+        lines += _paragraph(section.lead, width, "dim")
+    for block in section.blocks:
+        if isinstance(block, Table):
+            lines += _table(block, width)
+        elif isinstance(block, Listing):
+            lines += _listing(block, width)
+    return lines
+
+
+def _table(table: Table, width: int) -> list[Text]:
+    """Lines without anything that follows the last cell, so that they can be copied and compared."""
+    columns, widths, rows = arranged(table, width - len(INDENT))
+    lines = [Text(INDENT + table.caption, style="dim italic")] if table.caption else []
+    if total(widths) > width - len(INDENT):
+        lines += _records(rows, columns, width)
+    else:
+        lines += _row([column.title for column in columns], columns, widths, "bold")
+        lines += [line for row in rows for line in _row(row, columns, widths, "")]
+    if table.left_out:
+        lines.append(Text(f"{INDENT}… and {table.left_out:,} more", style="dim"))
+    return lines
+
+
+def _records(rows: Sequence[Sequence[str]], columns: Sequence[Column], width: int) -> list[Text]:
+    """Where not even the numbers fit: a line for each cell, its column's title before it."""
+    lines: list[Text] = []
+    for row in rows:
+        for cell, column in zip(row, columns, strict=True):
+            text = f"{INDENT}{column.title}: "
+            first, *rest = broken(text + cell, width, len(text + cell))
+            lines.append(Text(first))
+            lines[-1].stylize("dim", 0, len(text))
+            lines += [Text(part) for part in rest]
+        lines.append(Text())
+    return lines[:-1]
+
+
+def _listing(listing: Listing, width: int) -> list[Text]:
+    """The text as it is; what is wider than the terminal goes on below, further in."""
+    lines = [Text(INDENT + listing.caption, style="dim")] if listing.caption else []
+    for line in listing.text.split("\n"):
+        start = line[: len(line) - len(line.lstrip(" "))][: width // 2]
+        further = INDENT + start + _FURTHER
+        parts = broken(line[len(start) :], max(width - len(further), 8), len(line) or 1)
+        if cell_len(INDENT + line) <= width:
+            parts = [line[len(start) :]]
+        lines += [Text((further if i else INDENT + start) + part) for i, part in enumerate(parts)]
+    return lines
+
+
+def _row(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int], style: str) -> list[Text]:
+    """One row, as many lines as its longest cell has."""
+    parts = [
+        broken(cell, width, LINES.get(column.align, 1))
+        for cell, column, width in zip(cells, columns, widths, strict=True)
+    ]
+    lines = []
+    for i in range(max(map(len, parts))):
+        line = "".join(
+            _placed(part[i] if i < len(part) else "", column, width) + " " * GAP
+            for part, column, width in zip(parts, columns, widths, strict=True)
+        )
+        lines.append(Text(INDENT + line.rstrip(), style=style))
+    return lines
+
+
+def _placed(text: str, column: Column, width: int) -> str:
+    gap = " " * max(width - cell_len(text), 0)
+    return gap + text if column.align is Align.NUMBER else text + gap

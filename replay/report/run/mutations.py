@@ -1,0 +1,125 @@
+"""What a run report says about mutations: who changes what, and what validation makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import orjson
+
+from replay.compare.mutation_effect import CAUSED
+from replay.compare.outcome import MUTATIONS, OutcomeKind
+from replay.compare.summary import CellKey, Summary
+from replay.report.object_diff import object_diff
+from replay.report.render.document import Align, Column, Listing, Section, Table, Tone, inert, number, plural
+from replay.report.run.views import Group, cells_with, grouped
+
+WORDS = {
+    OutcomeKind.NEWLY_MUTATED: "newly mutated",
+    OutcomeKind.MUTATION_CHANGED: "mutated otherwise",
+    OutcomeKind.NO_LONGER_MUTATED: "no longer mutated",
+}
+FEW_ROWS, FEW_EXAMPLES, MOST_EXAMPLES = 8, 3, 12
+MOST_LINES = 60
+"""How much of a diff is shown."""
+
+
+def mutation_sections(summary: Summary, rows: int) -> Iterator[Section]:
+    """The sections of a report with at most `rows` rows a table."""
+    if section := _mutated(summary, rows):
+        yield section
+    if section := _chains(summary, rows):
+        yield section
+
+
+def mutation_groups(summary: Summary) -> list[Group]:
+    """What each policy changes in a shape of its own, the most frequent first; labels are `outcome NUL policy NUL shape`."""
+    return grouped(cells_with(summary, *MUTATIONS), _changes)
+
+
+def _mutated(summary: Summary, rows: int) -> Section | None:
+    cells = cells_with(summary, *MUTATIONS)
+    if not cells:
+        return None
+    groups = mutation_groups(summary)
+    columns = (
+        Column("what"),
+        Column("policy", Align.CODE),
+        Column("change", Align.CODE),
+        Column("requests", Align.NUMBER),
+        Column("workloads", Align.NUMBER, optional=True),
+    )
+    shown = tuple(
+        (*_words(group.label), number(group.requests), number(len(group.workloads))) for group in groups[:rows]
+    )
+    listings = _examples(summary, groups, FEW_EXAMPLES if rows <= FEW_ROWS else MOST_EXAMPLES)
+    count = sum(cell.count for _, cell in cells)
+    lead = f"{plural(count, 'request')}, by policy and by the shape of its patch: the paths without values."
+    also = summary.also_mutated[OutcomeKind.NEWLY_DENIED]
+    if also:
+        lead += f" {plural(also, 'newly denied request')} would be mutated too, before validation."
+    table = Table("mutations", "", columns, shown, len(groups))
+    return Section("newly-mutated", "Newly mutated", lead, (table, *listings), Tone.WARN)
+
+
+def _words(label: str) -> tuple[str, str, str]:
+    outcome, policy, shape = label.split("\0")
+    return WORDS[OutcomeKind(outcome)], inert(policy), inert(shape)
+
+
+def _changes(key: CellKey) -> Iterator[str]:
+    for policy, shape in zip(key.policies, key.shapes, strict=True):
+        yield f"{key.outcome}\0{policy}\0{', '.join(shape)}"
+
+
+def _examples(summary: Summary, groups: list[Group], most: int) -> tuple[Listing, ...]:
+    """An object before and after, for the largest groups; no object twice."""
+    found: dict[str, Listing] = {}
+    for group in groups:
+        if len(found) == most:
+            break
+        example, key = group.examples[0]
+        name = f"{key.namespace}/{example.name}" if key.namespace else example.name
+        change = summary.changes.groups.get((key.outcome, key.policies, key.shapes))
+        if change is not None:
+            caption, text = change.about, object_diff(change.before, change.after)
+        else:
+            caption, text = f"{example.operation} {key.resource} {name} by {key.user}", ""
+        text = text or "\n".join(inert(orjson.dumps(operation).decode()) for operation in example.patch)
+        caption = inert(f"{WORDS[key.outcome]} by {', '.join(key.policies)}, for example {caption}")
+        found.setdefault(caption, Listing(caption, _shortened(text)))
+    return tuple(found.values())
+
+
+def _shortened(text: str) -> str:
+    lines = text.split("\n")
+    if len(lines) <= MOST_LINES:
+        return text
+    return "\n".join([*lines[:MOST_LINES], f"… and {plural(len(lines) - MOST_LINES, 'more line')}"])
+
+
+def _chains(summary: Summary, rows: int) -> Section | None:
+    if not summary.chains:
+        return None
+    found = sorted(summary.chains.items(), key=lambda item: (item[0].effect, -item[1].count, item[0]))
+    columns = (
+        Column("what"),
+        Column("mutated by", Align.CODE),
+        Column("policy that denies", Align.CODE),
+        Column("requests", Align.NUMBER),
+        Column("outcome"),
+        Column("message", optional=True),
+    )
+    shown = tuple(
+        (
+            "denied because it is mutated" if chain.effect == CAUSED else "would be denied if it were not mutated",
+            inert(", ".join(chain.mutators)),
+            inert(chain.policy),
+            number(cell.count),
+            chain.outcome.replace("_", " "),
+            inert(cell.examples[0].messages[0]),
+        )
+        for chain, cell in found[:rows]
+    )
+    lead = "Validation sees the mutated object. These requests meet a denial, or escape one, because of the mutation."
+    table = Table("chains", "", columns, shown, len(found))
+    return Section("chains", "Mutations that decide a validation", lead, (table,), Tone.WARN)

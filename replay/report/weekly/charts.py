@@ -1,0 +1,166 @@
+"""The charts of a weekly report: what admission did over time, where policies act, and which workloads they concern."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from replay.audit.period import Period
+from replay.compare.effect import Action, Side
+from replay.compare.weekly import ActionFigures, Figures, WeeklyResult
+from replay.report.render.charts import MAX_SERIES
+from replay.report.render.document import MICROSECONDS, Chart, inert, number, plural, zone_name
+
+MAX_BARS = 12
+MAX_POINTS = 60
+DAY = 86_400 * MICROSECONDS
+_STEPS = tuple(minutes * 60 * MICROSECONDS for minutes in (1, 5, 15, 60, 240))
+
+
+def step_of(figures: Figures) -> int:
+    """The step in which a period is told: days where it has several, else the shortest that gives few rows."""
+    length = figures.period.length
+    if length > 3 * DAY:
+        return DAY
+    return next((step for step in _STEPS if step >= figures.step and length // step < 24), _STEPS[-1])
+
+
+def by_step(counts: Mapping[int, int], step: int, zone: tzinfo) -> Counter[int]:
+    """Counts added up to longer steps; days begin at midnight of the zone."""
+    found: Counter[int] = Counter()
+    for start, count in counts.items():
+        found[floor(start, step, zone)] += count
+    return found
+
+
+def floor(start: int, step: int, zone: tzinfo) -> int:
+    """The start of the step that an instant lies in."""
+    if step < DAY:
+        return start // step * step
+    local = datetime.fromtimestamp(start // MICROSECONDS, tz=zone)
+    midnight = datetime(local.year, local.month, local.day, tzinfo=zone)
+    return int(midnight.timestamp()) * MICROSECONDS
+
+
+def starts(period: Period, step: int, zone: tzinfo) -> list[int]:
+    """The starts of all steps of a period, those without any request included."""
+    at = floor(period.start, step, zone)
+    found = []
+    while at < period.end:
+        found.append(at)
+        at = _next(at, step, zone)
+    return found
+
+
+def _next(start: int, step: int, zone: tzinfo) -> int:
+    if step < DAY:
+        return start + step
+    local = datetime.fromtimestamp(start // MICROSECONDS, tz=UTC).astimezone(zone)
+    after = datetime(local.year, local.month, local.day, tzinfo=zone) + timedelta(days=1)
+    return int(datetime(after.year, after.month, after.day, tzinfo=zone).timestamp()) * MICROSECONDS
+
+
+def label(start: int, step: int, zone: tzinfo) -> str:
+    """How an axis or a table names a step."""
+    at = datetime.fromtimestamp(start // MICROSECONDS, tz=zone)
+    return f"{at:%a %d %b}" if step >= DAY else f"{at:%H:%M}"
+
+
+def charts(result: WeeklyResult, zone: tzinfo) -> tuple[Chart, ...]:
+    """Each chart where it says something."""
+    drawn = (time_chart(result.figures, zone), _heat(result), _workloads(result))
+    return tuple(chart for chart in drawn if chart is not None)
+
+
+def time_chart(figures: Figures, zone: tzinfo) -> Chart | None:
+    """Denials and audited failures by policy over time."""
+    step = step_of(figures)
+    shown = sorted(
+        (each for each in figures.actions if each.action in (Action.DENY, Action.AUDIT, Action.WARN)),
+        key=lambda each: (-each.requests, each.policy, each.action),
+    )
+    points = starts(figures.period, step, zone)
+    if not shown or len(points) < 2:
+        return None
+    top, rest = shown[: MAX_SERIES - 1], shown[MAX_SERIES - 1 :]
+    series = {_name(each): _values([each], points, step, zone) for each in top}
+    if rest:
+        series[f"{len(rest)} others"] = _values(rest, points, step, zone)
+    most = top[0]
+    text = (
+        f"From {label(points[0], step, zone)} to {label(points[-1], step, zone)}, {len(points)} steps. "
+        f"Most: {_name(most)} ({number(most.requests)})."
+    )
+    labels = tuple(label(start, step, zone) for start in points)
+    title = f"Denied, warned and audited by policy over time, {zone_name(figures.period.end, zone)}"
+    return Chart("chart-time", "lines", title, inert(text), labels, series)
+
+
+def _name(figures: ActionFigures) -> str:
+    words = {Action.DENY: "denied", Action.AUDIT: "audited", Action.WARN: "warned"}
+    return inert(f"{figures.policy.removesuffix('.static.k8s.io')}: {words[figures.action]}")
+
+
+def _values(figures: Iterable[ActionFigures], points: list[int], step: int, zone: tzinfo) -> tuple[float, ...]:
+    total: Counter[int] = Counter()
+    for each in figures:
+        total.update(by_step(each.timeline, step, zone))
+    return tuple(float(total[start]) for start in points)
+
+
+def _would_deny(result: WeeklyResult) -> tuple[str, dict[tuple[str, str, str], int]]:
+    """Title and counts by policy, namespace and workload: of the candidate where there is one, else of what is on trial."""
+    candidate = {each.policy for each in result.figures.promotions if each.side is Side.CANDIDATE}
+    trial = {each.policy for each in result.figures.promotions}
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for key, cell in result.cells.items():
+        if key.denied:
+            continue
+        if candidate:
+            wanted = key.side is Side.CANDIDATE and key.action is Action.DENY and key.policy in candidate
+        else:
+            wanted = key.side is Side.CURRENT and key.action is Action.AUDIT and key.policy in trial
+        if wanted:
+            counts[key.policy, key.namespace or "(cluster)", key.workload] += cell.count
+    return "Requests that enforcing would newly deny", dict(counts)
+
+
+def _heat(result: WeeklyResult) -> Chart | None:
+    title, counts = _would_deny(result)
+    policies = _totals(counts, 0)
+    shown = policies[:MAX_BARS]
+    namespaces = _totals({key: count for key, count in counts.items() if key[0] in shown}, 1)
+    if len(namespaces) < 2:
+        return None
+    cells: Counter[tuple[str, str]] = Counter()
+    for (policy, namespace, _), count in counts.items():
+        cells[policy, namespace] += count
+    (policy, namespace), most = max(cells.items(), key=lambda item: (item[1], item[0]))
+    rows = {inert(p): tuple(float(cells[p, n]) for n in namespaces[:MAX_BARS]) for p in shown}
+    text = f"{plural(len(policies), 'policy', 'policies')} in {plural(len(namespaces), 'namespace')}; most in {namespace} by {policy} ({number(most)})."
+    labels = tuple(map(inert, namespaces[:MAX_BARS]))
+    return Chart("chart-heat", "heat", f"{title}, by policy and namespace", inert(text), labels, rows)
+
+
+def _totals(counts: Mapping[tuple[str, str, str], int], place: int) -> list[str]:
+    """The names at one place of the keys, those with most requests first."""
+    totals: Counter[str] = Counter()
+    for key, count in counts.items():
+        totals[key[place]] += count
+    return sorted(totals, key=lambda name: (-totals[name], name))
+
+
+def _workloads(result: WeeklyResult) -> Chart | None:
+    """The workloads with most requests; one that several policies would deny counts for each."""
+    title, counts = _would_deny(result)
+    totals: Counter[str] = Counter()
+    for (_, namespace, workload), count in counts.items():
+        totals[f"{namespace} {workload}"] += count
+    top = sorted(totals.items(), key=lambda item: (-item[1], item[0]))[:MAX_BARS]
+    if not top:
+        return None
+    text = inert(f"{len(top)} of {plural(len(totals), 'workload')}; most of {top[0][0]} ({number(top[0][1])}).")
+    labels = tuple(inert(name) for name, _ in top)
+    values = tuple(float(count) for _, count in top)
+    return Chart("chart-workloads", "bars", f"{title}, by workload", text, labels, {"requests": values})

@@ -1,0 +1,354 @@
+"""The weekly report: which policies can be enforced, what admission did, what is new, and how far to believe it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, tzinfo
+
+from replay.compare.effect import Action
+from replay.compare.weekly import ActionFigures, Figures, Promotion, Readiness, Source, WeeklyResult
+from replay.report.render.document import (
+    Align,
+    Block,
+    Column,
+    Document,
+    Fact,
+    Section,
+    Table,
+    Tone,
+    inert,
+    log_name,
+    minute,
+    moment,
+    number,
+    plural,
+    share,
+    span,
+    without_empty,
+    zone_name,
+)
+from replay.report.run.trust import disagreements_section, fidelity_fact, gaps_section
+from replay.report.weekly.charts import by_step, charts, label, starts, step_of
+from replay.report.weekly.sections import SAME, change, in_force, left_out, newness, some, talks
+
+TERMINAL_ROWS = 8
+_LATE = 20
+"""The part of a period that may pass before its first request."""
+PAGE_ROWS = 200
+ACTION_WORDS = {
+    Action.DENY: "denied",
+    Action.WARN: "warned",
+    Action.AUDIT: "audited",
+    Action.MUTATE: "mutated",
+    Action.FAILED_OPEN: "failed open",
+}
+_FACTS = {
+    Action.DENY: "Denials",
+    Action.AUDIT: "Audited failures",
+    Action.WARN: "Warnings",
+    Action.MUTATE: "Mutations",
+}
+_READINESS = {
+    Readiness.READY: "can be enforced",
+    Readiness.UNDECIDED: "not all decided",
+    Readiness.NOT_ASKED: "never asked",
+    Readiness.DENIES: "would deny",
+}
+
+
+_TONES = {
+    Readiness.READY: Tone.GOOD,
+    Readiness.UNDECIDED: Tone.WARN,
+    Readiness.NOT_ASKED: Tone.WARN,
+    Readiness.DENIES: Tone.BAD,
+}
+
+
+def weekly_document(
+    result: WeeklyResult, *, zone: tzinfo = UTC, rows: int = TERMINAL_ROWS, with_charts: bool = False
+) -> Document:
+    """The document with at most `rows` rows a table; charts only for formats that draw them."""
+    figures, period = result.figures, result.figures.period
+    sections = [
+        _promotions(result, rows, zone),
+        _owners(result, rows, zone),
+        _actions(result, rows, zone, with_charts=with_charts),
+        newness(result, rows),
+        _mutations(result, rows, zone),
+        in_force(result, rows, zone),
+        gaps_section(result.gaps, rows),
+        disagreements_section(result.fidelity, rows),
+        left_out(result),
+    ]
+    verdict, tone = _verdict(result)
+    sets = " → ".join(inert(each.name) for each in (result.current, result.candidate) if each is not None)
+    return Document(
+        title="What admission policy did, and what can be enforced",
+        subtitle=" · ".join(
+            part
+            for part in (
+                f"{moment(period.start, zone)} to {moment(period.end, zone)} ({span(figures.period.length)})",
+                log_name(result.log),
+                sets,
+            )
+            if part
+        ),
+        verdict=verdict,
+        tone=tone,
+        facts=_facts(result),
+        sections=tuple(section for section in sections if section is not None),
+    )
+
+
+def _verdict(result: WeeklyResult) -> tuple[str, Tone]:
+    found = result.figures.promotions
+    ready = sum(each.readiness is Readiness.READY for each in found)
+    denied = result.figures.total(Action.DENY)
+    parts = [f"{plural(denied, 'request')} denied of {number(result.figures.requests)}."]
+    if not found:
+        return f"{parts[0]} No policy is on trial.", Tone.PLAIN
+    parts.append(_enforceable(ready, len(found)))
+    return " ".join(parts), Tone.GOOD if ready == len(found) else Tone.WARN
+
+
+def _enforceable(ready: int, found: int) -> str:
+    policies = f"{plural(found, 'policy', 'policies')} on trial or planned"
+    if not ready:
+        return f"None of {policies} can be enforced yet."
+    return f"{number(ready)} of {policies} {'denies' if ready == 1 else 'deny'} nothing new and can be enforced."
+
+
+def _facts(result: WeeklyResult) -> tuple[Fact, ...]:
+    figures, before = result.figures, result.previous
+    facts = [
+        Fact(
+            "Requests",
+            number(figures.requests),
+            change(figures.requests, None if before is None else before.requests) or "that admission saw",
+        )
+    ]
+    for action in (Action.DENY, Action.AUDIT, Action.WARN, Action.MUTATE):
+        count = figures.total(action)
+        told = change(count, None if before is None else before.total(action))
+        if count or told not in ("", SAME) or action is Action.DENY:
+            facts.append(Fact(_FACTS[action], number(count), told))
+    if figures.promotions:
+        ready = sum(each.readiness is Readiness.READY for each in figures.promotions)
+        facts.append(Fact("Can be enforced", f"{ready} of {len(figures.promotions)}", "policies on trial or planned"))
+    if result.current is not None or result.candidate is not None:
+        known = max(figures.requests - figures.undecided, 0)
+        tone = Tone.GOOD if not figures.undecided else Tone.WARN
+        facts.append(
+            Fact(
+                "Decided",
+                share(known, figures.requests),
+                f"all but {number(figures.undecided)}" if figures.undecided else "",
+                tone,
+            )
+        )
+    if result.current is not None:
+        facts.append(fidelity_fact(result.fidelity))
+    return tuple(facts)
+
+
+def _promotions(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
+    found = result.figures.promotions
+    if not found:
+        return None
+    before = {} if result.previous is None else {(e.policy, e.side): e for e in result.previous.promotions}
+    columns = (
+        Column("policy", Align.CODE),
+        Column("verdict", Align.SHORT),
+        Column("new denials", Align.NUMBER),
+        Column("trend", Align.SHORT),
+        Column("workloads", Align.NUMBER),
+        Column("users", Align.NUMBER, optional=True),
+        Column("namespaces", Align.NUMBER, optional=True),
+        Column("asked", Align.NUMBER),
+        Column("not decided", Align.NUMBER, optional=True),
+        Column("today", optional=True),
+        Column(f"last, {zone_name(result.figures.period.end, zone)}", Align.SHORT, optional=True),
+    )
+    whole = _begins_in_time(result.figures)
+    shown = tuple(
+        _promotion_row(each, before.get((each.policy, each.side)), zone, whole=whole) for each in found[:rows]
+    )
+    lead = (
+        "What each policy that only warns, audits or is planned would deny of what is admitted today. Asked are the requests "
+        "that its match constraints may select: a policy that was hardly asked has hardly been tried."
+    )
+    tones = tuple(_TONES[each.readiness] for each in found[:rows])
+    table = without_empty(Table("promotions", "", columns, shown, len(found), tones))
+    return Section("promotions", "Can it be enforced?", lead, (table,))
+
+
+def _begins_in_time(figures: Figures) -> bool:
+    """Whether the log holds the period from near its beginning: only then can its halves be compared."""
+    first = min((start for start, count in figures.steps.items() if count), default=figures.period.end)
+    return first - figures.period.start <= max(figures.period.length // _LATE, figures.step)
+
+
+def _promotion_row(each: Promotion, before: Promotion | None, zone: tzinfo, *, whole: bool) -> tuple[str, ...]:
+    return (
+        inert(each.policy),
+        _READINESS[each.readiness],
+        number(each.newly_denied),
+        _promotion_trend(each, before) if whole or before is not None else "",
+        number(each.workloads),
+        number(each.users),
+        number(each.namespaces),
+        number(each.asked),
+        number(each.undecided),
+        inert(each.today),
+        minute(each.last, zone) if each.last else "never",
+    )
+
+
+def _promotion_trend(each: Promotion, before: Promotion | None) -> str:
+    """Against the earlier period where it knows the policy, else the second half of this one against the first."""
+    if before is not None:
+        return change(each.newly_denied, before.newly_denied)
+    first, second = each.halves
+    if first == second:
+        return ""
+    return f"{'falls' if second < first else 'rises'}: {number(first)}, then {number(second)}"
+
+
+def _owners(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
+    """Whom to talk to, policy by policy, beginning with the policies that are nearest to enforcement."""
+    found = [talk for each in result.figures.promotions for talk in talks(each)]
+    if not found:
+        return None
+    labelled = any(talk.owner for talk in found)
+    columns = (
+        Column("policy", Align.CODE),
+        *((Column("owner"),) if labelled else ()),
+        Column("namespaces", Align.CODE),
+        Column("requests", Align.NUMBER),
+        Column("workloads", Align.CODE),
+        Column("users", Align.CODE),
+        Column(f"last, {zone_name(result.figures.period.end, zone)}", Align.SHORT, optional=True),
+    )
+    shown = tuple(
+        (
+            inert(talk.policy),
+            *((inert(talk.owner),) if labelled else ()),
+            inert(some(talk.namespaces)) or "(cluster)",
+            number(talk.requests),
+            inert(some(talk.workloads)),
+            inert(some(talk.users)),
+            minute(talk.last, zone),
+        )
+        for talk in found[:rows]
+    )
+    lead = "The owners of what would newly be denied; those of policies that are nearest to enforcement come first."
+    return Section("owners", "Whom to talk to", lead, (without_empty(Table("owners", "", columns, shown, len(found))),))
+
+
+def _actions(result: WeeklyResult, rows: int, zone: tzinfo, *, with_charts: bool) -> Section:
+    figures = result.figures
+    drawn: tuple[Block, ...] = charts(result, zone) if with_charts else ()
+    blocks = (_by_policy(result, rows, zone), *drawn, _by_step(figures, rows, zone))
+    lead = "As the log tells it."
+    if result.notes:
+        lead += f" Mind: {inert('; '.join(result.notes))}."
+    if any(each.source is Source.REPLAY for each in figures.actions):
+        lead += " Warnings and what mutating policies change leave no trace there; they are replayed, and marked so."
+    elif result.current is None:
+        lead += " Warnings and what mutating policies change leave no trace there: give the current set to see them."
+    return Section("actions", "What admission did", lead, tuple(blocks))
+
+
+def _by_policy(result: WeeklyResult, rows: int, zone: tzinfo) -> Table:
+    before = {}
+    if result.previous is not None:
+        before = {(each.policy, each.action): each.requests for each in result.previous.actions}
+    now = {(each.policy, each.action) for each in result.figures.actions}
+    gone = [
+        (inert(policy), ACTION_WORDS[action], "0", change(0, requests), "0", "0", "earlier", "")
+        for (policy, action), requests in sorted(before.items())
+        if (policy, action) not in now and action in ACTION_WORDS
+    ]
+    columns = (
+        Column("policy or webhook", Align.CODE),
+        Column("what"),
+        Column("requests", Align.NUMBER),
+        Column("trend", Align.SHORT),
+        Column("users", Align.NUMBER),
+        Column("namespaces", Align.NUMBER, optional=True),
+        Column(f"last, {zone_name(result.figures.period.end, zone)}", Align.SHORT, optional=True),
+        Column("source", optional=True),
+    )
+    listed = [
+        (
+            *_action_row(each, result, before.get((each.policy, each.action), 0)),
+            minute(each.last, zone),
+            _SOURCES[each.source],
+        )
+        for each in result.figures.actions
+    ] + gone
+    return without_empty(Table("by-policy", "By policy", columns, tuple(listed[:rows]), len(listed)))
+
+
+_SOURCES = {Source.LOG: "log", Source.REPLAY: "replayed"}
+
+
+def _action_row(each: ActionFigures, result: WeeklyResult, before: int) -> tuple[str, ...]:
+    return (
+        inert(each.policy),
+        ACTION_WORDS[each.action],
+        number(each.requests),
+        change(each.requests, before) if result.previous is not None else "",
+        number(each.users),
+        number(each.namespaces),
+    )
+
+
+def _by_step(figures: Figures, rows: int, zone: tzinfo) -> Table:
+    """What was done, day by day."""
+    step = step_of(figures)
+    actions = [a for a in ACTION_WORDS if any(each.action is a for each in figures.actions)]
+    requests = by_step(figures.steps, step, zone)
+    counts = {
+        action: _added(by_step(each.timeline, step, zone) for each in figures.actions if each.action is action)
+        for action in actions
+    }
+    points = starts(figures.period, step, zone)
+    columns = (
+        Column("day" if step >= 86_400_000_000 else "from"),
+        Column("requests", Align.NUMBER),
+        *(Column(ACTION_WORDS[action], Align.NUMBER) for action in actions),
+    )
+    shown = tuple(
+        (label(start, step, zone), number(requests[start]), *(number(counts[a].get(start, 0)) for a in actions))
+        for start in points[-rows:]
+    )
+    caption = "By day" if step >= 86_400_000_000 else f"By {span(step)}"
+    return Table("by-day", caption, columns, shown, len(points))
+
+
+def _added(counts: Iterable[dict[int, int]]) -> dict[int, int]:
+    total: dict[int, int] = {}
+    for each in counts:
+        for start, count in each.items():
+            total[start] = total.get(start, 0) + count
+    return total
+
+
+def _mutations(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
+    if not result.mutations:
+        return None
+    columns = (
+        Column("policy", Align.CODE),
+        Column("requests", Align.NUMBER),
+        Column("workloads", Align.NUMBER),
+        Column("users", Align.NUMBER),
+        Column(f"last, {zone_name(result.figures.period.end, zone)}", Align.SHORT, optional=True),
+    )
+    shown = tuple(
+        (inert(each.policy), number(each.requests), number(each.workloads), number(each.users), minute(each.last, zone))
+        for each in result.mutations[:rows]
+    )
+    table = Table("mutations", "", columns, shown, len(result.mutations))
+    lead = "Requests that the candidate's mutating policies would change; `replay run` shows how."
+    return Section("mutations", "What the candidate would change", lead, (table,))

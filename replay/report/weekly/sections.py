@@ -1,0 +1,211 @@
+"""Sections of the weekly report beside its figures: what is new or gone, which set was in force, what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import tzinfo
+from typing import NamedTuple
+
+from replay.compare.weekly import Evidence, Owner, Promotion, WeeklyResult
+from replay.report.render.document import (
+    Align,
+    Block,
+    Column,
+    Section,
+    Table,
+    Tone,
+    inert,
+    minute,
+    moment,
+    number,
+    plural,
+    zone_name,
+)
+
+SAME = "as before"
+_NODE = "system:node:"
+
+
+def change(now: int, before: int | None) -> str:
+    """The trend of a number in words: the difference and, where it says something, the share; empty without an earlier one."""
+    if before is None:
+        return ""
+    if not before:
+        return "new" if now else SAME
+    difference = now - before
+    if not difference:
+        return SAME
+    sign = "+" if difference > 0 else "\u2212"
+    return f"{sign}{number(abs(difference))} ({sign}{100 * abs(difference) / before:.0f} %)"
+
+
+class Talk(NamedTuple):
+    """What one policy would newly deny of one owner: whom to talk to, and about what."""
+
+    policy: str
+    owner: str
+    requests: int
+    namespaces: tuple[str, ...]
+    workloads: tuple[str, ...]
+    users: tuple[str, ...]
+    last: int
+
+
+def talks(promotion: Promotion) -> list[Talk]:
+    """The owners of a promotion, those with most requests first; where no label names one, who sends the requests."""
+    groups: dict[tuple[str, str], list[Owner]] = {}
+    for each in promotion.owners:
+        groups.setdefault((each.owner, "" if each.owner else each.users[0]), []).append(each)
+    found = [
+        Talk(
+            promotion.policy,
+            owner,
+            sum(each.requests for each in owners),
+            tuple(dict.fromkeys(each.namespace for each in owners if each.namespace)),
+            tuple(each.workload for each in owners),
+            tuple(dict.fromkeys(user for each in owners for user in each.users)),
+            max(each.last for each in owners),
+        )
+        for (owner, _), owners in groups.items()
+    ]
+    return sorted(found, key=lambda talk: (-talk.requests, talk.owner, talk.users))
+
+
+def some(names: tuple[str, ...], most: int = 3) -> str:
+    """The first few names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def newness(result: WeeklyResult, rows: int) -> Section | None:
+    """First-seen and vanished denials, users and namespaces."""
+    before, now = result.previous, result.figures
+    if before is None:
+        lead = "No earlier period is known. The JSON beside this report is what the next one will be compared with."
+        return Section("new", "What is new", lead, quiet=True)
+    denials = [("denial", f"{d.policy}", _whom(d.user, d.namespace)) for d in sorted(now.denials - before.denials)]
+    gone = [("denial", f"{d.policy}", _whom(d.user, d.namespace)) for d in sorted(before.denials - now.denials)]
+    new_rows = [
+        *denials,
+        *(("namespace", name, "") for name in sorted(now.namespaces - before.namespaces)),
+        *(("user", name, "") for name in _people(now.users - before.users)),
+    ]
+    gone_rows = [
+        *gone,
+        *(("namespace", name, "") for name in sorted(before.namespaces - now.namespaces)),
+        *(("user", name, "") for name in _people(before.users - now.users)),
+    ]
+    blocks: tuple[Block, ...] = tuple(
+        _names(name, caption, found, rows)
+        for name, caption, found in (
+            ("first-seen", "First seen in this period", new_rows),
+            ("gone", "Seen in the period before, not in this one", gone_rows),
+        )
+        if found
+    )
+    lead = f"Compared with {moment(before.period.start)} to {moment(before.period.end)}, from {inert(result.compared_with)}."
+    if not blocks:
+        lead += " The same denials, users and namespaces."
+    return Section("new", "What is new, what is gone", lead, blocks)
+
+
+def _whom(user: str, namespace: str) -> str:
+    return f"{user} in {namespace}" if namespace else user
+
+
+def _people(names: Iterable[str]) -> list[str]:
+    """Users, people first; nodes and controllers come and go."""
+    return sorted(names, key=lambda name: (name.startswith("system:"), name.startswith(_NODE), name))
+
+
+def _names(name: str, caption: str, found: list[tuple[str, str, str]], rows: int) -> Table:
+    columns = (Column("what"), Column("name", Align.CODE), Column("whom", Align.CODE))
+    shown = tuple((what, inert(one), inert(whom)) for what, one, whom in found[:rows])
+    return Table(name, caption, columns, shown, len(found))
+
+
+def in_force(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
+    """The sets' hashes, when the log shows the current one at work, and whether API servers seem to have different ones."""
+    sets = [(role, each) for role, each in (("current", result.current), ("candidate", result.candidate)) if each]
+    if not sets:
+        return None
+    hashes = tuple((role, plugin, hash_) for role, each in sets for plugin, hash_ in each.hashes if hash_)
+    blocks: list[Block] = []
+    if hashes:
+        columns = (Column("set"), Column("plugin"), Column("hash", Align.CODE))
+        blocks.append(Table("hashes", "Hashes, as API servers export them", columns, hashes, len(hashes)))
+    drifted = len(result.evidence) > 1 and len({bool(e.fidelity.disagreement_count) for e in result.evidence}) > 1
+    if result.evidence:
+        blocks.append(_evidence(result.evidence, rows, zone))
+    if result.foreign:
+        blocks.append(_foreign(result))
+    lead, tone = _in_force_lead(result, zone, drifted=drifted)
+    return Section("in-force", "The set in force", lead, tuple(blocks), tone)
+
+
+def _in_force_lead(result: WeeklyResult, zone: tzinfo, *, drifted: bool) -> tuple[str, Tone]:
+    first = min((each.first for each in result.evidence if each.first), default=0)
+    last = max((each.last for each in result.evidence), default=0)
+    if result.current is None:
+        return "No current set was given, so nothing tells which one was in force.", Tone.PLAIN
+    if not first:
+        return "The log shows no decision of the current set: nothing tells whether it was in force.", Tone.WARN
+    lead = f"The log shows the decisions of the current set from {moment(first, zone)} to {moment(last, zone)}."
+    if drifted:
+        return f"{lead} Some files agree with it and others do not: the API servers may have different sets.", Tone.WARN
+    if result.foreign:
+        return (
+            f"{lead} It also shows static policies that the set does not have: another set was in force too.",
+            Tone.WARN,
+        )
+    if result.fidelity.disagreement_count:
+        return f"{lead} Some decisions differ from it; `replay verify` looks for the cause.", Tone.WARN
+    return f"{lead} Nothing in it points to another set.", Tone.PLAIN
+
+
+def _evidence(evidence: tuple[Evidence, ...], rows: int, zone: tzinfo) -> Table:
+    """File by file; where there are too many, those that differ from the set first."""
+    told = zone_name(max(each.last for each in evidence), zone)
+    columns = (
+        Column("file", Align.CODE),
+        Column("same", Align.NUMBER),
+        Column("different", Align.NUMBER),
+        Column(f"first, {told}", Align.SHORT),
+        Column(f"last, {told}", Align.SHORT),
+    )
+    ordered = (
+        sorted(evidence, key=lambda each: not each.fidelity.disagreement_count) if len(evidence) > rows else evidence
+    )
+    shown = tuple(
+        (
+            inert(each.file),
+            number(
+                each.fidelity.denials.reproduced
+                + each.fidelity.failures.reproduced
+                + each.fidelity.annotations.reproduced
+            ),
+            number(each.fidelity.disagreement_count),
+            minute(each.first, zone) if each.first else "never",
+            minute(each.last, zone) if each.last else "never",
+        )
+        for each in ordered[:rows]
+    )
+    return Table("evidence", "The current set in the log: decisions by file", columns, shown, len(evidence))
+
+
+def _foreign(result: WeeklyResult) -> Table:
+    shown = tuple((inert(name), number(count)) for name, count in sorted(result.foreign.items()))
+    columns = (Column("policy", Align.CODE), Column("requests", Align.NUMBER))
+    return Table("foreign", "Static policies at work that the current set does not have", columns, shown, len(shown))
+
+
+def left_out(result: WeeklyResult) -> Section | None:
+    """Lines that were not used, and requests that failed before validation."""
+    lines = [(inert(reason), number(count)) for reason, count in sorted(result.rejects.items())]
+    lines += [(f"not reached: {inert(reason)}", number(count)) for reason, count in sorted(result.not_reached.items())]
+    if not lines:
+        return None
+    total = sum(result.not_reached.values())
+    table = Table("reading", "", (Column("what"), Column("number", Align.NUMBER)), tuple(lines), len(lines))
+    lead = f"{plural(total, 'request')} failed before the policies were asked." if total else ""
+    return Section("reading", "What was left out", lead, (table,), quiet=True)
