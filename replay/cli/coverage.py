@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from replay.cli.options import Candidate, Cluster, Current, Logs, Store, Version, Workers, scenario_of
 from replay.errors import ReplayError
 
 if TYPE_CHECKING:
@@ -21,11 +22,11 @@ EPILOG = (
 
 
 def coverage(
-    logs: Annotated[list[str], typer.Argument(help="Audit logs, or one scenario directory.")],
-    current: Annotated[Path | None, typer.Option(help="The manifests in force.")] = None,
-    candidate: Annotated[Path | None, typer.Option(help="The manifests that are planned.")] = None,
-    cluster: Annotated[Path | None, typer.Option(help="A snapshot of cluster objects (`replay snapshot`).")] = None,
-    store: Annotated[Path | None, typer.Option(help="Keep the ingested log here for the next run.")] = None,
+    logs: Logs = None,
+    current: Current = None,
+    candidate: Candidate = None,
+    cluster: Cluster = None,
+    store: Store = None,
     policy: Annotated[
         Path | None, typer.Option(help="Write the audit policy to this file, - for nothing else.")
     ] = None,
@@ -33,10 +34,8 @@ def coverage(
         bool, typer.Option("--secrets", help="Let the policy record Secrets too, if some policy reads them.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 means one for each core.")] = 0,
-    kubernetes_version: Annotated[
-        str, typer.Option("--kubernetes-version", help="The API server's minor version, 1.30 to 1.37.")
-    ] = "1.37",
+    workers: Workers = 0,
+    kubernetes_version: Version = "1.37",
 ) -> None:
     """How much of this log can be decided, and which audit policy would record what is missing?
 
@@ -47,15 +46,14 @@ def coverage(
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.pipeline.coverage import coverage as measure  # noqa: PLC0415
-    from replay.pipeline.coverage import coverage_input  # noqa: PLC0415
-    from replay.pipeline.run import Options  # noqa: PLC0415
+    from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.report.coverage_report import coverage_document, coverage_json, policy_text  # noqa: PLC0415
     from replay.report.render.terminal import print_document  # noqa: PLC0415
 
-    asked = coverage_input(logs, current, candidate, cluster, secrets=secrets)
-    options = Options(store, workers=workers, version=kubernetes_version)
+    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version)
+    options = Options(workers=workers)
     with progress_on(Console(stderr=True)) as progress:
-        result = measure(asked, options, progress)
+        result = measure(scenario, options, progress, secrets=secrets)
     if policy is not None and str(policy) != "-":
         _write_policy(result, policy)
     if policy is not None and str(policy) == "-":

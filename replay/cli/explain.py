@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.source import AsJson, Candidate, Cluster, Current, Logs, Redact, Store, TimeZone, Version
+from replay.cli.options import AsJson, Candidate, Cluster, Current, Logs, Redact, Store, TimeZone, Version, scenario_of
 
 EPILOG = "Example: replay explain 4643ba19-8f5c-4d9d-921a-eb6cb22bdb75 sample_audit/shop"
 
@@ -38,7 +38,6 @@ def explain(
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.pipeline.explain import explain as explain_request  # noqa: PLC0415
-    from replay.pipeline.log import LogSource  # noqa: PLC0415
     from replay.pipeline.page import write_page  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.report.explain_json import explain_json  # noqa: PLC0415
@@ -46,9 +45,9 @@ def explain(
     from replay.report.render.terminal import print_document  # noqa: PLC0415
 
     zone = time_zone(tz)
-    source = LogSource(tuple(logs or ()), store, current, candidate, cluster, kubernetes_version).resolved()
+    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version)
     with progress_on(Console(stderr=True)) as progress:
-        found = explain_request(source, audit_id, progress, item=item, redact=redact)
+        found = explain_request(scenario, audit_id, progress, item=item, redact=redact)
     if as_json:
         sys.stdout.write(json.dumps(explain_json(found, zone), indent=1, ensure_ascii=False) + "\n")
     elif html is not None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.source import AsJson
+from replay.cli.options import AsJson
 
 EPILOG = (
     "Example: replay ingest /var/log/kubernetes/audit --store audit.store\n\n"

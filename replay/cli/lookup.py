@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.source import AsJson, Candidate, Cluster, Current, Logs, Redact, Store, TimeZone, Version
+from replay.cli.options import AsJson, Candidate, Cluster, Current, Logs, Redact, Store, TimeZone, Version, scenario_of
 
 EPILOG = "Example: replay lookup audit.jsonl.zst --static --action deny --namespace 'prod-*' --since 7d --current manifests/current"
 
@@ -61,7 +61,6 @@ def lookup(
     from rich.console import Console  # noqa: PLC0415
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline.log import LogSource  # noqa: PLC0415
     from replay.pipeline.lookup import Question, look_up  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.report.lookup_report import lookup_document, lookup_json  # noqa: PLC0415
@@ -70,9 +69,9 @@ def lookup(
     zone = time_zone(tz)
     asked = action.value if action else None
     question = Question(policy, user, namespace, object_, since, until, asked, audit_id, static)
-    source = LogSource(tuple(logs or ()), store, current, candidate, cluster, kubernetes_version).resolved()
+    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version)
     with progress_on(Console(stderr=True)) as progress:
-        found = look_up(source, question, progress, zone=zone, redact=redact)
+        found = look_up(scenario, question, progress, zone=zone, redact=redact)
     if as_json:
         sys.stdout.write(json.dumps(lookup_json(found, zone), indent=1, ensure_ascii=False) + "\n")
     else:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
-import typer
-
-from replay.cli.source import AsJson, Cluster, Current, Logs, Redact, Store, Version
+from replay.cli.options import AsJson, Cluster, Current, Logs, Redact, Store, Version, Workers, scenario_of
 
 EPILOG = (
     "Example: replay mutations audit.jsonl.zst --current manifests/current --cluster cluster.jsonl\n\n"
@@ -22,7 +19,7 @@ def mutations(
     cluster: Cluster = None,
     as_json: AsJson = False,
     redact: Redact = True,
-    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 means one for each core.")] = 0,
+    workers: Workers = 0,
     kubernetes_version: Version = "1.37",
 ) -> None:
     """Who changed objects between the request and the storage?
@@ -34,16 +31,15 @@ def mutations(
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline.log import LogSource  # noqa: PLC0415
     from replay.pipeline.mutations import mutations as attribute  # noqa: PLC0415
-    from replay.pipeline.run import Options  # noqa: PLC0415
+    from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.report.mutations_report import mutations_document, mutations_json  # noqa: PLC0415
     from replay.report.render.terminal import print_document  # noqa: PLC0415
 
-    source = LogSource(tuple(logs or ()), store, current, None, cluster, kubernetes_version).resolved()
-    options = Options(store, redact=redact, workers=workers, version=kubernetes_version)
+    scenario = scenario_of(logs, store, current, None, cluster, kubernetes_version)
+    options = Options(redact=redact, workers=workers)
     with progress_on(Console(stderr=True)) as progress:
-        result = attribute(source, options, progress)
+        result = attribute(scenario, options, progress)
     if as_json:
         sys.stdout.write(mutations_json(result))
     else:

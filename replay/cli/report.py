@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.source import AsJson, Candidate, Cluster, Current, Logs, Store, TimeZone, Version
+from replay.cli.options import AsJson, Candidate, Cluster, Current, Logs, Store, TimeZone, Version, Workers, scenario_of
 
 EPILOG = (
     "Example: replay report --store audit.store audit.jsonl.zst --since 7d --current manifests/current "
@@ -40,7 +40,7 @@ def report(
     ] = False,
     as_json: AsJson = False,
     tz: TimeZone = None,
-    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 means one for each core.")] = 0,
+    workers: Workers = 0,
     kubernetes_version: Version = "1.37",
 ) -> None:
     """What did admission policy do this week, and which policies can be enforced?
@@ -52,9 +52,8 @@ def report(
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.errors import ReplayError  # noqa: PLC0415
-    from replay.pipeline.log import LogSource  # noqa: PLC0415
+    from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
-    from replay.pipeline.run import Options  # noqa: PLC0415
     from replay.pipeline.weekly.output import print_weekly, weekly_markdown, write_weekly  # noqa: PLC0415
     from replay.pipeline.weekly.report import WeeklyQuestion, weekly  # noqa: PLC0415
     from replay.report.weekly.json import weekly_json  # noqa: PLC0415
@@ -62,10 +61,10 @@ def report(
     if since and start:
         raise ReplayError("give --since or --from, not both: they mean the same")
     zone = time_zone(tz)
-    source = LogSource(tuple(logs or ()), store, current, candidate, cluster, kubernetes_version).resolved()
+    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version)
     question = WeeklyQuestion(since or start, until, previous, out, owner_label)
     with progress_on(Console(stderr=True)) as progress:
-        result = weekly(source, question, Options(workers=workers, version=kubernetes_version), progress, zone)
+        result = weekly(scenario, question, Options(workers=workers), progress, zone)
         if out is not None:
             write_weekly(result, out, zone, brief=brief)
     if as_json:

@@ -8,25 +8,12 @@ from typing import Annotated
 
 import typer
 
+from replay.cli.options import Candidate, Cluster, Current, Logs, Store, Version, Workers, scenario_of
+
 EPILOG = (
     "Example: replay run audit.jsonl.zst --current manifests/current --candidate manifests/next --cluster cluster.jsonl\n\n"
     "Exit code: 0 nothing newly denied or mutated, 1 something is, 2 or more an error."
 )
-
-Logs = Annotated[
-    list[str] | None,
-    typer.Argument(
-        help="Audit logs: files, directories, globs, - for standard input; or one scenario directory. "
-        "None where --store has one already."
-    ),
-]
-Current = Annotated[
-    Path | None, typer.Option(help="The manifests in force: a directory or an AdmissionConfiguration file.")
-]
-Candidate = Annotated[Path | None, typer.Option(help="The manifests that are planned.")]
-Cluster = Annotated[Path | None, typer.Option(help="A snapshot of cluster objects (`replay snapshot`).")]
-Version = Annotated[str, typer.Option("--kubernetes-version", help="The API server's minor version, 1.30 to 1.37.")]
-Workers = Annotated[int, typer.Option(min=0, help="Processes; 0 means one for each core.")]
 
 
 def run(
@@ -34,7 +21,7 @@ def run(
     current: Current = None,
     candidate: Candidate = None,
     cluster: Cluster = None,
-    store: Annotated[Path | None, typer.Option(help="Keep the ingested log here for the next run.")] = None,
+    store: Store = None,
     outcomes: Annotated[Path | None, typer.Option(help="Write one JSON line per request that admission saw.")] = None,
     rejects: Annotated[
         Path | None, typer.Option(help="Write every line that could not be used, with the reason.")
@@ -61,22 +48,14 @@ def run(
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.pipeline import output  # noqa: PLC0415
-    from replay.pipeline.run import Options, exit_code  # noqa: PLC0415
+    from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.run import exit_code  # noqa: PLC0415
     from replay.pipeline.run import run as run_scenario  # noqa: PLC0415
-    from replay.pipeline.scenario import scenario  # noqa: PLC0415
 
-    found = scenario(logs or [], current, candidate, cluster, store)
-    options = Options(
-        store,
-        outcomes,
-        rejects,
-        redact=redact,
-        workers=workers,
-        version=kubernetes_version,
-        webhooks=tuple(webhook or ()),
-    )
+    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version)
+    options = Options(outcomes=outcomes, rejects=rejects, redact=redact, workers=workers, webhooks=tuple(webhook or ()))
     with progress_on(Console(stderr=True)) as progress:
-        result = run_scenario(found, options, progress)
+        result = run_scenario(scenario, options, progress)
         if report is not None:
             output.write_report(result, report)
     if as_json:

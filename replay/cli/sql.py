@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replay.cli.source import Logs, Redact, Store, TimeZone
+from replay.cli.options import Logs, Redact, Store, TimeZone, scenario_of
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -51,7 +51,6 @@ def sql(
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.errors import ReplayError  # noqa: PLC0415
-    from replay.pipeline.log import LogSource  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.pipeline.sql import question_names, run_query  # noqa: PLC0415
     from replay.report.render.rows import csv_text, json_text, print_rows  # noqa: PLC0415
@@ -63,9 +62,9 @@ def sql(
     wrong = next((name for name, sign, _ in pairs if not sign), None)
     if wrong is not None:
         raise ReplayError(f"`--param {wrong}` has no value: write --param {wrong}=…")
-    zone, source = time_zone(tz), LogSource(tuple(logs or ()), store).resolved()
+    zone, scenario = time_zone(tz), scenario_of(logs, store)
     with progress_on(Console(stderr=True)) as progress:
-        rows = run_query(source, query, {k: v for k, _, v in pairs}, progress, redact=redact)
+        rows = run_query(scenario, query, {k: v for k, _, v in pairs}, progress, redact=redact)
     form = SqlFormat.JSON if as_json else output
     if form is SqlFormat.PARQUET:
         if out is None and sys.stdout.isatty():

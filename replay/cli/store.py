@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.source import AsJson
+from replay.cli.options import AsJson
 
 INFO_EPILOG = "Example: replay store info audit.store\n\nExit code: 0, or 2 where there is no store that can be read."
 PRUNE_EPILOG = (

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.source import AsJson, Logs, Redact, Store, TimeZone
+from replay.cli.options import AsJson, Logs, Redact, Store, TimeZone, scenario_of
 
 EPILOG = "Example: replay timeline Deployment team-a/app-871 sample_audit/shop"
 
@@ -30,15 +30,14 @@ def timeline(
     from rich.console import Console  # noqa: PLC0415
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline.log import LogSource  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.pipeline.timeline import object_timeline  # noqa: PLC0415
     from replay.report.render.terminal import print_document  # noqa: PLC0415
     from replay.report.timeline_report import timeline_document, timeline_json  # noqa: PLC0415
 
-    zone, source = time_zone(tz), LogSource(tuple(logs or ()), store).resolved()
+    zone, scenario = time_zone(tz), scenario_of(logs, store)
     with progress_on(Console(stderr=True)) as progress:
-        found = object_timeline(source, kind, name, progress, redact=redact)
+        found = object_timeline(scenario, kind, name, progress, redact=redact)
     if as_json:
         sys.stdout.write(json.dumps(timeline_json(found, zone), indent=1, ensure_ascii=False) + "\n")
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
@@ -14,25 +14,25 @@ from replay.admission.reads import INPUTS_OF_ANY, PolicyReads, reads_of
 from replay.audit.event import RequestRecord
 from replay.audit.part import StorePart
 from replay.audit.selection import unmatched_by_kind, unselected
-from replay.audit.store import Store
-from replay.cellib.version import KubernetesVersion
 from replay.compare.audit_policy import audit_policy
 from replay.compare.coverage import Coverage, RequestKind, SizeRow, growth
 from replay.compare.result import CoverageResult
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, MatchResources, Rule, ValidatingAdmissionPolicy
 from replay.kube.gvk import GroupResource
-from replay.manifests.set_loader import load_manifest_set
+from replay.pipeline.facts import log_facts, set_facts
+from replay.pipeline.log import filled
+from replay.pipeline.manifests import Manifests, manifests_of
+from replay.pipeline.options import Options
 from replay.pipeline.replay.job import Job, without_shared_webhooks
+from replay.pipeline.replay.preparation import job_of
 from replay.pipeline.replay.replayer import as_far_as_reached
 from replay.pipeline.replay.workers import Progress, prepare_workers, replay_parts
-from replay.pipeline.run import Inputs, Options, job_of, log_facts, set_facts
-from replay.pipeline.scenario import scenario_in
+from replay.pipeline.scenario import Scenario
 from replay.reconstruct.cluster import Cluster, key_of
 from replay.reconstruct.reached import progress as progress_of_record
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached, ReplayRequest
-from replay.reconstruct.snapshot import read_snapshot
 
 _EVERYTHING = MatchResources(resource_rules=(Rule(("*",), ("*",), ("*",), ("*/*",)),))
 _ANY_SET = ManifestSet(
@@ -40,38 +40,6 @@ _ANY_SET = ManifestSet(
 )
 """A policy that might be any: it is asked about everything."""
 _ANY_READS = PolicyReads("any policy", ((_EVERYTHING,),), INPUTS_OF_ANY, managed_fields=True)
-
-
-@dataclass(frozen=True, slots=True)
-class CoverageInput:
-    """The log, and the sets whose decisions are asked for; without any, all that a policy could read is."""
-
-    logs: tuple[str, ...]
-    current: Path | None = None
-    candidate: Path | None = None
-    cluster: Path | None = None
-    secrets: bool = False
-
-    @property
-    def named(self) -> list[Path]:
-        """The directories of the sets."""
-        return [path for path in (self.current, self.candidate) if path is not None]
-
-
-def coverage_input(
-    logs: Sequence[str],
-    current: Path | None = None,
-    candidate: Path | None = None,
-    cluster: Path | None = None,
-    *,
-    secrets: bool = False,
-) -> CoverageInput:
-    """The input of some options; one scenario directory stands for its log, sets and snapshot."""
-    found = scenario_in(Path(logs[0])) if len(logs) == 1 else None
-    if found is None:
-        return CoverageInput(tuple(logs), current, candidate, cluster, secrets)
-    sets = (current, candidate) if current or candidate else (found.current, found.candidate)
-    return CoverageInput(found.logs, *sets, cluster or found.cluster, secrets)
 
 
 @dataclass(frozen=True)
@@ -114,16 +82,19 @@ def kind_of(record: RequestRecord) -> RequestKind:
     return RequestKind(resource, record.verb, record.level)
 
 
-def coverage(asked: CoverageInput, options: Options, progress: Progress) -> CoverageResult:
-    """Measure the coverage of a log. Raises ReplayError for unusable input."""
+def coverage(scenario: Scenario, options: Options, progress: Progress, *, secrets: bool = False) -> CoverageResult:
+    """Measure the coverage of a log for the sets that are given; without any, all that a policy could read is asked for.
+
+    `secrets` lets the audit policy record Secrets. Raises ReplayError for unusable input.
+    """
     prepare_workers(options)
-    version = KubernetesVersion.parse(options.version)
-    snapshot = read_snapshot(asked.cluster) if asked.cluster else []
-    loaded = _load(asked, version, snapshot)
-    pair = (loaded[0], loaded[-1]) if loaded else (_ANY_SET, _ANY_SET)
-    with Store.open(options.store) as store, tempfile.TemporaryDirectory(prefix="replay-") as spool:
-        ingest = store.ingest(asked.logs, progress)
-        job = job_of(store, Inputs(pair, version, tuple(snapshot)), options, Path(spool))
+    manifests = manifests_of(scenario)
+    loaded = {path: each for path, each in _sets(scenario, manifests) if each is not None}
+    asked = manifests if loaded else replace(manifests, current=_ANY_SET)
+    if manifests.current is None and manifests.candidate is not None:
+        asked = replace(manifests, current=manifests.candidate)
+    with filled(scenario, progress) as (store, ingest), tempfile.TemporaryDirectory(prefix="replay-") as spool:
+        job = job_of(store, asked, options, Path(spool))
         work = CoverageJob(job, by_attributes=not loaded)
         found = Coverage()
         for part in replay_parts(work, [store.part(number) for number in range(store.parts)], options, progress):
@@ -132,23 +103,22 @@ def coverage(asked: CoverageInput, options: Options, progress: Progress) -> Cove
             name = str(GroupResource(group, resource))
             found.decided[RequestKind(f"{name}/{subresource}" if subresource else name, verb, level)] += count
         rows = [SizeRow(*row) for row in store.query("log_sizes").iter_rows()]
-        facts = log_facts([*map(Path, asked.logs)], store, ingest, _total(found))
+        facts = log_facts(scenario, store, ingest, _total(found))
     discovery = job.cluster.discovery
-    reads = [each for manifests in without_shared_webhooks(pair) for each in reads_of(manifests, version)]
+    reads = [each for pair in without_shared_webhooks(asked.sets) for each in reads_of(pair, asked.version)]
     logged = {(GroupResource(row.api_group, row.resource), row.subresource) for row in rows if row.admission}
-    policy = audit_policy(reads if loaded else [_ANY_READS], discovery, logged, secrets=asked.secrets)
+    policy = audit_policy(reads if loaded else [_ANY_READS], discovery, logged, secrets=secrets)
     return CoverageResult(
         facts,
-        tuple(set_facts(path, manifests) for path, manifests in zip(asked.named, loaded, strict=True)),
+        tuple(set_facts(path, each) for path, each in loaded.items()),
         found,
         policy,
-        growth(rows, policy, _sizes(snapshot, job.cluster)),
+        growth(rows, policy, _sizes(manifests.snapshot, job.cluster)),
     )
 
 
-def _load(asked: CoverageInput, version: KubernetesVersion, snapshot: Sequence[JSON]) -> list[ManifestSet]:
-    api_objects = Cluster(snapshot).api_objects()
-    return [load_manifest_set(path, version=version, api_objects=api_objects) for path in asked.named]
+def _sets(scenario: Scenario, manifests: Manifests) -> tuple[tuple[Path | None, ManifestSet | None], ...]:
+    return (scenario.current, manifests.current), (scenario.candidate, manifests.candidate)
 
 
 def _total(found: Coverage) -> int:

@@ -10,9 +10,11 @@ from replay.audit.observed import observe
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Missing
-from replay.pipeline.log import LogSource, Progress, opened, repeats, require_known
-from replay.pipeline.past import Manifests, decided, manifests_of, past_job, requests_of
+from replay.pipeline.log import Progress, opened, repeats, require_known
+from replay.pipeline.manifests import Manifests, manifests_of
+from replay.pipeline.past import decided, past_job, requests_of
 from replay.pipeline.replay.job import Job
+from replay.pipeline.scenario import Scenario
 from replay.reconstruct.record.exchange import CONNECT_SUBRESOURCES
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.report.conceal import Concealer
@@ -22,10 +24,10 @@ _VERBS = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 CURRENT, CANDIDATE = "current", "candidate"
 
 
-def explain(source: LogSource, audit_id: str, progress: Progress, *, item: int = 0, redact: bool = True) -> Explained:
+def explain(scenario: Scenario, audit_id: str, progress: Progress, *, item: int = 0, redact: bool = True) -> Explained:
     """Explain a request; `item` counts the objects of a `deletecollection`. Raises ReplayError for an unknown auditID."""
-    manifests = manifests_of(source)
-    with opened(source, progress) as store:
+    manifests = manifests_of(scenario)
+    with opened(scenario, progress) as store:
         require_known(store, "audit_id", audit_id)
         job = past_job(store, manifests)
         requests = list(requests_of(store, job, [audit_id]))
@@ -36,7 +38,7 @@ def explain(source: LogSource, audit_id: str, progress: Progress, *, item: int =
         raise ReplayError(f"the request is about {len(requests)} objects: --item is 0 to {len(requests) - 1}")
     request = _asked(requests[item])
     return Explained(
-        log=source.name,
+        log=scenario.name,
         request=request,
         item=item,
         items=len(requests),

@@ -1,71 +1,43 @@
-"""The log that a question is asked of, and the manifests that were in force: files that are read now, or a filled store."""
+"""The log that a question is asked of: files that are read now, or a filled store."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from pathlib import Path
 
 from replay.audit import queries
 from replay.audit.ingest import literal
 from replay.audit.reject import RejectReason
-from replay.audit.store import Store
+from replay.audit.store import IngestReport, Store
 from replay.errors import AuditLogError, ReplayError
-from replay.pipeline.scenario import STDIN, scenario_in
+from replay.pipeline.scenario import Scenario
 
 Progress = Callable[[str, int, int], None]
 NEAR = 3
 """How many names are offered for one that is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogSource:
-    """Log files, a store, or files to be added to a store, with what else is known; a set that is None is not known."""
-
-    logs: tuple[str, ...] = ()
-    store: Path | None = None
-    current: Path | None = None
-    candidate: Path | None = None
-    cluster: Path | None = None
-    version: str = "1.37"
-
-    @property
-    def name(self) -> str:
-        """How a report names the log."""
-        names = [Path(log).name if log != STDIN else "standard input" for log in self.logs]
-        return ", ".join(names) or (self.store.name if self.store else "")
-
-    def resolved(self) -> LogSource:
-        """The same, where one scenario directory stands for its log, its sets and its snapshot."""
-        found = scenario_in(Path(self.logs[0])) if len(self.logs) == 1 and self.logs[0] != STDIN else None
-        if found is None:
-            return self
-        return replace(
-            self,
-            logs=found.logs,
-            current=self.current or found.current,
-            candidate=self.candidate or found.candidate,
-            cluster=self.cluster or found.cluster,
-        )
-
-
 @contextmanager
-def opened(source: LogSource, progress: Progress) -> Iterator[Store]:
-    """The store of a source, with the views `decision` and `chosen_decision` of `queries/README.md`.
+def filled(scenario: Scenario, progress: Progress) -> Iterator[tuple[Store, IngestReport]]:
+    """The store of a scenario, with its log files read, and what that read; without a store of its own, one that goes away.
 
     Raises ReplayError if neither a log nor a filled store is given.
     """
-    if not source.logs and source.store is None:
+    if not scenario.logs and scenario.store is None:
         raise ReplayError("no log: give log files, or --store with the directory of a store")
-    if not source.logs and source.store is not None and not (source.store / "store.json").is_file():
-        raise AuditLogError("there is no store: give log files as well, and it is made", path=str(source.store))
-    with Store.open(source.store) as store:
-        if source.logs:
-            store.ingest(source.logs, progress)
+    if not scenario.logs and scenario.store is not None and not (scenario.store / "store.json").is_file():
+        raise AuditLogError("there is no store: give log files as well, and it is made", path=str(scenario.store))
+    with Store.open(scenario.store) as store:
+        yield store, store.ingest(scenario.logs, progress) if scenario.logs else IngestReport()
+
+
+@contextmanager
+def opened(scenario: Scenario, progress: Progress) -> Iterator[Store]:
+    """The store of a scenario that holds requests, with the views `decision` and `chosen_decision` of `queries/README.md`."""
+    with filled(scenario, progress) as (store, _):
         if not store.requests:
-            raise AuditLogError("the store holds no request", path=str(source.store or ""))
+            raise AuditLogError("the store holds no request", path=str(scenario.store or ""))
         store.sql(queries.text("ingest_decision_views"))
         yield store
 

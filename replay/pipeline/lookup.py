@@ -16,9 +16,11 @@ from replay.audit.store import Store
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.redact import redacted_patch, redacted_text
-from replay.pipeline.log import LogSource, Progress, opened, require_known, set_variables
-from replay.pipeline.past import Chosen, Manifests, decided, manifests_of, past_job, past_requests, requests_of
+from replay.pipeline.log import Progress, opened, require_known, set_variables
+from replay.pipeline.manifests import Manifests, manifests_of
+from replay.pipeline.past import Chosen, decided, past_job, past_requests, requests_of
 from replay.pipeline.period import instant, sql_time
+from replay.pipeline.scenario import Scenario
 from replay.reconstruct.request import ReplayRequest
 from replay.report.lookup_report import REPLAYED, Lookup, PastDecision
 from replay.report.render.document import MICROSECONDS
@@ -44,11 +46,11 @@ class Question:
 
 
 def look_up(
-    source: LogSource, question: Question, progress: Progress, *, zone: tzinfo = UTC, redact: bool = True
+    scenario: Scenario, question: Question, progress: Progress, *, zone: tzinfo = UTC, redact: bool = True
 ) -> Lookup:
     """Answer a question. Raises ReplayError for names that the log does not know and for a period without events."""
-    manifests = manifests_of(source)
-    with opened(source, progress) as store:
+    manifests = manifests_of(scenario)
+    with opened(scenario, progress) as store:
         period, variables = _parameters(store, question, zone)
         set_variables(store, variables.items())
         observed = tuple(_row(row, redact=redact) for row in store.query("lookup").iter_rows(named=True))
@@ -59,7 +61,7 @@ def look_up(
         replayed, undetermined, notes = asked.replayed()
         notes += _silence(store)
     return Lookup(
-        log=source.name,
+        log=scenario.name,
         question={name: value for name, value in _question_fields(question) if value},
         period=period,
         observed=observed,
@@ -199,14 +201,14 @@ class _Asked:
             return [], 0, ()
         if current is None:
             return [], 0, ("a client sees the first denial only; with --current the others are replayed",)
-        job = past_job(self.store, self.manifests, (current, current))
+        job = past_job(self.store, replace(self.manifests, current=current, candidate=None))
         requests = ((request, decided(job, request)[0]) for request in requests_of(self.store, job, audit_ids))
         rows, unknown = self._from(requests, self._masked)
         return rows, unknown, ()
 
     def _requests(self, part: ManifestSet) -> Iterator[tuple[ReplayRequest, Decision]]:
         """The requests that a part of the set in force may match, within what is asked for, each decided by it."""
-        job = past_job(self.store, self.manifests, (part, part))
+        job = past_job(self.store, replace(self.manifests, current=part, candidate=None))
         chosen = Chosen(job.predicate.sql, tuple(job.predicate.parameters))
         for request in past_requests(self.store, job, chosen):
             if self._is_asked(request):

@@ -28,11 +28,13 @@ from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.go_object import DecodeError
 from replay.kube.redact import redacted_patch
-from replay.pipeline.log import LogSource, opened
-from replay.pipeline.past import Chosen, manifests_of, past_job
+from replay.pipeline.log import opened
+from replay.pipeline.manifests import manifests_of
+from replay.pipeline.options import Options
+from replay.pipeline.past import Chosen, past_job
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.workers import Progress, prepare_workers, replay_parts
-from replay.pipeline.run import Options
+from replay.pipeline.scenario import Scenario
 from replay.reconstruct.reconstructor import Reconstructor, Write
 from replay.reconstruct.record.body import Shape
 from replay.reconstruct.record.exchange import NOT_THE_OBJECT, Exchange
@@ -62,18 +64,20 @@ _SYSTEM_FIELDS = frozenset(
 )
 
 
-def mutations(source: LogSource, options: Options, progress: Progress) -> MutationsResult:
+def mutations(scenario: Scenario, options: Options, progress: Progress) -> MutationsResult:
     """Attribute every change of a log. Raises ReplayError for unusable input."""
     prepare_workers(options)
-    manifests = manifests_of(source)
+    manifests = manifests_of(scenario)
     current = manifests.current or ManifestSet()
     mutating = ManifestSet(mutating_policies=current.mutating_policies, mutating_bindings=current.mutating_bindings)
-    with opened(source, progress) as store:
-        work = MutationsJob(past_job(store, manifests, (mutating, mutating)), redact=options.redact)
+    with opened(scenario, progress) as store:
+        work = MutationsJob(
+            past_job(store, replace(manifests, current=mutating, candidate=None)), redact=options.redact
+        )
         found = Attributions()
         for part in replay_parts(work, [store.part(number) for number in range(store.parts)], options, progress):
             found.add(part)
-    return MutationsResult(source.name, source.current.name if source.current else "", found)
+    return MutationsResult(scenario.name, scenario.current.name if scenario.current else "", found)
 
 
 @dataclass(frozen=True)

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from replay.admission.decision import Decision
 from replay.audit.store import Store
-from replay.cellib.version import KubernetesVersion
-from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet
-from replay.manifests.set_loader import load_manifest_set
-from replay.pipeline.log import LogSource
+from replay.pipeline.manifests import Manifests
+from replay.pipeline.options import Options
 from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.preparation import job_of
 from replay.pipeline.replay.replayer import NOT_REACHED, as_far_as_reached
 from replay.pipeline.replay.webhook import webhook_answers
-from replay.pipeline.run import Inputs, Options, job_of
-from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.request import Reached, ReplayRequest
-from replay.reconstruct.snapshot import read_snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,39 +24,9 @@ class Chosen:
     parameters: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Manifests:
-    """The sets of a source, loaded, and the snapshot; a set that was not given is None."""
-
-    version: KubernetesVersion
-    snapshot: tuple[JSON, ...]
-    current: ManifestSet | None
-    candidate: ManifestSet | None
-
-    @property
-    def sets(self) -> tuple[ManifestSet, ManifestSet]:
-        """Both sets as the chain wants them: what is not known to have been in force is taken to be empty."""
-        current = self.current if self.current is not None else ManifestSet()
-        return current, self.candidate if self.candidate is not None else current
-
-
-def manifests_of(source: LogSource) -> Manifests:
-    """Load what a source names; raises ReplayError for what cannot be used."""
-    version = KubernetesVersion.parse(source.version)
-    snapshot = tuple(read_snapshot(source.cluster)) if source.cluster else ()
-    api_objects = Cluster(snapshot).api_objects()
-
-    def loaded(path: Path | None) -> ManifestSet | None:
-        return None if path is None else load_manifest_set(path, version=version, api_objects=api_objects)
-
-    return Manifests(version, snapshot, loaded(source.current), loaded(source.candidate))
-
-
-def past_job(store: Store, manifests: Manifests, sets: tuple[ManifestSet, ManifestSet] | None = None) -> Job:
-    """What deciding requests of a store once more takes; `sets` may be less than all that was loaded."""
-    replayed = sets or manifests.sets
-    inputs = Inputs(replayed, manifests.version, manifests.snapshot, webhook_answers((), replayed))
-    return job_of(store, inputs, Options(), store.directory)
+def past_job(store: Store, manifests: Manifests) -> Job:
+    """What deciding requests of a store once more takes."""
+    return job_of(store, manifests, Options(), store.directory, webhook_answers((), manifests.sets))
 
 
 def past_requests(

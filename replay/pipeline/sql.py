@@ -14,7 +14,8 @@ from replay.audit import queries
 from replay.audit.reader import StoreReader
 from replay.errors import ReplayError
 from replay.kube.redact import redacted_text
-from replay.pipeline.log import LogSource, Progress, opened
+from replay.pipeline.log import Progress, opened
+from replay.pipeline.scenario import Scenario
 
 _BEGINNINGS = ("select", "with", "from", "explain", "describe", "summarize", "values", "(", "show", "--")
 
@@ -42,11 +43,11 @@ def query_text(query: str) -> str:
 
 
 def run_query(
-    source: LogSource, query: str, parameters: Mapping[str, str], progress: Progress, *, redact: bool = True
+    scenario: Scenario, query: str, parameters: Mapping[str, str], progress: Progress, *, redact: bool = True
 ) -> pl.DataFrame:
     """The rows of a query; raises ReplayError where it is no SELECT or fails."""
     text = query_text(query)
-    with opened(source, progress) as store, tempfile.TemporaryDirectory(prefix="replay-") as temporary:
+    with opened(scenario, progress) as store, tempfile.TemporaryDirectory(prefix="replay-") as temporary:
         reader = StoreReader(store.tables, temporary, threads=os.cpu_count() or 1, redact=redact)
         try:
             rows = reader.read(text, parameters)

@@ -12,7 +12,8 @@ from replay.audit.store import Store
 from replay.errors import ReplayError
 from replay.kube.discovery import builtin_discovery
 from replay.kube.redact import redacted_object, redacted_text
-from replay.pipeline.log import LogSource, Progress, opened, require_known, set_variables
+from replay.pipeline.log import Progress, opened, require_known, set_variables
+from replay.pipeline.scenario import Scenario
 from replay.report.timeline_report import Change, Timeline, TimelineEvent
 
 _READS = frozenset({"get", "list", "watch"})
@@ -29,10 +30,10 @@ class Target(NamedTuple):
     kind: str
 
 
-def object_timeline(source: LogSource, kind: str, name: str, progress: Progress, *, redact: bool = True) -> Timeline:
+def object_timeline(scenario: Scenario, kind: str, name: str, progress: Progress, *, redact: bool = True) -> Timeline:
     """The timeline of `namespace/name` (or `name`). Raises ReplayError with near matches for what the log does not know."""
     namespace, _, own = name.rpartition("/")
-    with opened(source, progress) as store:
+    with opened(scenario, progress) as store:
         target = _target(store, kind)
         parameters = {"resource": target.resource, "group": target.group, "namespace": namespace, "object": own}
         set_variables(store, parameters.items())
@@ -47,7 +48,7 @@ def object_timeline(source: LogSource, kind: str, name: str, progress: Progress,
         decisions = _decisions(store, [row["audit_id"] for row in rows], redact=redact)
     writes = [row for row in rows if row["verb"] not in _READS]
     events = tuple(_events(writes, decisions, target.resource, redact=redact))
-    return Timeline(source.name, target.kind or target.resource, name, events, len(rows) - len(writes))
+    return Timeline(scenario.name, target.kind or target.resource, name, events, len(rows) - len(writes))
 
 
 def _target(store: Store, kind: str) -> Target:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -13,8 +13,6 @@ from replay.admission.decision import Verdict
 from replay.audit.event import RequestRecord
 from replay.audit.observed import observe
 from replay.audit.part import StorePart
-from replay.audit.store import Store
-from replay.cellib.version import KubernetesVersion
 from replay.compare.evidence import Evidence, evidence_of, mutation_evidence
 from replay.compare.fidelity import Fidelity, merged
 from replay.compare.in_force import findings_of
@@ -22,46 +20,24 @@ from replay.compare.result import VerifyResult
 from replay.compare.second_opinion import Opinions, SecondOpinion
 from replay.compare.stranger import Stranger, note_strangers
 from replay.errors import ReplayError
-from replay.manifests.set_loader import load_manifest_set
 from replay.matching.equivalence import EquivalentResourceMapper
+from replay.pipeline.facts import log_facts, set_facts
 from replay.pipeline.health import health_notes
+from replay.pipeline.log import filled
+from replay.pipeline.manifests import manifests_of
+from replay.pipeline.options import Options
 from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.preparation import job_of
 from replay.pipeline.replay.replayer import as_far_as_reached
 from replay.pipeline.replay.workers import Progress, prepare_workers, replay_parts
-from replay.pipeline.run import Inputs, Options, job_of, log_facts, set_facts
-from replay.pipeline.scenario import scenario_in
-from replay.reconstruct.cluster import Cluster
+from replay.pipeline.scenario import Scenario
 from replay.reconstruct.request import Reached, ReplayRequest
-from replay.reconstruct.snapshot import read_snapshot
 
 NAMESPACE_DELAY = 2_000_000
 """Microseconds for which a change of a namespace may not have come to all API servers."""
 WRITES = frozenset({"create", "update", "patch", "delete"})
 SAMPLE = 25
 """The second engine is asked about one request in so many."""
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyInput:
-    """The log, the set that is said to have been in force, and what is known of the cluster."""
-
-    logs: tuple[str, ...]
-    current: Path
-    cluster: Path | None = None
-    second_opinion: bool = False
-
-
-def verify_input(
-    logs: Sequence[str], current: Path | None = None, cluster: Path | None = None, *, second_opinion: bool = False
-) -> VerifyInput:
-    """The input of some options; one scenario directory stands for log, set and snapshot. Raises ReplayError without a set."""
-    found = scenario_in(Path(logs[0])) if len(logs) == 1 else None
-    current = current or (found.current if found else None)
-    if current is None:
-        raise ReplayError("no manifest set: give --current with the set that was in force", path=logs[0])
-    if found is None:
-        return VerifyInput(tuple(logs), current, cluster, second_opinion)
-    return VerifyInput(found.logs, current, cluster or found.cluster, second_opinion)
 
 
 @dataclass(slots=True)
@@ -149,18 +125,20 @@ def _overlap(other: RequestRecord, record: RequestRecord, delay: int) -> bool:
     return other.received <= record.stage_time and record.received <= other.stage_time + delay
 
 
-def verify(asked: VerifyInput, options: Options, progress: Progress) -> VerifyResult:
+def verify(scenario: Scenario, options: Options, progress: Progress, *, second_opinion: bool = False) -> VerifyResult:
     """Compare a log with the set in force. Raises ReplayError for unusable input."""
+    if scenario.current is None:
+        raise ReplayError(
+            "no manifest set: give --current with the set that was in force",
+            path=scenario.logs[0] if scenario.logs else str(scenario.store or ""),
+        )
     prepare_workers(options)
-    version = KubernetesVersion.parse(options.version)
-    snapshot = read_snapshot(asked.cluster) if asked.cluster else []
-    current = load_manifest_set(asked.current, version=version, api_objects=Cluster(snapshot).api_objects())
-    with Store.open(options.store) as store, tempfile.TemporaryDirectory(prefix="replay-") as spool:
-        ingest = store.ingest(asked.logs, progress)
-        job = job_of(store, Inputs((current, current), version, tuple(snapshot)), options, Path(spool))
-        work = VerifyJob(job, asked.second_opinion)
+    manifests = manifests_of(replace(scenario, candidate=None))
+    with filled(scenario, progress) as (store, ingest), tempfile.TemporaryDirectory(prefix="replay-") as spool:
+        job = job_of(store, manifests, options, Path(spool))
+        work = VerifyJob(job, second_opinion)
         parts = replay_parts(work, [store.part(number) for number in range(store.parts)], options, progress)
-        facts = log_facts([*map(Path, asked.logs)], store, ingest, sum(part.total for part in parts))
+        facts = log_facts(scenario, store, ingest, sum(part.total for part in parts))
         notes = health_notes(store, job)
     fidelity = merged(part.fidelity for part in parts)
     strangers: dict[str, Stranger] = {}
@@ -171,12 +149,12 @@ def verify(asked: VerifyInput, options: Options, progress: Progress) -> VerifyRe
         opinions.add(part.opinions)
     return VerifyResult(
         facts,
-        set_facts(asked.current, current),
+        set_facts(scenario.current, manifests.sets[0]),
         fidelity,
         sum(part.decided for part in parts),
         sum(part.total for part in parts),
         findings_of((each for part in parts for each in part.evidence), fidelity.most_failures),
         strangers,
         notes,
-        opinions if asked.second_opinion else None,
+        opinions if second_opinion else None,
     )

@@ -68,19 +68,21 @@ def timed(found: dict[str, float], name: str, action: Callable[[], T]) -> T:
 def prepared(log: Path, sets: Path, found: dict[str, float]) -> Iterator[tuple[Job, list[StorePart]]]:
     """A job and its parts, in a store that is there meanwhile; the CPU seconds of each step are noted."""
     from replay.audit.store import Store  # noqa: PLC0415 - other measurements do not pay for it
-    from replay.cellib.version import KubernetesVersion  # noqa: PLC0415
-    from replay.pipeline import run as pipeline  # noqa: PLC0415
+    from replay.pipeline.manifests import manifests_of  # noqa: PLC0415
+    from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.replay.preparation import job_of  # noqa: PLC0415
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
-    from replay.reconstruct.snapshot import read_snapshot  # noqa: PLC0415
 
-    snapshot = read_snapshot(next(sets.glob("cluster.*")))
-    scenario = Scenario((str(log),), sets / "current", sets / "candidate", None)
-    version = KubernetesVersion.parse("1.37")
-    loaded = timed(found, "load the sets", lambda: pipeline.load_sets(scenario, version, snapshot))
+    scenario = Scenario(
+        (str(log),),
+        current=sets / "current",
+        candidate=sets / "candidate",
+        cluster=next(sets.glob("cluster.*")),
+    )
+    manifests = timed(found, "load the sets", lambda: manifests_of(scenario))
     with Store.open() as store, tempfile.TemporaryDirectory() as spool:
         timed(found, "ingest", lambda: store.ingest([log]))
-        inputs = pipeline.Inputs(loaded, version, tuple(snapshot))
-        job = timed(found, "prepare", lambda: pipeline.job_of(store, inputs, pipeline.Options(workers=1), Path(spool)))
+        job = timed(found, "prepare", lambda: job_of(store, manifests, Options(workers=1), Path(spool)))
         store.rest()
         yield job, [store.part(number) for number in range(store.parts)]
 
@@ -122,8 +124,8 @@ def stages(log: Path, sets: Path) -> dict[str, float]:
 
 def cores(table: Table, log: Path, sets: Path) -> None:
     """How much faster two workers replay than one: the part of a run that is Python."""
+    from replay.pipeline.options import Options  # noqa: PLC0415 - as above
     from replay.pipeline.replay.workers import prepare_workers, replay_parts  # noqa: PLC0415
-    from replay.pipeline.run import Options  # noqa: PLC0415 - as above
 
     wall = {}
     prepare_workers(Options(workers=2))  # as in a run: while the log is read

@@ -9,6 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from replay.cli.app import app as replay
 from replay.cli.ingest import EPILOG, ingest
 from replay.cli.store import store
 from replay.errors import ReplayError
@@ -129,3 +130,14 @@ def test_a_question_makes_no_store(tmp_path: Path, command: list[str]) -> None:
 @pytest.mark.parametrize("command", [["ingest"], ["store", "info"], ["store", "prune"]], ids=" ".join)
 def test_help_has_an_example(command: list[str]) -> None:
     assert "Example: replay " in run(*command, "--help").stdout
+
+
+@pytest.mark.parametrize("command", ["run", "coverage", "verify", "mutations", "lookup"])
+def test_a_store_alone_is_asked(command: str, directory: Path, tmp_path: Path) -> None:
+    sets = tmp_path / "empty"
+    sets.mkdir()
+    options = ["--candidate", str(sets)] if command in ("run", "coverage") else []
+    options += ["--current", str(sets)] if command in ("verify", "mutations") else []
+    result = CliRunner().invoke(replay, [command, "--store", str(directory), *options])
+    assert (result.exit_code, result.exception) == (0, None)
+    assert "store" in result.stdout

@@ -12,8 +12,9 @@ from replay.admission.decision import Decision, Verdict
 from replay.audit.store import Store
 from replay.errors import ReplayError
 from replay.pipeline.explain import _sets, explain
-from replay.pipeline.log import LogSource
-from replay.pipeline.past import manifests_of, past_job, requests_of
+from replay.pipeline.manifests import manifests_of
+from replay.pipeline.past import past_job, requests_of
+from replay.pipeline.scenario import Scenario
 from replay.reconstruct.request import Reached
 from replay.report.explain_json import explain_json
 from replay.report.explain_report import explain_document
@@ -35,14 +36,19 @@ def silent(_what: str, _done: int, _total: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> LogSource:
+def source(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
     """The sample in a store, so that it is read once; its file is named as in the repository."""
     directory = tmp_path_factory.mktemp("store")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         with Store.open(directory) as store:
             store.ingest(["sample_audit/shop/audit.jsonl.zst"])
-    return LogSource((), directory, SAMPLE / "current", SAMPLE / "candidate", SAMPLE / "cluster.jsonl.zst")
+    return Scenario(
+        store=directory,
+        current=SAMPLE / "current",
+        candidate=SAMPLE / "candidate",
+        cluster=SAMPLE / "cluster.jsonl.zst",
+    )
 
 
 def is_as_named(name: str, decision: Decision) -> bool:
@@ -52,7 +58,7 @@ def is_as_named(name: str, decision: Decision) -> bool:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_golden(name: str, source: LogSource, request: pytest.FixtureRequest) -> None:
+def test_golden(name: str, source: Scenario, request: pytest.FixtureRequest) -> None:
     found = explain(source, REQUESTS[name], silent)
     document = explain_document(found)
     assert is_as_named(name, found.sets[-1].decision)
@@ -65,7 +71,7 @@ def test_golden(name: str, source: LogSource, request: pytest.FixtureRequest) ->
     assert text == path.read_text(encoding="utf-8")
 
 
-def test_explanations_agree_with_decisions(source: LogSource) -> None:
+def test_explanations_agree_with_decisions(source: Scenario) -> None:
     """Over requests that the log says something about: who denies, and who mutates what."""
     manifests = manifests_of(source)
     text = (
@@ -89,7 +95,7 @@ def test_explanations_agree_with_decisions(source: LogSource) -> None:
     assert count > 200
 
 
-def test_a_read_asks_nobody(source: LogSource) -> None:
+def test_a_read_asks_nobody(source: Scenario) -> None:
     with Store.open(source.store) as store:
         audit_id = store.sql("select audit_id from request where verb = 'get' order by seq limit 1").row(0)[0]
     found = explain(source, audit_id, silent)
@@ -97,12 +103,12 @@ def test_a_read_asks_nobody(source: LogSource) -> None:
     assert explain_document(found).verdict == "No validating policy was asked: admission is not asked about `get`."
 
 
-def test_near_auditid(source: LogSource) -> None:
+def test_near_auditid(source: Scenario) -> None:
     with pytest.raises(ReplayError, match="did you mean `4643ba19-8f5c-4d9d-921a-eb6cb22bdb75`"):
         explain(source, "4643ba19-8f5c-4d9d-921a-eb6cb22bdb76", silent)
 
 
-def test_json_holds_every_step(source: LogSource) -> None:
+def test_json_holds_every_step(source: Scenario) -> None:
     value = explain_json(explain(source, REQUESTS["denied"], silent))
     denying = [
         step
@@ -114,7 +120,7 @@ def test_json_holds_every_step(source: LogSource) -> None:
     assert denying[0]["lines"][-1].strip() == "!c.securityContext.privileged → false"
 
 
-def test_secrets_do_not_appear(source: LogSource) -> None:
+def test_secrets_do_not_appear(source: Scenario) -> None:
     """Requests for Secrets are explained without any value of theirs."""
     manifests = manifests_of(source)
     with Store.open(source.store) as store:
@@ -129,12 +135,12 @@ def test_secrets_do_not_appear(source: LogSource) -> None:
         assert "→ {" not in str(document)
 
 
-def test_without_manifests(source: LogSource) -> None:
-    document = explain_document(explain(LogSource(store=source.store), REQUESTS["denied"], silent))
+def test_without_manifests(source: Scenario) -> None:
+    document = explain_document(explain(Scenario(store=source.store), REQUESTS["denied"], silent))
     assert "No manifests given" in [section.title for section in document.sections]
 
 
-def test_each_pass_is_shown(source: LogSource) -> None:
+def test_each_pass_is_shown(source: Scenario) -> None:
     """A policy with `IfNeeded` that changed the object runs once more, and is shown twice."""
     found = explain(source, "1fdfea41-e472-46cb-8b1a-a53ae90469cd", silent)
     candidate = explain_document(found).sections[-1].id.removesuffix("-webhooks")

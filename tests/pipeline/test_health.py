@@ -12,7 +12,8 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from replay.pipeline.run import Options, run
+from replay.pipeline.options import Options
+from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.snapshot import read_snapshot
 
@@ -37,7 +38,9 @@ def replayed(files: Files, directory: Path, cluster: Path) -> tuple[tuple[str, .
         paths.append(directory / name)
         paths[-1].write_bytes(b"".join(orjson.dumps(event) + b"\n" for event in events))
     outcomes = directory / "outcomes"
-    found = Scenario(tuple(map(str, paths)), SAMPLE / "current", SAMPLE / "candidate", cluster)
+    found = Scenario(
+        tuple(map(str, paths)), current=SAMPLE / "current", candidate=SAMPLE / "candidate", cluster=cluster
+    )
     result = run(found, Options(outcomes=outcomes, workers=1), lambda _what, _done, _total: None)
     values = map(orjson.loads, outcomes.read_bytes().splitlines())
     return result.notes, {(value["auditID"], value.get("item", 0)): value for value in values}

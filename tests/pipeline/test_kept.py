@@ -12,18 +12,19 @@ from typing import NamedTuple
 
 import pytest
 
+from replay.pipeline.options import Options
 from replay.pipeline.output import summary_json
 from replay.pipeline.replay.kept import RESULTS
-from replay.pipeline.run import Options, run
-from replay.pipeline.scenario import scenario
+from replay.pipeline.run import run
+from replay.pipeline.scenario import Scenario
 from replay.pipeline.store import prune
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 
 
 def replayed(sets: Path, store: Path | None, *, redact: bool = True) -> str:
-    found = scenario([str(SAMPLE)], current=sets / "current", candidate=sets / "candidate")
-    return summary_json(run(found, Options(store, workers=1, redact=redact), lambda _what, _done, _total: None))
+    found = Scenario((str(SAMPLE),), store=store, current=sets / "current", candidate=sets / "candidate").resolved()
+    return summary_json(run(found, Options(workers=1, redact=redact), lambda _what, _done, _total: None))
 
 
 def results(store: Path) -> set[str]:

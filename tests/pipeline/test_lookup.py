@@ -19,8 +19,8 @@ from replay.audit import queries
 from replay.audit.observed import VALIDATION_FAILURE, observe
 from replay.audit.store import Store
 from replay.errors import ReplayError
-from replay.pipeline.log import LogSource
 from replay.pipeline.lookup import Question, look_up
+from replay.pipeline.scenario import Scenario
 from replay.report.lookup_report import Lookup, lookup_document, lookup_json
 from replay.report.render.terminal import print_document
 
@@ -63,7 +63,7 @@ def is_denied(event: dict[str, Any]) -> bool:
 
 
 def test_audited_failures_are_those_of_the_log(kept: Path, events: dict[str, dict[str, Any]], recording: Path) -> None:
-    found = look_up(LogSource(store=kept), Question(action="audit", static=True), silent)
+    found = look_up(Scenario(store=kept), Question(action="audit", static=True), silent)
     wanted = Counter(
         (audit_id, entry["policy"], entry["binding"], entry["expressionIndex"], entry["message"])
         for audit_id, event in events.items()
@@ -80,7 +80,7 @@ def test_audited_failures_are_those_of_the_log(kept: Path, events: dict[str, dic
 
 
 def test_denials_are_those_of_the_log(kept: Path, events: dict[str, dict[str, Any]], recording: Path) -> None:
-    found = look_up(LogSource(store=kept), Question(action="deny"), silent)
+    found = look_up(Scenario(store=kept), Question(action="deny"), silent)
     assert sorted(d.audit_id for d in found.observed) == sorted(i for i, event in events.items() if is_denied(event))
     assert found.notes == ("a client sees the first denial only; with --current the others are replayed",)
     if recording == SHARED:
@@ -88,7 +88,7 @@ def test_denials_are_those_of_the_log(kept: Path, events: dict[str, dict[str, An
 
 
 def test_warnings_are_said_to_leave_no_trace(recording: Path) -> None:
-    source = LogSource((str(recording),)).resolved()
+    source = Scenario((str(recording),)).resolved()
     found = look_up(source, Question(action="warn"), silent)
     assert found.notes[0].startswith("warnings leave no trace in an audit log")
     observed = {(d.audit_id, d.policy) for d in found.observed}
@@ -100,7 +100,7 @@ def test_warnings_are_said_to_leave_no_trace(recording: Path) -> None:
 
 def test_masked_denials_are_replayed(kept: Path, recording: Path) -> None:
     """The candidate stands for a set of which several policies deny one request."""
-    source = LogSource(store=kept, current=recording / "candidate", cluster=recording / "cluster.jsonl.zst")
+    source = Scenario(store=kept, current=recording / "candidate", cluster=recording / "cluster.jsonl.zst")
     found = look_up(source, Question(action="deny"), silent)
     with pa.CompressedInputStream(pa.OSFile(str(recording / "expected" / "validating.jsonl.zst")), "zstd") as stream:
         expected = {row["auditID"]: row for row in map(orjson.loads, stream.read().splitlines())}
@@ -165,7 +165,7 @@ def event(
 def asked(tmp_path: Path, found: list[dict[str, Any]], question: Question | None = None) -> Lookup:
     log = tmp_path / "audit.jsonl"
     log.write_text("\n".join(map(json.dumps, found)))
-    return look_up(LogSource((str(log),)), question or Question(), silent)
+    return look_up(Scenario((str(log),)), question or Question(), silent)
 
 
 ENTRY = {"message": "m", "policy": "p", "binding": "b", "expressionIndex": 0, "validationActions": ["Audit"]}

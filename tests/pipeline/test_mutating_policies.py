@@ -11,7 +11,8 @@ import pytest
 
 from replay.compare.outcome import OutcomeKind
 from replay.compare.result import RunResult
-from replay.pipeline.run import Options, run
+from replay.pipeline.options import Options
+from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 
 RULES = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]
@@ -84,7 +85,7 @@ def replayed(
     }
     log, outcomes = directory / "audit.jsonl", directory / "outcomes.jsonl"
     log.write_bytes(orjson.dumps(event))
-    scenario = Scenario((str(log),), current, candidate, None)
+    scenario = Scenario((str(log),), current=current, candidate=candidate)
     result = run(scenario, Options(outcomes=outcomes, workers=1), lambda _what, _done, _total: None)
     (line,) = map(orjson.loads, outcomes.read_bytes().splitlines())
     return result, line["candidate"]

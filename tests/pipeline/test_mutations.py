@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from replay.cli.app import app
 from replay.compare.attribution import Actor, Attributions
-from replay.pipeline.log import LogSource
 from replay.pipeline.mutations import mutations
-from replay.pipeline.run import Options
+from replay.pipeline.options import Options
+from replay.pipeline.scenario import Scenario
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 SHARED = Path(__file__).parents[2].parent / "shared" / "recordings" / "shop"
@@ -87,7 +87,7 @@ def found_in(directory: Path, *events: dict[str, Any], current: bool = False) ->
         manifests = directory / "current"
         (manifests / "map").mkdir(parents=True)
         (manifests / "map" / "team.yaml").write_text(POLICY)
-    source = LogSource((str(log),), None, manifests)
+    source = Scenario((str(log),), current=manifests)
     return mutations(source, Options(workers=1), lambda _what, _done, _total: None).found
 
 
@@ -175,7 +175,7 @@ def test_no_change_of_the_recording_is_unexplained(recording: Path) -> None:
     """Its webhooks change nothing and its current set has no mutating policy: built-in plugins and the server are left."""
     if not recording.is_dir():
         pytest.skip("the full recording is not beside the checkout")
-    source = LogSource((str(recording),)).resolved()
+    source = Scenario((str(recording),)).resolved()
     found = mutations(source, Options(workers=1), lambda _what, _done, _total: None).found
     assert {key.actor for key in found.groups} == {Actor.SERVER, Actor.PLUGIN}
     assert found.compared > 20 * found.not_compared.total()

@@ -9,14 +9,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from replay.audit.source import log_files, open_log
 from replay.errors import ReplayError
+from replay.pipeline.options import Options
 from replay.pipeline.output import summary_json
-from replay.pipeline.run import Options, run
+from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
@@ -38,14 +40,15 @@ def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scenario:
     with open_log(file) as stream:
         log.write_bytes(b"".join(line for _, line in zip(range(LINES), stream, strict=False)) + b"nonsense\n")
     (cluster,) = SAMPLE.glob("cluster.*")
-    return Scenario((str(log),), SAMPLE / "current", SAMPLE / "candidate", cluster)
+    return Scenario((str(log),), current=SAMPLE / "current", candidate=SAMPLE / "candidate", cluster=cluster)
 
 
 def test_the_same_bytes_for_any_number_of_workers(scenario: Scenario, tmp_path: Path) -> None:
     def written(name: str, workers: int, store: str = "") -> tuple[bytes, bytes, str]:
         outcomes, rejects = tmp_path / f"{name}.jsonl", tmp_path / f"{name}.tsv"
-        options = Options(tmp_path / store if store else None, outcomes, rejects, workers=workers)
-        result = run(scenario, options, silent)
+        options = Options(outcomes=outcomes, rejects=rejects, workers=workers)
+        asked = replace(scenario, store=tmp_path / store) if store else scenario
+        result = run(asked, options, silent)
         return outcomes.read_bytes(), rejects.read_bytes(), summary_json(result)
 
     one = written("one", 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from replay.errors import ReplayError
-from replay.pipeline.log import LogSource
+from replay.pipeline.scenario import Scenario
 from replay.pipeline.sql import question_names, run_query
 
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.sig"
@@ -34,24 +34,24 @@ def silent(_what: str, _done: int, _total: int) -> None:
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> LogSource:
+def source(tmp_path: Path) -> Scenario:
     log = tmp_path / "audit.jsonl"
     log.write_text(json.dumps(EVENT))
-    return LogSource((str(log),))
+    return Scenario((str(log),))
 
 
 @pytest.mark.parametrize("name", question_names())
-def test_every_question_runs(name: str, source: LogSource) -> None:
+def test_every_question_runs(name: str, source: Scenario) -> None:
     run_query(source, name, {"resource": "secrets", "object": "s", "namespace": "prod", "kind": "user"}, silent)
 
 
-def test_parameters_are_variables_and_named(source: LogSource) -> None:
+def test_parameters_are_variables_and_named(source: Scenario) -> None:
     text = "select getvariable('a') as a, $b + 1 as b, list_contains($c, 'x') as c"
     rows = run_query(source, text, {"a": "1", "b": "2", "c": '["x"]'}, silent)
     assert rows.row(0) == ("1", 3, True)
 
 
-def test_a_file_is_a_query(source: LogSource, tmp_path: Path) -> None:
+def test_a_file_is_a_query(source: Scenario, tmp_path: Path) -> None:
     path = tmp_path / "mine.sql"
     path.write_text("select verb from request")
     assert run_query(source, str(path), {}, silent).rows() == [("create",)]
@@ -71,14 +71,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "wanted"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_refused(text: str, wanted: str, source: LogSource) -> None:
+def test_refused(text: str, wanted: str, source: Scenario) -> None:
     with pytest.raises(ReplayError) as error:
         run_query(source, text, {}, silent)
     assert wanted in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_secrets_are_hidden_unless_asked_for(source: LogSource) -> None:
+def test_secrets_are_hidden_unless_asked_for(source: Scenario) -> None:
     text = "select request_object::varchar, request_uri from request"
     assert run_query(source, text, {}, silent).row(0) == (None, "/?token=(redacted)")
     body, uri = run_query(source, text, {}, silent, redact=False).row(0)

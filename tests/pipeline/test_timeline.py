@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from replay.errors import ReplayError
-from replay.pipeline.log import LogSource
+from replay.pipeline.scenario import Scenario
 from replay.pipeline.timeline import object_timeline
 from replay.report.timeline_report import Change, timeline_document
 
@@ -64,14 +64,14 @@ LOG = [
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> LogSource:
+def source(tmp_path: Path) -> Scenario:
     log = tmp_path / "audit.jsonl"
     log.write_text("\n".join(map(json.dumps, LOG)))
-    return LogSource((str(log),))
+    return Scenario((str(log),))
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "deployment", "deployments", "deployments.apps"])
-def test_events_of_an_object(kind: str, source: LogSource) -> None:
+def test_events_of_an_object(kind: str, source: Scenario) -> None:
     found = object_timeline(source, kind, "prod/web", silent)
     told = [(event.verb, event.code, event.changes, event.decisions, event.note) for event in found.events]
     assert told == [
@@ -99,7 +99,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("kind", "name", "wanted"), [case[1:] for case in ERRORS], ids=[case[0] for case in ERRORS])
-def test_what_is_not_known(kind: str, name: str, wanted: str, source: LogSource) -> None:
+def test_what_is_not_known(kind: str, name: str, wanted: str, source: Scenario) -> None:
     with pytest.raises(ReplayError, match=re.escape(wanted)):
         object_timeline(source, kind, name, silent)
 
@@ -112,6 +112,6 @@ def test_secrets_are_hidden(tmp_path: Path) -> None:
     log = tmp_path / "audit.jsonl"
     found = [event(n, "update", objectRef=ref, responseObject=body) for n, body in enumerate(bodies)]
     log.write_text("\n".join(map(json.dumps, found)))
-    shown = str(timeline_document(object_timeline(LogSource((str(log),)), "Secret", "prod/web", silent)))
+    shown = str(timeline_document(object_timeline(Scenario((str(log),)), "Secret", "prod/web", silent)))
     assert "aHVudGVyMg" not in shown
     assert "b3RoZXI" not in shown

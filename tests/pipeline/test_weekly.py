@@ -13,8 +13,8 @@ import pytest
 from replay.compare.effect import Action
 from replay.compare.weekly import Readiness, Source, WeeklyResult
 from replay.errors import ReplayError
-from replay.pipeline.log import LogSource
-from replay.pipeline.run import Options
+from replay.pipeline.options import Options
+from replay.pipeline.scenario import Scenario
 from replay.pipeline.weekly.output import write_weekly
 from replay.pipeline.weekly.report import WeeklyQuestion, weekly
 from replay.report.render.document import MICROSECONDS
@@ -24,7 +24,7 @@ SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 
 
-def report(source: LogSource, question: WeeklyQuestion, workers: int = 1) -> WeeklyResult:
+def report(source: Scenario, question: WeeklyQuestion, workers: int = 1) -> WeeklyResult:
     return weekly(source, question, Options(workers=workers), lambda _what, _done, _total: None)
 
 
@@ -36,7 +36,7 @@ def events() -> tuple[dict[str, object], ...]:
 
 @cache
 def whole() -> WeeklyResult:
-    return report(LogSource((str(SAMPLE),)).resolved(), WeeklyQuestion(since="95s"))
+    return report(Scenario((str(SAMPLE),)).resolved(), WeeklyQuestion(since="95s"))
 
 
 def microseconds(text: str) -> int:
@@ -74,7 +74,7 @@ def test_denials_and_failures_are_those_of_the_log_in_both_periods() -> None:
 
 def test_a_policy_on_trial_would_deny_what_it_audits() -> None:
     """The current set alone: each would-be denial is a failure that the log holds."""
-    source = LogSource(
+    source = Scenario(
         (str(SAMPLE / "audit.jsonl.zst"),), current=SAMPLE / "current", cluster=SAMPLE / "cluster.jsonl.zst"
     )
     found = report(source, WeeklyQuestion())
@@ -90,12 +90,12 @@ def test_a_policy_on_trial_would_deny_what_it_audits() -> None:
 
 
 def test_workers_and_shards_do_not_show() -> None:
-    source = LogSource((str(SAMPLE),)).resolved()
+    source = Scenario((str(SAMPLE),)).resolved()
     assert weekly_json(report(source, WeeklyQuestion(since="95s"), workers=2)) == weekly_json(whole())
 
 
 def test_without_any_set_the_log_alone_speaks() -> None:
-    found = report(LogSource((str(SAMPLE / "audit.jsonl.zst"),)), WeeklyQuestion())
+    found = report(Scenario((str(SAMPLE / "audit.jsonl.zst"),)), WeeklyQuestion())
     assert found.figures.promotions == ()
     assert {each.source for each in found.figures.actions} == {Source.LOG}
     assert found.figures.total(Action.DENY) == counted_by_hand(*found.figures.period)[0].total()
@@ -109,7 +109,7 @@ def test_what_the_log_cannot_tell_is_said(tmp_path: Path) -> None:
             for event in events()[:400]
         )
     )
-    found = report(LogSource((str(log),)), WeeklyQuestion(since="2026-11-20"))
+    found = report(Scenario((str(log),)), WeeklyQuestion(since="2026-11-20"))
     assert [note.partition(" at ")[0] for note in found.notes] == [
         "the log begins only",
         "the log has no annotations: audited failures and what webhooks changed cannot be told from it",
@@ -118,7 +118,7 @@ def test_what_the_log_cannot_tell_is_said(tmp_path: Path) -> None:
 
 
 def test_another_set_in_force_is_noticed() -> None:
-    source = LogSource(
+    source = Scenario(
         (str(SAMPLE / "audit.jsonl.zst"),), current=SAMPLE / "candidate", cluster=SAMPLE / "cluster.jsonl.zst"
     )
     found = report(source, WeeklyQuestion())
@@ -128,10 +128,10 @@ def test_another_set_in_force_is_noticed() -> None:
 
 def test_a_kept_report_is_compared_with_and_a_rerun_gives_the_same(tmp_path: Path) -> None:
     store, out = tmp_path / "store", tmp_path / "out"
-    log = LogSource((str(SAMPLE / "audit.jsonl.zst"),), store)
+    log = Scenario((str(SAMPLE / "audit.jsonl.zst"),), store=store)
     first = report(log, WeeklyQuestion(until="90s", kept=out))
     write_weekly(first, out, UTC, brief=False)
-    filled = LogSource(store=store)
+    filled = Scenario(store=store)
     texts = []
     for _ in range(2):
         third = report(filled, WeeklyQuestion(since="80s", previous=out / "report.json"))
@@ -154,12 +154,12 @@ def test_a_kept_report_is_compared_with_and_a_rerun_gives_the_same(tmp_path: Pat
 )
 def test_unusable_questions_are_refused(question: WeeklyQuestion, message: str) -> None:
     with pytest.raises(ReplayError) as raised:
-        report(LogSource((str(SAMPLE / "audit.jsonl.zst"),)), question)
+        report(Scenario((str(SAMPLE / "audit.jsonl.zst"),)), question)
     assert str(raised.value).startswith(message)
 
 
 def test_nothing_to_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match="no log: give log files"):
-        report(LogSource(), WeeklyQuestion())
+        report(Scenario(), WeeklyQuestion())
     with pytest.raises(ReplayError, match="there is no store"):
-        report(LogSource(store=tmp_path / "none"), WeeklyQuestion())
+        report(Scenario(store=tmp_path / "none"), WeeklyQuestion())

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from replay.pipeline.coverage import coverage, coverage_input
-from replay.pipeline.run import Options, run
-from replay.pipeline.scenario import scenario
+from replay.pipeline.coverage import coverage
+from replay.pipeline.options import Options
+from replay.pipeline.run import run
+from replay.pipeline.scenario import Scenario
 from replay.report.coverage_report import policy_text, totals
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
@@ -83,7 +84,12 @@ def filtered(policy: dict[str, Any], log: Iterable[Event]) -> Iterator[Event]:
 
 def decisions(log: Path, recording: Path, directory: Path) -> dict[tuple[str, int], list[Any]]:
     lines = directory / f"{log.name}.outcomes"
-    found = scenario([str(log)], recording / "current", recording / "candidate", recording / "cluster.jsonl.zst")
+    found = Scenario(
+        (str(log),),
+        current=recording / "current",
+        candidate=recording / "candidate",
+        cluster=recording / "cluster.jsonl.zst",
+    )
     run(found, Options(outcomes=lines, workers=1), quiet)
     return {
         (value["auditID"], value.get("item", 0)): [
@@ -95,7 +101,7 @@ def decisions(log: Path, recording: Path, directory: Path) -> dict[tuple[str, in
 
 def test_the_proposed_policy_records_what_the_sets_read(recording: Path, tmp_path: Path) -> None:
     """Every request keeps its verdict when the log holds no more than the policy asks for."""
-    result = coverage(coverage_input([str(recording)]), Options(workers=1), quiet)
+    result = coverage(Scenario((str(recording),)).resolved(), Options(workers=1), quiet)
     policy = yaml.safe_load(policy_text(result))
     whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
     whole.write_bytes(b"".join(orjson.dumps(event) + b"\n" for event in events(recording)))

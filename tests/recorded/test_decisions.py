@@ -16,8 +16,9 @@ import pytest
 from replay.audit.observed import VALIDATION_FAILURE
 from replay.compare.outcome import OutcomeKind
 from replay.compare.result import RunResult
-from replay.pipeline.run import Options, run
-from replay.pipeline.scenario import Scenario, scenario
+from replay.pipeline.options import Options
+from replay.pipeline.run import run
+from replay.pipeline.scenario import Scenario
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 SHARED = Path(__file__).parents[2].parent / "shared" / "recordings" / "shop"
@@ -56,12 +57,12 @@ def validating(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Rep
     """The validating policies of both sets alone, as the expectation has them."""
     directory = tmp_path_factory.mktemp("validating")
     shutil.copytree(recording / "candidate" / "vap", directory / "candidate" / "vap")
-    return replayed(scenario([str(recording)], candidate=directory / "candidate"), directory)
+    return replayed(Scenario((str(recording),), candidate=directory / "candidate").resolved(), directory)
 
 
 @pytest.fixture(scope="module")
 def chain(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
-    return replayed(scenario([str(recording)]), tmp_path_factory.mktemp("chain"))
+    return replayed(Scenario((str(recording),)).resolved(), tmp_path_factory.mktemp("chain"))
 
 
 def expected(recording: Path, phase: str) -> Iterator[dict[str, Any]]:
@@ -130,7 +131,7 @@ def operations(patch: list[Any]) -> list[bytes]:
 
 
 def test_the_same_set_twice_changes_nothing(recording: Path, tmp_path: Path) -> None:
-    found = scenario([str(recording)], current=recording / "candidate")
+    found = Scenario((str(recording),), current=recording / "candidate").resolved()
     result = replayed(found, tmp_path).result
     changes = {kind: n for kind, n in result.summary.outcomes.items() if kind != OutcomeKind.UNCHANGED}
     assert set(changes) <= {OutcomeKind.UNDETERMINED}

@@ -14,14 +14,15 @@ import pytest
 from replay.admission.json_patch import apply, equal
 from replay.audit.part import StorePart
 from replay.audit.store import Store
-from replay.cellib.version import NEWEST
 from replay.compare.outcome import MUTATIONS
 from replay.compare.result import RunResult
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
-from replay.pipeline.run import Inputs, Options, job_of, load_sets, run
-from replay.pipeline.scenario import scenario
-from replay.reconstruct.snapshot import read_snapshot
+from replay.pipeline.manifests import manifests_of
+from replay.pipeline.options import Options
+from replay.pipeline.replay.preparation import job_of
+from replay.pipeline.run import run
+from replay.pipeline.scenario import Scenario
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 SHARED = Path(__file__).parents[2].parent / "shared" / "recordings" / "shop"
@@ -38,7 +39,9 @@ def recording(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="module")
 def replayed(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, list[dict[str, Any]]]:
     path = tmp_path_factory.mktemp("mutations") / "outcomes.jsonl"
-    result = run(scenario([str(recording)]), Options(outcomes=path, workers=1), lambda _what, _done, _total: None)
+    result = run(
+        Scenario((str(recording),)).resolved(), Options(outcomes=path, workers=1), lambda _what, _done, _total: None
+    )
     return result, [orjson.loads(line) for line in path.read_bytes().splitlines()]
 
 
@@ -69,12 +72,11 @@ def test_every_changed_request_is_found_and_no_other(
 
 def objects_before(recording: Path, directory: Path) -> dict[str, JSON]:
     """The objects with which the mutating phase begins, as they are rebuilt; what is not known in them is null."""
-    found, snapshot = scenario([str(recording)]), read_snapshot(recording / "cluster.jsonl.zst")
+    found = Scenario((str(recording),)).resolved()
     values: dict[str, JSON] = {}
     with Store.open(None) as store:
         store.ingest(found.logs, lambda _what, _done, _total: None)
-        sets = load_sets(found, NEWEST, snapshot)
-        job = job_of(store, Inputs(sets, NEWEST, tuple(snapshot)), Options(), directory)
+        job = job_of(store, manifests_of(found), Options(), directory)
         parts: Sequence[StorePart] = [store.part(number) for number in range(store.parts)]
         for part in parts:
             for records in part.objects(job.predicate):

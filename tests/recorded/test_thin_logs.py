@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from replay.audit.observed import VALIDATION_FAILURE
-from replay.pipeline.run import Options, run
+from replay.pipeline.options import Options
+from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
@@ -107,7 +108,12 @@ def replayed(recording: Path, thinned: Iterator[bytes], candidate: Path, directo
     """The outcome of each request; of a `deletecollection` the first."""
     path, outcomes = directory / "audit.jsonl", directory / "outcomes.jsonl"
     path.write_bytes(b"".join(line + b"\n" for line in thinned))
-    found = Scenario((str(path),), recording / "current", candidate, recording / "cluster.jsonl.zst")
+    found = Scenario(
+        (str(path),),
+        current=recording / "current",
+        candidate=candidate,
+        cluster=recording / "cluster.jsonl.zst",
+    )
     run(found, Options(outcomes=outcomes, workers=1), lambda _what, _done, _total: None)
     made: dict[str, dict[str, Any]] = {}
     for value in map(orjson.loads, outcomes.read_bytes().splitlines()):

@@ -13,8 +13,9 @@ import pytest
 from replay.audit.observed import VALIDATION_FAILURE
 from replay.compare.in_force import Story
 from replay.compare.result import VerifyResult
-from replay.pipeline.run import Options
-from replay.pipeline.verify import VerifyInput, verify
+from replay.pipeline.options import Options
+from replay.pipeline.scenario import Scenario
+from replay.pipeline.verify import verify
 from replay.report.verify_report import agrees, causes, counts
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
@@ -31,10 +32,8 @@ def events() -> list[Event]:
 
 
 def verified(logs: Iterable[Path], recording: Path = SAMPLE, *, second_opinion: bool = False) -> VerifyResult:
-    asked = VerifyInput(
-        tuple(map(str, logs)), recording / "current", recording / "cluster.jsonl.zst", second_opinion=second_opinion
-    )
-    return verify(asked, Options(workers=1), lambda _what, _done, _total: None)
+    asked = Scenario(tuple(map(str, logs)), current=recording / "current", cluster=recording / "cluster.jsonl.zst")
+    return verify(asked, Options(workers=1), lambda _what, _done, _total: None, second_opinion=second_opinion)
 
 
 def silenced(event: Event) -> Event:

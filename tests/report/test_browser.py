@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from replay.pipeline.log import LogSource
-from replay.pipeline.run import Options
+from replay.pipeline.options import Options
+from replay.pipeline.scenario import Scenario
 from replay.pipeline.weekly.output import write_weekly
 from replay.pipeline.weekly.report import WeeklyQuestion, weekly
 from replay.report.render.document import Align, Chart, Column, Document, Fact, Section, Table, Tone
@@ -152,7 +152,7 @@ def weekly_page(tmp_path: Path) -> Path:
     recordings = Path(__file__).parents[2].parent / "shared" / "recordings"
     if not recordings.is_dir():
         pytest.skip("the recordings are not beside the checkout")
-    source = LogSource(
+    source = Scenario(
         (str(recordings / "bench" / "audit.jsonl.zst"),),
         current=recordings / "shop" / "current",
         candidate=recordings / "shop" / "candidate",

@@ -20,9 +20,9 @@ from replay.compare.result import RunResult
 from replay.errors import ReplayError
 from replay.kube.attributes import Missing
 from replay.pipeline.explain import explain
-from replay.pipeline.log import LogSource
+from replay.pipeline.options import Options
 from replay.pipeline.replay.webhook import PATIENCE, PatientBackend
-from replay.pipeline.run import Options, run
+from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.webhook.endpoint import EndpointBackend
 
@@ -97,7 +97,9 @@ def replayed(
 ) -> tuple[RunResult, list[dict[str, Any]]]:
     outcomes = log.with_name("outcomes.jsonl")
     options = Options(outcomes=outcomes, workers=1, webhooks=webhooks)
-    result = run(Scenario((str(log),), current, candidate, None), options, lambda _what, _done, _total: None)
+    result = run(
+        Scenario((str(log),), current=current, candidate=candidate), options, lambda _what, _done, _total: None
+    )
     return result, [orjson.loads(line)["candidate"] for line in outcomes.read_bytes().splitlines()]
 
 
@@ -299,7 +301,7 @@ def test_what_a_removed_webhook_changed_is_no_longer_changed(tmp_path: Path) -> 
     (example,) = result.summary.changes.groups.values()
     assert (example.before["data"], example.after["data"]) == ({"a": "1", "b": "2"}, {"a": "1"})
     first = orjson.loads(events[0])["auditID"]
-    explained = explain(LogSource((str(log),), current=current, candidate=candidate), first, lambda *_: None)
+    explained = explain(Scenario((str(log),), current=current, candidate=candidate), first, lambda *_: None)
     assert [each.decision.patch for each in explained.sets] == [(add,), ()]
 
 

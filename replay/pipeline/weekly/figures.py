@@ -11,7 +11,7 @@ from replay.audit.period import Period
 from replay.audit.store import Store
 from replay.compare.effect import Action, Side
 from replay.compare.weekly import ActionFigures, Denial, Figures, Source
-from replay.pipeline.past import Manifests
+from replay.pipeline.manifests import Manifests
 from replay.pipeline.weekly.part import WeeklyPart
 from replay.pipeline.weekly.promotion import promotions
 

@@ -13,7 +13,7 @@ from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPo
 from replay.manifests.diff import Verb, diff_sets
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.pipeline.past import Manifests
+from replay.pipeline.manifests import Manifests
 from replay.reconstruct.cluster import Cluster
 
 Cells = Mapping[EffectKey, EffectCell]

@@ -16,11 +16,14 @@ from replay.compare.effect import Side
 from replay.compare.fidelity import merged
 from replay.compare.weekly import Evidence, Figures, WeeklyResult
 from replay.errors import AuditLogError, ReplayError
-from replay.pipeline.log import LogSource, Progress, opened
-from replay.pipeline.past import Manifests, manifests_of, past_job
+from replay.pipeline.facts import set_facts
+from replay.pipeline.log import Progress, opened
+from replay.pipeline.manifests import Manifests, manifests_of
+from replay.pipeline.options import Options
+from replay.pipeline.past import past_job
 from replay.pipeline.period import instant
 from replay.pipeline.replay.workers import prepare_workers, replay_parts
-from replay.pipeline.run import Options, set_facts
+from replay.pipeline.scenario import Scenario
 from replay.pipeline.weekly.figures import Slot, figures_of
 from replay.pipeline.weekly.part import WeeklyJob, WeeklyPart
 from replay.pipeline.weekly.promotion import STATIC_SUFFIX, candidate_mutations
@@ -47,12 +50,12 @@ class WeeklyQuestion:
 
 
 def weekly(
-    source: LogSource, question: WeeklyQuestion, options: Options, progress: Progress, zone: tzinfo = UTC
+    scenario: Scenario, question: WeeklyQuestion, options: Options, progress: Progress, zone: tzinfo = UTC
 ) -> WeeklyResult:
     """Answer a question. Raises ReplayError for unusable input and for a period without events."""
     prepare_workers(options)
-    manifests = manifests_of(source)
-    with opened(source, progress) as store:
+    manifests = manifests_of(scenario)
+    with opened(scenario, progress) as store:
         span, period = _periods(store, question, zone)
         before = _before(question, span, period)
         periods = (period.before, period) if before.figures is None and before.in_store else (period,)
@@ -65,10 +68,10 @@ def weekly(
         figures = [figures_of(store, manifests, part, Slot(i, each, step)) for i, each in enumerate(periods)]
         foreign, rejects = _foreign(store, period, manifests), _rejects(store)
         notes = tuple(_notes(store, span, period, zone))
-    found = WeeklyResult(source.name, figures[-1], before.figures, before.told)
+    found = WeeklyResult(scenario.name, figures[-1], before.figures, before.told)
     if len(figures) > 1:
         found.previous = figures[0]
-    _add_sets(found, source, manifests)
+    _add_sets(found, scenario, manifests)
     _add_replay(found, part, len(periods) - 1)
     found.foreign, found.rejects, found.notes = foreign, rejects, notes
     return found
@@ -162,11 +165,11 @@ def _notes(store: Store, span: Period, period: Period, zone: tzinfo) -> Iterator
         yield "the log has no annotations: audited failures and what webhooks changed cannot be told from it"
 
 
-def _add_sets(result: WeeklyResult, source: LogSource, manifests: Manifests) -> None:
+def _add_sets(result: WeeklyResult, scenario: Scenario, manifests: Manifests) -> None:
     if manifests.current is not None:
-        result.current = set_facts(source.current, manifests.current)
+        result.current = set_facts(scenario.current, manifests.current)
     if manifests.candidate is not None:
-        result.candidate = set_facts(source.candidate, manifests.candidate)
+        result.candidate = set_facts(scenario.candidate, manifests.candidate)
 
 
 def _add_replay(result: WeeklyResult, part: WeeklyPart, position: int) -> None:

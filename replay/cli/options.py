@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from replay.pipeline.scenario import Scenario
 
 Logs = Annotated[
     list[str] | None,
@@ -21,3 +25,23 @@ Version = Annotated[str, typer.Option("--kubernetes-version", help="The API serv
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TimeZone = Annotated[str | None, typer.Option("--tz", help="The time zone of printed times, such as Europe/Berlin.")]
 Redact = Annotated[bool, typer.Option(help="Hide Secret data and tokens.")]
+Workers = Annotated[int, typer.Option(min=0, help="Processes; 0 means one for each core.")]
+
+
+def scenario_of(
+    logs: Sequence[str] | None,
+    store: Path | None = None,
+    current: Path | None = None,
+    candidate: Path | None = None,
+    cluster: Path | None = None,
+    kubernetes_version: str = "1.37",
+) -> Scenario:
+    """What the options of a command are about. Raises ReplayError for a version that is not known."""
+    from replay.cellib.version import KubernetesVersion  # noqa: PLC0415 - `--help` must not pay for it
+    from replay.pipeline.scenario import Scenario  # noqa: PLC0415
+
+    version = KubernetesVersion.parse(kubernetes_version)
+    found = Scenario(
+        tuple(logs or ()), store=store, current=current, candidate=candidate, cluster=cluster, version=version
+    )
+    return found.resolved()

@@ -1,0 +1,49 @@
+"""What a report says about its inputs: the log and the manifest sets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from replay.audit.reject import EXPLANATIONS, RejectReason
+from replay.audit.store import IngestReport, Store
+from replay.compare.result import LogFacts, SetFacts
+from replay.kube.admissionregistration import ManifestSet
+from replay.pipeline.scenario import STDIN, Scenario
+
+
+def log_facts(scenario: Scenario, store: Store, ingest: IngestReport, admission: int = 0) -> LogFacts:
+    """What was read, of which admission saw so many requests, if that is known yet."""
+    rejects = ingest.rejects
+    ((first, last, requests, files),) = store.answer("log_facts")
+    return LogFacts(
+        names=tuple("standard input" if log == STDIN else Path(log).name for log in scenario.logs)
+        or (store.directory.name,),
+        files=files,
+        octets=sum(file.size for entry in store.segments for file in entry.files),
+        events=sum(entry.events for entry in store.segments),
+        requests=requests,
+        admission=admission,
+        first=first or 0,
+        last=last or 0,
+        duplicates=rejects.counts[RejectReason.DUPLICATE],
+        rejects=Counter(
+            {EXPLANATIONS[reason]: n for reason, n in rejects.counts.items() if reason != RejectReason.DUPLICATE}
+        ),
+        reject_examples=tuple(
+            f"{reject.file}:{reject.line}: {EXPLANATIONS[reject.reason]}"
+            for reason in sorted(rejects.examples)
+            for reject in rejects.examples[reason]
+        ),
+    )
+
+
+def set_facts(path: Path | None, manifests: ManifestSet) -> SetFacts:
+    """A set as a report names it."""
+    counts = {
+        "validating policies": len(manifests.validating_policies),
+        "mutating policies": len(manifests.mutating_policies),
+        "webhook configurations": len(manifests.validating_webhooks) + len(manifests.mutating_webhooks),
+    }
+    kept = tuple((name, count) for name, count in counts.items() if count)
+    return SetFacts(path.name if path else "nothing", kept, tuple(sorted(manifests.hashes.items())))

@@ -1,0 +1,45 @@
+"""What a scenario names beside its log, loaded: manifest sets and the snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from replay.cellib.version import KubernetesVersion
+from replay.json import JSON
+from replay.kube.admissionregistration import ManifestSet
+from replay.manifests.set_loader import load_manifest_set
+from replay.pipeline.scenario import Scenario
+from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.snapshot import read_snapshot
+
+
+@dataclass(frozen=True)
+class Manifests:
+    """The sets of a scenario, loaded, and the snapshot; a set that was not given is None."""
+
+    version: KubernetesVersion
+    snapshot: tuple[JSON, ...]
+    current: ManifestSet | None
+    candidate: ManifestSet | None
+
+    @property
+    def sets(self) -> tuple[ManifestSet, ManifestSet]:
+        """Both sets as the chain wants them: what is not known to have been in force is taken to be empty."""
+        current = self.current if self.current is not None else ManifestSet()
+        return current, self.candidate if self.candidate is not None else current
+
+
+def manifests_of(scenario: Scenario) -> Manifests:
+    """Load what a scenario names, API-based policies from the snapshot where a set has none of its own.
+
+    Raises ReplayError for what cannot be used.
+    """
+    version = scenario.version
+    snapshot = tuple(read_snapshot(scenario.cluster)) if scenario.cluster else ()
+    api_objects = Cluster(snapshot).api_objects()
+
+    def loaded(path: Path | None) -> ManifestSet | None:
+        return None if path is None else load_manifest_set(path, version=version, api_objects=api_objects)
+
+    return Manifests(version, snapshot, loaded(scenario.current), loaded(scenario.candidate))
