@@ -10,6 +10,7 @@ from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
+from typing import Annotated
 
 import typer
 
@@ -63,8 +64,20 @@ app.command("diff", epilog=diff.EPILOG)(diff.diff)
 app.command("cel", epilog=cel.EPILOG)(cel.cel)
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version  # noqa: PLC0415 - other commands do not pay for it
+
+        sys.stdout.write(f"replay {version('replay')}\n")
+        raise typer.Exit
+
+
 @app.callback()
-def root() -> None:
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
     """Keep `replay` a group of commands, whatever their number."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,13 @@ from replay.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-# The section on benchmarks shows a script with options of its own.
-WITHOUT_BENCHMARKS = re.sub(r"^## Benchmarks$.*?(?=^## |\Z)", "", README, flags=re.DOTALL | re.MULTILINE)
+# The page on benchmarks shows a script with options of its own, the one on contributing those of other tools.
+PAGES = {
+    path.name: path.read_text(encoding="utf-8")
+    for path in sorted((ROOT / "docs").rglob("*.md"))
+    if path.name != "benchmarks.md"
+}
+DOCUMENTATION = "\n".join((README, *PAGES.values()))
 SAMPLE = ROOT / "sample_audit" / "shop"
 COMMANDS = {
     (f"{name} {sub}" if sub else name): deep
@@ -30,16 +36,29 @@ def test_every_command_has_help_with_an_example_and_stands_in_the_readme(name: s
     result = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "200"})
     assert result.exit_code == 0
     assert re.search(r"Examples?: +replay ", result.output)
-    assert f"replay {name}" in README
+    assert f"replay {name}" in DOCUMENTATION
+    assert f"replay {name.split(maxsplit=1)[0]}" in README
 
 
 def test_every_documented_command_and_option_exists() -> None:
     first_words = {name.split()[0] for name in COMMANDS}
-    documented = set(re.findall(r"`(?:\.venv/bin/)?replay ([a-z]+)", README))
+    documented = set(re.findall(r"`(?:\.venv/bin/)?replay ([a-z-]+)", DOCUMENTATION))
     assert documented <= first_words
     options = {option for command in COMMANDS.values() for param in command.params for option in param.opts}
     options |= {option for command in COMMANDS.values() for param in command.params for option in param.secondary_opts}
-    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", WITHOUT_BENCHMARKS)) - {"--no-deps", "--help"} <= options
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", DOCUMENTATION)) - {"--no-deps", "--help"} <= options
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *(f"docs/{path}" for path in sorted(PAGES))])
+def test_links_lead_somewhere(page: str) -> None:
+    path = next(each for each in (ROOT / page, ROOT / "docs" / "decisions" / Path(page).name) if each.exists())
+    links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", path.read_text(encoding="utf-8"))
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"replay {version('replay')}\n")
 
 
 ERRORS = [
