@@ -18,6 +18,7 @@ Place = tuple[str | None, ...]
 ANY = None
 """Any element of a list, any entry of a map."""
 
+_INDEX = re.compile(r"\[\d+\]")
 _SEGMENT = re.compile(r"""\.?([^.\[\]"]+)|\[(?:("(?:[^"\\]|\\.)*")|)\]""")
 
 
@@ -35,6 +36,11 @@ def _place_of_pointer(name: str, path: str) -> Place:
 def place_of(name: str, part: Part) -> Place:
     """A part as a footprint can name it."""
     return (name, *(ANY if isinstance(key, int) else key for key in part))
+
+
+def place_of_path(path: str) -> Place:
+    """Where a path such as `object.spec.volumes[1].name` leads; an index stands for any."""
+    return tuple(ANY if name is not None and name.isdigit() else name for name in _segments(_INDEX.sub("[]", path)))
 
 
 @lru_cache(maxsize=4096)

@@ -23,6 +23,7 @@ from replay.cli import (
     ingest,
     lookup,
     mutations,
+    plugin,
     report,
     run,
     snapshot,
@@ -61,6 +62,7 @@ app.command("ingest", epilog=ingest.EPILOG)(ingest.ingest)
 app.add_typer(store.store, name="store")
 app.command("check", epilog=check.EPILOG)(check.check)
 app.command("diff", epilog=diff.EPILOG)(diff.diff)
+app.command("plugin", epilog=plugin.EPILOG)(plugin.plugin)
 app.command("cel", epilog=cel.EPILOG)(cel.cel)
 
 

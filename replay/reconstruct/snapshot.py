@@ -52,6 +52,15 @@ def revisions_of(snapshot: Iterable[JSON]) -> list[int]:
     return sorted({each for each in found if each is not None})
 
 
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not blank, with their numbers, decompressed; raises SnapshotError if it cannot be read."""
+    try:
+        content = _content(path)
+    except (OSError, EOFError) as error:
+        raise SnapshotError(f"cannot be read: {error}", path=str(path)) from error
+    yield from ((number, line) for number, line in enumerate(content.splitlines(), 1) if line.strip())
+
+
 def _is_snapshot(file: Path) -> bool:
     """Whether a file of a directory belongs to the snapshot, by its name without the suffix of a compression."""
     name = file.stem if file.suffix in _COMPRESSED else file.name

@@ -1,0 +1,1 @@
+"""The admission plugins that are compiled into the API server, one small file each."""

@@ -1,0 +1,23 @@
+"""DenyServiceExternalIPs (`plugin/pkg/admission/serviceconfig/externalips/admission.go`): no new external addresses."""
+
+from __future__ import annotations
+
+from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review
+
+
+class DenyServiceExternalIPs(Plugin):
+    """Addresses that the old object has may stay, in any order; they are compared as texts."""
+
+    name = "DenyServiceExternalIPs"
+    operations = CREATE_UPDATE
+    reads = frozenset({"object.spec.externalIPs", "oldObject.spec.externalIPs"})
+
+    def validate(self, review: Review) -> Refusal | None:
+        """Refuse addresses that were not there before."""
+        if not review.is_resource("", "services"):
+            return None
+        old = (review.old_object or {}).get("spec") or {}
+        new = review.object.get("spec") or {}
+        if set(new.get("externalIPs") or ()) <= set(old.get("externalIPs") or ()):
+            return None
+        return review.forbidden("Use of external IPs is denied by admission control")

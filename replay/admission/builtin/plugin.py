@@ -1,0 +1,161 @@
+"""What a built-in admission plugin is, and what one phase of it comes to (`k8s.io/apiserver/pkg/admission/interfaces.go`).
+
+A plugin is a value: its name, the operations it handles, what it reads of a request, and up to two phases. A phase gets a
+`Review` and either returns nothing or the refusal that the client gets; what else it does (a changed object, warnings, audit
+annotations, writes to the cluster) it notes in the review. The code of a plugin reads plain JSON: the caller sees to it that
+nothing of `reads` is missing, and what the cluster does not tell raises `UnknownInputError`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from replay.admission.builtin.cluster import PluginCluster
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, Operation
+
+
+class UnknownInputError(Exception):
+    """Something that a plugin asked for is not known."""
+
+    def __init__(self, missing: Missing) -> None:
+        """`missing` says what and why."""
+        super().__init__(missing.reason)
+        self.missing = missing
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The Status that the client gets: HTTP code, `reason` and `message`, the server's wrapping included.
+
+    Where the server walks a Go map, the parts of `message` may come in any order, and are sorted here; where it would have
+    named another violation as well, `variants` are all the messages that it may give, sorted.
+    """
+
+    code: int
+    reason: str
+    message: str
+    is_in_any_order: bool = False
+    variants: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Review:
+    """One request before one phase of a plugin; the lists are what the phase notes.
+
+    `object` is a copy that the mutating phase may change, and what it leaves there is the object from then on. `time` is when
+    the request was received, in microseconds since 1970.
+    """
+
+    attributes: Attributes
+    cluster: PluginCluster
+    time: int = 0
+    object: JSON = None
+    warnings: list[str] = field(default_factory=list)
+    audit_annotations: dict[str, str] = field(default_factory=dict)
+    effects: list[JSON] = field(default_factory=list)
+    sent: JSON = None
+
+    @property
+    def old_object(self) -> JSON:
+        """The old object as plain JSON, None where there is none."""
+        return _known(self.attributes.old_object)
+
+    @property
+    def resource(self) -> str:
+        """`resource`, or `resource.group`, without the subresource."""
+        return str(self.attributes.resource.group_resource)
+
+    def is_resource(self, group: str, resource: str, *subresources: str) -> bool:
+        """Whether the request is about a resource, and about one of its subresources (none: the resource itself)."""
+        attributes = self.attributes
+        named = attributes.resource.group == group and attributes.resource.resource == resource
+        return named and attributes.subresource in (subresources or ("",))
+
+    def forbidden(self, message: str, name: str | None = None) -> Refusal:
+        """403 as `admission.NewForbidden` words it: the name is that of the request, or what it would be generated from."""
+        return forbidden(self.resource, self.name_or_generated() if name is None else name, message)
+
+    def name_or_generated(self) -> str:
+        """The name of the request, else `generateName` of its object (`admission.extractResourceName`)."""
+        if self.attributes.name:
+            return self.attributes.name
+        metadata = (self.object or {}).get("metadata") or {}
+        return str(metadata.get("name") or metadata.get("generateName") or "Unknown/errored")
+
+
+def review_of(attributes: Attributes, cluster: PluginCluster, time: int = 0) -> Review:
+    """A review of a request whose object may be changed."""
+    return Review(attributes, cluster, time, copy.deepcopy(_known(attributes.object)))
+
+
+def forbidden(resource: str, name: str, message: str) -> Refusal:
+    """403 Forbidden (`apierrors.NewForbidden`); without a name only the resource is named."""
+    subject = f'{resource} "{name}"' if name else resource
+    return Refusal(403, "Forbidden", f"{subject} is forbidden: {message}")
+
+
+def internal_error(message: str) -> Refusal:
+    """500 InternalError (`apierrors.NewInternalError`)."""
+    return Refusal(500, "InternalError", f"Internal error occurred: {message}")
+
+
+def plain_error(message: str) -> Refusal:
+    """What a plugin returns that is no API status: the client sees 500 without a reason."""
+    return Refusal(500, "", message)
+
+
+def _known(value: Any) -> JSON:
+    if isinstance(value, Missing):
+        raise UnknownInputError(value)
+    return getattr(value, "value", value)
+
+
+class Phase(Protocol):
+    """One phase of a plugin."""
+
+    def __call__(self, review: Review, /) -> Refusal | None:
+        """The refusal, or None; what else the phase does is noted in the review."""
+        ...
+
+
+class Plugin:
+    """A built-in plugin with its configuration. A phase that it does not have is None.
+
+    `reads` are the paths of the request that the plugin may look at, as footprints of CEL name them (`object.spec`,
+    `oldObject.metadata.labels`): where one of them is not known, the plugin is not asked.
+    """
+
+    name: ClassVar[str]
+    operations: ClassVar[frozenset[Operation]]
+    reads: ClassVar[frozenset[str]] = frozenset({"object", "oldObject"})
+    is_on_by_default: ClassVar[bool] = False
+    is_stateful: ClassVar[bool] = False
+    """Whether an answer depends on the requests before it."""
+
+    @classmethod
+    def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> Plugin:
+        """The plugin for its own configuration document and the server's flags; raises ManifestError for a bad one."""
+        del configuration, flags
+        return cls()
+
+    admit: Phase | None = None
+    validate: Phase | None = None
+
+    def handles(self, operation: Operation) -> bool:
+        """Whether requests of an operation come to this plugin at all."""
+        return operation in self.operations
+
+
+CREATE = frozenset({Operation.CREATE})
+CREATE_UPDATE = frozenset({Operation.CREATE, Operation.UPDATE})
+WRITES = frozenset({Operation.CREATE, Operation.UPDATE, Operation.DELETE})
+EVERY_OPERATION = frozenset(Operation)
+
+
+def containers_of(spec: JSON, *kinds: str) -> Sequence[JSON]:
+    """The containers of a pod spec, by the fields named, in their order."""
+    return [container for kind in kinds for container in (spec.get(kind) or ())]

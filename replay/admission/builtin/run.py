@@ -1,0 +1,108 @@
+"""One plugin asked about one request, apart from all others: the mutating phase, then the validating phase."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from replay.admission.builtin.cluster import PluginCluster
+from replay.admission.builtin.plugin import Phase, Plugin, Refusal, Review, UnknownInputError, review_of
+from replay.admission.json_patch import diff
+from replay.admission.place import place_of_path, read_places
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, PartialObject
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseResult:
+    """What one phase did; `patch` is RFC 6902 against the object that it was given."""
+
+    refusal: Refusal | None = None
+    patch: tuple[JSON, ...] = ()
+    warnings: tuple[str, ...] = ()
+    audit_annotations: dict[str, str] = field(default_factory=dict)
+    effects: tuple[JSON, ...] = ()
+    sent: JSON = None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing was refused, changed or said."""
+        return self == PhaseResult()
+
+
+@dataclass(frozen=True, slots=True)
+class PluginResult:
+    """Both phases; None where the plugin has no such phase, does not handle the operation, or was refused before."""
+
+    admit: PhaseResult | None = None
+    validate: PhaseResult | None = None
+    unknown: Missing | None = None
+
+    @property
+    def allowed(self) -> bool:
+        """Whether this plugin lets the request through."""
+        return not any(phase is not None and phase.refusal is not None for phase in (self.admit, self.validate))
+
+    @property
+    def patch(self) -> tuple[JSON, ...]:
+        """What the mutating phase changed."""
+        return self.admit.patch if self.admit is not None else ()
+
+
+def ask(
+    plugin: Plugin,
+    before: Attributes,
+    cluster: PluginCluster,
+    *,
+    after: Attributes | None = None,
+    time: int = 0,
+) -> PluginResult:
+    """What a plugin says: `admit` about the object of `before`, `validate` about the object of `after`.
+
+    Without `after` the validating phase sees what the mutating phase left. What is not known of what the plugin reads makes the
+    result unknown.
+    """
+    if not plugin.handles(before.operation):
+        return PluginResult()
+    try:
+        admitted, left = _phase(plugin, plugin.admit, before, cluster, time)
+        if admitted is not None and admitted.refusal is not None:
+            return PluginResult(admitted)
+        seen = before.with_object(left) if after is None else after
+        validated, _ = _phase(plugin, plugin.validate, seen, cluster, time)
+    except UnknownInputError as error:
+        return PluginResult(unknown=error.missing)
+    return PluginResult(admitted, validated)
+
+
+def _phase(
+    plugin: Plugin, phase: Phase | None, attributes: Attributes, cluster: PluginCluster, time: int
+) -> tuple[PhaseResult | None, JSON]:
+    """The result of one phase and the object that it leaves; raises UnknownInputError."""
+    if phase is None:
+        return None, attributes.object
+    _require_known(plugin, attributes)
+    review = review_of(attributes, cluster, time)
+    refusal = phase(review)
+    return _result(review, refusal), review.object
+
+
+def _result(review: Review, refusal: Refusal | None) -> PhaseResult:
+    before = review.attributes.object
+    plain = before.value if isinstance(before, PartialObject) else before
+    return PhaseResult(
+        refusal,
+        () if plain is None or refusal is not None else tuple(diff(plain, review.object)),
+        tuple(review.warnings),
+        review.audit_annotations,
+        tuple(review.effects),
+        review.sent,
+    )
+
+
+def _require_known(plugin: Plugin, attributes: Attributes) -> None:
+    """Raise UnknownInputError where a path that the plugin reads is not known."""
+    for value in (attributes.object, attributes.old_object):
+        if isinstance(value, PartialObject):
+            places = {place_of_path(missing.path): missing for missing in value.missing}
+            if read := read_places(plugin.reads, frozenset(places)):
+                raise UnknownInputError(places[min(read, key=str)])

@@ -1,0 +1,43 @@
+"""`replay plugin`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replay.cli.options import Cluster
+
+EPILOG = (
+    "Example: replay plugin PodSecurity --config restricted.yaml --cases requests.jsonl --cluster cluster.jsonl --out results.jsonl\n\n"
+    "Exit code: 0 every request was answered, 2 or more an error."
+)
+
+
+def plugin(
+    name: Annotated[str, typer.Argument(help="The plugin, as --enable-admission-plugins names it.", metavar="NAME")],
+    config: Annotated[
+        Path, typer.Option(help="A YAML file: configuration, flags, namespaces and objects of the cluster.")
+    ],
+    cases: Annotated[
+        Path | None, typer.Option(help="AdmissionRequests, one {id, request} a line (.zst and .gz too).")
+    ] = None,
+    cluster: Cluster = None,
+    out: Annotated[Path | None, typer.Option(help="Write the results here, one JSON object a line.")] = None,
+) -> None:
+    """What does one built-in admission plugin say about these requests?
+
+    The plugin is asked alone: no other plugin, policy or webhook runs before or after it. A line is what each phase did:
+    refusal, patch, warnings, audit annotations, and what it wrote to the cluster.
+    """
+    import orjson  # noqa: PLC0415 - `--help` must not pay for it
+
+    from replay.pipeline.plugin import plugin_results  # noqa: PLC0415
+
+    with ExitStack() as files:
+        target = files.enter_context(out.open("wb")) if out is not None else sys.stdout.buffer
+        for line in plugin_results(name, config, cases, cluster):
+            target.write(orjson.dumps(line) + b"\n")

@@ -1,0 +1,45 @@
+"""Objects in memory as a lister: the cluster where it does not change, or changes by what is put into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from replay.json import JSON
+from replay.kube.gvk import GroupVersionKind, split_api_version
+
+Key = tuple[str, str, str, str]
+"""Group, kind, namespace and name."""
+
+
+class ObjectLister:
+    """`replay.kube.lister.Lister` over plain objects, of which all that there are is known."""
+
+    def __init__(self, objects: Iterable[JSON] = ()) -> None:
+        """Of two objects with one identity the later counts."""
+        self._objects: dict[Key, JSON] = {}
+        for obj in objects:
+            self.put(obj)
+
+    def put(self, obj: JSON) -> None:
+        """Add an object, or put it in the place of the one with the same identity."""
+        metadata = obj.get("metadata") or {}
+        group, _ = split_api_version(str(obj.get("apiVersion") or ""))
+        key = group, str(obj.get("kind")), str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+        self._objects[key] = obj
+
+    def remove(self, kind: GroupVersionKind, namespace: str, name: str) -> None:
+        """Forget an object, if it is there."""
+        self._objects.pop((kind.group, kind.kind, namespace, name), None)
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | None:
+        """The object, None if there is none."""
+        return self._objects.get((kind.group, kind.kind, namespace, name))
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON]:
+        """All objects of a kind in a namespace (None: in all), sorted by namespace and name."""
+        found = [
+            (key[2:], obj)
+            for key, obj in self._objects.items()
+            if key[:2] == (kind.group, kind.kind) and namespace in (None, key[2])
+        ]
+        return [obj for _, obj in sorted(found, key=lambda each: each[0])]
