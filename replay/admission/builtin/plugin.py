@@ -62,7 +62,7 @@ class Review:
     @property
     def old_object(self) -> JSON:
         """The old object as plain JSON, None where there is none."""
-        return _known(self.attributes.old_object)
+        return known(self.attributes.old_object)
 
     @property
     def resource(self) -> str:
@@ -79,17 +79,22 @@ class Review:
         """403 as `admission.NewForbidden` words it: the name is that of the request, or what it would be generated from."""
         return forbidden(self.resource, self.name_or_generated() if name is None else name, message)
 
+    @property
+    def own_name(self) -> str:
+        """The name in the object's metadata, empty while it is still to be generated."""
+        return str(((self.object or {}).get("metadata") or {}).get("name") or "")
+
     def name_or_generated(self) -> str:
         """The name of the request, else `generateName` of its object (`admission.extractResourceName`)."""
         if self.attributes.name:
             return self.attributes.name
         metadata = (self.object or {}).get("metadata") or {}
-        return str(metadata.get("name") or metadata.get("generateName") or "Unknown/errored")
+        return str(metadata.get("name") or metadata.get("generateName") or "Unknown")
 
 
 def review_of(attributes: Attributes, cluster: PluginCluster, time: int = 0) -> Review:
     """A review of a request whose object may be changed."""
-    return Review(attributes, cluster, time, copy.deepcopy(_known(attributes.object)))
+    return Review(attributes, cluster, time, copy.deepcopy(known(attributes.object)))
 
 
 def forbidden(resource: str, name: str, message: str) -> Refusal:
@@ -108,7 +113,8 @@ def plain_error(message: str) -> Refusal:
     return Refusal(500, "", message)
 
 
-def _known(value: Any) -> JSON:
+def known(value: Any) -> Any:
+    """What was asked for, an object that is known in parts included; raises UnknownInputError for what is not known."""
     if isinstance(value, Missing):
         raise UnknownInputError(value)
     return getattr(value, "value", value)

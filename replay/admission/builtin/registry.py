@@ -5,11 +5,29 @@ from __future__ import annotations
 from typing import Final
 
 from replay.admission.builtin.always_pull_images import AlwaysPullImages
+from replay.admission.builtin.default_class import DefaultIngressClass, DefaultStorageClass
+from replay.admission.builtin.default_toleration_seconds import DefaultTolerationSeconds
 from replay.admission.builtin.deny_service_external_ips import DenyServiceExternalIPs
+from replay.admission.builtin.extended_resource_toleration import ExtendedResourceToleration
+from replay.admission.builtin.limit_pod_hard_anti_affinity_topology import LimitPodHardAntiAffinityTopology
+from replay.admission.builtin.namespace_exists import NamespaceAutoProvision, NamespaceExists
+from replay.admission.builtin.namespace_lifecycle import NamespaceLifecycle
+from replay.admission.builtin.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from replay.admission.builtin.plugin import Plugin
+from replay.admission.builtin.storage_object_in_use_protection import StorageObjectInUseProtection
 
 PLUGINS: Final[tuple[type[Plugin], ...]] = (
+    NamespaceAutoProvision,
+    NamespaceLifecycle,
+    NamespaceExists,
+    LimitPodHardAntiAffinityTopology,
     AlwaysPullImages,
+    DefaultTolerationSeconds,
+    ExtendedResourceToleration,
+    DefaultStorageClass,
+    StorageObjectInUseProtection,
+    PersistentVolumeClaimResize,
+    DefaultIngressClass,
     DenyServiceExternalIPs,
 )
 """In the order in which the server asks them; the policies and webhooks come after all of these but ResourceQuota."""

@@ -1,0 +1,40 @@
+"""ExtendedResourceToleration (`plugin/pkg/admission/extendedresourcetoleration/admission.go`): devices tolerate their taint."""
+
+from __future__ import annotations
+
+from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, containers_of
+from replay.admission.builtin.toleration import add_or_update_toleration
+from replay.kube.names import qualified_name
+
+_QUOTA_PREFIX = "requests."
+_NATIVE = "kubernetes.io/"
+
+
+class ExtendedResourceToleration(Plugin):
+    """For each extended resource that a container requests, even none of it, a toleration of the taint of that name."""
+
+    name = "ExtendedResourceToleration"
+    operations = CREATE_UPDATE
+    reads = frozenset({"object.spec"})
+
+    def admit(self, review: Review) -> Refusal | None:
+        """Add the tolerations in the order of the resources' names."""
+        if not review.is_resource("", "pods"):
+            return None
+        spec = review.object["spec"]
+        resources = {
+            name
+            for container in containers_of(spec, "containers", "initContainers")
+            for name in ((container.get("resources") or {}).get("requests") or {})
+            if is_extended_resource(name)
+        }
+        for resource in sorted(resources):
+            add_or_update_toleration(spec, {"key": resource, "operator": "Exists", "effect": "NoSchedule"})
+        return None
+
+
+def is_extended_resource(name: str) -> bool:
+    """Whether a resource is none of Kubernetes' own (`helper.IsExtendedResourceName`)."""
+    if "/" not in name or _NATIVE in name or name.startswith(_QUOTA_PREFIX):
+        return False
+    return not qualified_name(f"{_QUOTA_PREFIX}{name}")

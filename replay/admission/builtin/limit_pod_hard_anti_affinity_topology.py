@@ -1,0 +1,31 @@
+"""LimitPodHardAntiAffinityTopology (`plugin/pkg/admission/antiaffinity/admission.go`): required anti-affinity by host alone."""
+
+from __future__ import annotations
+
+from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review
+
+_HOSTNAME = "kubernetes.io/hostname"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+class LimitPodHardAntiAffinityTopology(Plugin):
+    """Only the first term with another topology key is named, and the pod by its own name, which may be empty."""
+
+    name = "LimitPodHardAntiAffinityTopology"
+    operations = CREATE_UPDATE
+    reads = frozenset({"object.spec.affinity", "object.metadata.name"})
+
+    def validate(self, review: Review) -> Refusal | None:
+        """Refuse a required term whose topology is not the host."""
+        if not review.is_resource("", "pods"):
+            return None
+        affinity = review.object["spec"].get("affinity") or {}
+        for term in (affinity.get("podAntiAffinity") or {}).get(_REQUIRED) or ():
+            key = term.get("topologyKey") or ""
+            if key != _HOSTNAME:
+                message = (
+                    f"affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey {key} "
+                    f"but only key {_HOSTNAME} is allowed"
+                )
+                return review.forbidden(message, review.own_name)
+        return None

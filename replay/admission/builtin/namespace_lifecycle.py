@@ -1,0 +1,41 @@
+"""NamespaceLifecycle (`k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from replay.admission.builtin.cluster import NAMESPACE
+from replay.admission.builtin.namespace_exists import namespace_not_found
+from replay.admission.builtin.plugin import WRITES, Plugin, Refusal, Review, forbidden, known
+from replay.kube.attributes import Operation
+
+_IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
+_ACCESS_REVIEW: Final = ("authorization.k8s.io", "localsubjectaccessreviews")
+
+
+class NamespaceLifecycle(Plugin):
+    """Nothing new in a namespace that is absent or terminating; three namespaces are never deleted."""
+
+    name = "NamespaceLifecycle"
+    operations = WRITES
+    reads = frozenset({"object.metadata.name", "object.metadata.generateName"})
+    is_on_by_default = True
+
+    def admit(self, review: Review) -> Refusal | None:
+        """Refuse a deletion, or a creation with 404 or 403."""
+        attributes = review.attributes
+        is_namespace = (attributes.kind.group, attributes.kind.kind) == (NAMESPACE.group, NAMESPACE.kind)
+        if is_namespace:
+            if attributes.operation is Operation.DELETE and attributes.name in _IMMORTAL:
+                return forbidden(review.resource, attributes.name, "this namespace may not be deleted")
+            return None
+        resource = (attributes.resource.group, attributes.resource.resource)
+        if attributes.operation is not Operation.CREATE or not attributes.namespace or resource == _ACCESS_REVIEW:
+            return None
+        namespace = known(review.cluster.namespace(attributes.namespace))
+        if namespace is None:
+            return namespace_not_found(attributes.namespace)
+        if (namespace.get("status") or {}).get("phase") == "Terminating":
+            name = attributes.namespace
+            return review.forbidden(f"unable to create new content in namespace {name} because it is being terminated")
+        return None

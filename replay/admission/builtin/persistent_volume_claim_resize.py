@@ -1,0 +1,47 @@
+"""PersistentVolumeClaimResize (`plugin/pkg/admission/storage/persistentvolume/resize/admission.go`): who may grow."""
+
+from __future__ import annotations
+
+from replay.admission.builtin.default_class import STORAGE_CLASS, storage_class_of
+from replay.admission.builtin.plugin import Plugin, Refusal, Review, known
+from replay.json import JSON
+from replay.kube.attributes import Operation
+from replay.kube.quantity import Quantity, parse_quantity
+
+_UNBOUND = "Only bound persistent volume claims can be expanded"
+_NOT_RESIZABLE = (
+    "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
+)
+
+
+class PersistentVolumeClaimResize(Plugin):
+    """A bound claim of a class that allows it; shrinking is not this plugin's business."""
+
+    name = "PersistentVolumeClaimResize"
+    operations = frozenset({Operation.UPDATE})
+    reads = frozenset({"object.spec", "oldObject.spec", "oldObject.status.phase"} | {"object.metadata.annotations"})
+    is_on_by_default = True
+
+    def validate(self, review: Review) -> Refusal | None:
+        """Refuse to grow what cannot."""
+        if not review.is_resource("", "persistentvolumeclaims"):
+            return None
+        claim, old = review.object, review.old_object
+        if _storage(claim).compare(_storage(old)) <= 0:
+            return None
+        if (old.get("status") or {}).get("phase") != "Bound":
+            return review.forbidden(_UNBOUND)
+        return None if _allows_resize(review, claim, old) else review.forbidden(_NOT_RESIZABLE)
+
+
+def _allows_resize(review: Review, claim: JSON, old: JSON) -> bool:
+    name = storage_class_of(claim)
+    if not name or name != storage_class_of(old):
+        return False
+    storage_class = known(review.cluster.lister.get(STORAGE_CLASS, "", name))
+    return bool(storage_class and storage_class.get("allowVolumeExpansion"))
+
+
+def _storage(claim: JSON) -> Quantity:
+    requests = ((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}
+    return parse_quantity(str(requests.get("storage", "0")))
