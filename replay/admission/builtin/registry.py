@@ -14,6 +14,9 @@ from replay.admission.builtin.namespace_exists import NamespaceAutoProvision, Na
 from replay.admission.builtin.namespace_lifecycle import NamespaceLifecycle
 from replay.admission.builtin.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from replay.admission.builtin.plugin import Plugin
+from replay.admission.builtin.pod_node_selector import PodNodeSelector
+from replay.admission.builtin.priority import Priority
+from replay.admission.builtin.runtime_class import RuntimeClass
 from replay.admission.builtin.storage_object_in_use_protection import StorageObjectInUseProtection
 
 PLUGINS: Final[tuple[type[Plugin], ...]] = (
@@ -22,11 +25,14 @@ PLUGINS: Final[tuple[type[Plugin], ...]] = (
     NamespaceExists,
     LimitPodHardAntiAffinityTopology,
     AlwaysPullImages,
+    PodNodeSelector,
+    Priority,
     DefaultTolerationSeconds,
     ExtendedResourceToleration,
     DefaultStorageClass,
     StorageObjectInUseProtection,
     PersistentVolumeClaimResize,
+    RuntimeClass,
     DefaultIngressClass,
     DenyServiceExternalIPs,
 )

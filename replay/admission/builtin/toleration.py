@@ -30,3 +30,39 @@ def add_or_update_toleration(spec: JSON, toleration: Toleration) -> None:
     spec["tolerations"] = [dict(toleration) if same else each for same, each in zip(is_there, old, strict=True)]
     if not any(is_there):
         spec["tolerations"].append(dict(toleration))
+
+
+def merged_tolerations(first: list[JSON], second: list[JSON]) -> list[JSON]:
+    """Both lists in one, without those that another covers; of equal ones the first (`pkg/util/tolerations`)."""
+    every = [*first, *second]
+    merged: list[JSON] = []
+    for index, toleration in enumerate(every):
+        is_covered = any(covers(each, toleration) for each in merged)
+        later = every[index + 1 :]
+        if not is_covered and not any(each != toleration and covers(each, toleration) for each in later):
+            merged.append(toleration)
+    return merged
+
+
+def covers(wide: Toleration, narrow: Toleration) -> bool:
+    """Whether a toleration tolerates all that another does (`tolerations.isSuperset`)."""
+    if wide == narrow:
+        return True
+    key, operator, effect = (wide.get(name) or "" for name in ("key", "operator", "effect"))
+    if (narrow.get("key") or "") != key and (key or operator != "Exists"):
+        return False
+    if (narrow.get("effect") or "") != effect and effect:
+        return False
+    seconds = wide.get("tolerationSeconds")
+    if effect == "NoExecute" and seconds is not None:
+        narrow_seconds = narrow.get("tolerationSeconds")
+        if narrow_seconds is None or narrow_seconds > seconds:
+            return False
+    if operator in ("", "Equal"):
+        return narrow.get("operator") == "Equal" and (narrow.get("value") or "") == (wide.get("value") or "")
+    return bool(operator == "Exists")
+
+
+def are_covered(tolerations: list[JSON], allowed: list[JSON]) -> bool:
+    """Whether each toleration is covered by one that is allowed; an empty list allows all."""
+    return not allowed or all(any(covers(wide, each) for wide in allowed) for each in tolerations)

@@ -1,0 +1,104 @@
+"""Priority (`plugin/pkg/admission/priority/admission.go`): the number of a pod's priority class."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from replay.admission.builtin.plugin import WRITES, Plugin, Refusal, Review, known
+from replay.json import JSON
+from replay.kube.attributes import Operation
+from replay.kube.gvk import GroupVersionKind
+
+PRIORITY_CLASS: Final = GroupVersionKind("scheduling.k8s.io", "v1", "PriorityClass")
+
+
+class _Established(NamedTuple):
+    """What the class of a pod comes to."""
+
+    class_name: str
+    priority: int
+    preemption_policy: str | None
+
+
+class Priority(Plugin):
+    """A pod may not say another number than its class; without a class the global default counts, or 0.
+
+    Pod groups are behind a feature gate that is off, and pass.
+    """
+
+    name = "Priority"
+    operations = WRITES
+    reads = frozenset({"object", "oldObject.spec.priority", "oldObject.spec.preemptionPolicy"})
+    is_on_by_default = True
+
+    def admit(self, review: Review) -> Refusal | None:
+        """Set priority, class and preemption policy of a new pod; an update keeps what the old one had."""
+        if not review.is_resource("", "pods"):
+            return None
+        if review.attributes.operation is Operation.CREATE:
+            return _admit_pod(review)
+        if review.attributes.operation is Operation.UPDATE:
+            old = review.old_object["spec"]
+            for field in ("priority", "preemptionPolicy"):
+                if review.object["spec"].get(field) is None and old.get(field) is not None:
+                    review.object["spec"][field] = old[field]
+        return None
+
+    def validate(self, review: Review) -> Refusal | None:
+        """Refuse a second global default."""
+        is_class = review.is_resource("scheduling.k8s.io", "priorityclasses")
+        operation = review.attributes.operation
+        if not is_class or operation is Operation.DELETE or not review.object.get("globalDefault"):
+            return None
+        default = _default_class(review)
+        if default is None or (operation is Operation.UPDATE and _name(default) == _name(review.object)):
+            return None
+        return review.forbidden(
+            f"PriorityClass {_name(default)} is already marked as default. Only one default can exist"
+        )
+
+
+def _admit_pod(review: Review) -> Refusal | None:
+    spec = review.object["spec"]
+    found = _established(review, spec.get("priorityClassName") or "")
+    if found is None:
+        return review.forbidden(f"no PriorityClass with name {spec['priorityClassName']} was found")
+    if found.class_name:
+        spec["priorityClassName"] = found.class_name
+    given = spec.get("priority")
+    if given is not None and given != found.priority:
+        return review.forbidden(
+            f"the integer value of priority ({given}) must not be provided in pod spec; "
+            f"priority admission controller computed {found.priority} from the given PriorityClass name"
+        )
+    spec["priority"] = found.priority
+    if found.preemption_policy is not None:
+        policy = spec.get("preemptionPolicy")
+        if policy is not None and policy != found.preemption_policy:
+            return review.forbidden(
+                f"the string value of PreemptionPolicy ({policy}) must not be provided in pod spec; "
+                f"priority admission controller computed {found.preemption_policy} from the given PriorityClass name"
+            )
+        spec["preemptionPolicy"] = found.preemption_policy
+    return None
+
+
+def _established(review: Review, name: str) -> _Established | None:
+    """What a class says, or the default where none is named; None for a class that is not there."""
+    if name:
+        named = known(review.cluster.lister.get(PRIORITY_CLASS, "", name))
+        return None if named is None else _Established(name, named.get("value") or 0, named.get("preemptionPolicy"))
+    default = _default_class(review)
+    if default is None:
+        return _Established("", 0, "PreemptLowerPriority")
+    return _Established(_name(default), default.get("value") or 0, default.get("preemptionPolicy"))
+
+
+def _default_class(review: Review) -> JSON | None:
+    """The global default; of several the one with the lowest value, of equal ones the first by name."""
+    defaults = [each for each in known(review.cluster.list(PRIORITY_CLASS)) if each.get("globalDefault")]
+    return min(defaults, key=lambda each: each.get("value") or 0, default=None)
+
+
+def _name(obj: JSON) -> str:
+    return str(obj["metadata"]["name"])
