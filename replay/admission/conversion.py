@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from replay.cel.value.typed import TypedMap
 from replay.json import JSON
-from replay.kube.attributes import Attributes, Missing, PartialObject
+from replay.kube.attributes import Attributes, Missing, PartialObject, field_of
 from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
@@ -85,8 +85,7 @@ class ObjectConverter:
         crd = lister.get(_CRD, "", f"{api_resource.resource.resource}.{source.group}")
         if crd is None or isinstance(crd, Missing):
             return False
-        conversion = crd["spec"].get("conversion") or {}
-        return bool(conversion.get("strategy", "None") == "None")
+        return field_of(crd, "spec", "conversion", "strategy") in (None, "None")
 
 
 def _convert_event(event: dict[str, Any], target: GroupVersionKind) -> dict[str, Any]:

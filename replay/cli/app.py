@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+import traceback
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +36,8 @@ from replay.cli import (
 from replay.errors import ReplayError
 
 INTERRUPTED = 130
+INTERNAL = 70
+"""The exit code of an error of `replay` itself (`EX_SOFTWARE` of sysexits): Python's own would be 1, which means a finding."""
 
 RARELY = (50_000, 50, 1000)
 """How many new objects call for a garbage collection: there are no large cycles, and looking for them took 5 % of a run."""
@@ -124,7 +127,10 @@ def _drop_output() -> None:
 
 
 def _told(error: BaseException) -> int:
-    """Tell an error in one line, and return the exit code; raises what is no error of the operator or the system."""
+    """Tell an error in one line, and return the exit code; raises Typer's exits.
+
+    An error of `replay` itself is told with its traceback, for a report of it.
+    """
     match error:
         case ReplayError():
             text, code = str(error), error.exit_code
@@ -139,8 +145,13 @@ def _told(error: BaseException) -> int:
         case BrokenExecutor():
             text = "a worker process was killed (out of memory?); nothing is shown of a partial result"
             code = ReplayError.exit_code
-        case _:
+        case SystemExit():
             raise error
+        case _:
+            with suppress(OSError):
+                traceback.print_exception(error)
+            last = traceback.format_exception_only(error)[-1].strip()
+            text, code = f"internal error, please report it with the lines above: {last}", INTERNAL
     with suppress(OSError):  # nobody may read it
         sys.stderr.write(f"replay: {text}\n")
         sys.stderr.flush()

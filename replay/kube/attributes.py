@@ -61,6 +61,16 @@ class PartialObject:
     missing: tuple[Missing, ...]
 
 
+def field_of(obj: JSON | PartialObject, *path: str) -> JSON | Missing:
+    """The value at a path of maps in an object: None where there is none, `Missing` where that is not known."""
+    value = obj.value if isinstance(obj, PartialObject) else obj
+    for name in path:
+        if isinstance(value, Missing):
+            break
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class UserInfo:
     """Who admission saw: the impersonated user where there is one."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replay.json import JSON
-from replay.kube.attributes import Missing, UserInfo
+from replay.kube.attributes import Missing, PartialObject, UserInfo, field_of
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
@@ -30,11 +30,15 @@ NODE_PREFIX = "system:node:"
 
 @dataclass(frozen=True, slots=True)
 class _Grant:
-    """The rules that a binding gives to a user, and how a reason names them; or why they could not be found."""
+    """The rules that a binding gives to a user, and how a reason names them; or why they could not be found.
 
-    rules: Sequence[Mapping[str, Any]] = ()
+    `unless` says why it is not known whether the user is a subject of the binding, None where it is one.
+    """
+
+    rules: Sequence[Mapping[str, Any] | Missing] = ()
     source: str = ""
     error: str = ""
+    unless: Missing | None = None
 
 
 class RBACAuthorizer:
@@ -48,17 +52,27 @@ class RBACAuthorizer:
         self._lister = lister
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:
-        """The decision, or what of the cluster is not known."""
+        """The decision, or what of the cluster is not known.
+
+        What is not known of a binding or role only matters as long as no other one allows.
+        """
         if MASTERS_GROUP in attributes.user.groups:
             return AuthorizationDecision(allowed=True)
         errors: dict[str, None] = {}
+        unknown: Missing | None = None
         for grant in self._grants(attributes.user, attributes.namespace):
             if isinstance(grant, Missing):
-                return grant
-            if grant.error:
-                errors[grant.error] = None
-            if any(rule_allows(rule, attributes) for rule in grant.rules):
+                unknown = grant
+                continue
+            allowed = _allows(grant, attributes)
+            if isinstance(allowed, Missing):
+                unknown = allowed
+            elif allowed:
                 return AuthorizationDecision(allowed=True, reason=f"RBAC: allowed by {grant.source}")
+            elif grant.error:
+                errors[grant.error] = None
+        if unknown is not None:
+            return unknown
         if NODES_GROUP in attributes.user.groups and attributes.user.username.startswith(NODE_PREFIX):
             return Missing("authorizer", "the node authorizer decides by the pods of the node")
         return AuthorizationDecision(allowed=False, reason=_refusal(list(errors)))
@@ -73,27 +87,47 @@ class RBACAuthorizer:
         if isinstance(bindings, Missing):
             yield bindings
             return
-        for binding in bindings:
+        for each in bindings:
+            binding = each.value if isinstance(each, PartialObject) else each
             subject = _subject(binding, user, namespace)
             if subject is not None:
                 yield self._grant(kind, binding, subject, namespace)
 
     def _grant(self, kind: GroupVersionKind, binding: JSON, subject: JSON, namespace: str) -> _Grant | Missing:
         ref = binding.get("roleRef") or {}
-        ref_kind, name = ref.get("kind", ""), ref.get("name", "")
-        if ref_kind == "ClusterRole":
+        missing = _missing_in(ref)
+        rules = missing or self._rules(ref.get("kind", ""), ref.get("name", ""), namespace)
+        if isinstance(rules, (Missing, _Grant)):
+            return rules
+        if isinstance(subject, Missing):
+            return _Grant(rules, unless=subject)
+        place = binding["metadata"]["name"] + (f"/{namespace}" if namespace else "")
+        source = f'{kind.kind} "{place}" of {ref["kind"]} "{ref["name"]}" to {_subject_text(subject, namespace)}'
+        return _Grant(rules, source)
+
+    def _rules(self, kind: str, name: str, namespace: str) -> Sequence[Mapping[str, Any] | Missing] | _Grant | Missing:
+        """The rules of a role, or a grant of nothing that says why there are none."""
+        if kind == "ClusterRole":
             role = self._lister.get(CLUSTER_ROLE, "", name)
-        elif ref_kind == "Role":
+        elif kind == "Role":
             role = self._lister.get(ROLE, namespace, name)
         else:
-            return _Grant(error=f'unsupported role reference kind: "{ref_kind}"')
-        if isinstance(role, Missing):
-            return role
+            return _Grant(error=f'unsupported role reference kind: "{kind}"')
         if role is None:
-            return _Grant(error=f'{ref_kind.lower()}.{_GROUP} "{name}" not found')
-        place = binding["metadata"]["name"] + (f"/{namespace}" if namespace else "")
-        source = f'{kind.kind} "{place}" of {ref_kind} "{name}" to {_subject_text(subject, namespace)}'
-        return _Grant(role.get("rules") or (), source)
+            return _Grant(error=f'{kind.lower()}.{_GROUP} "{name}" not found')
+        return role if isinstance(role, Missing) else field_of(role, "rules") or ()
+
+
+def _allows(grant: _Grant, attributes: AuthorizationAttributes) -> bool | Missing:
+    """Whether some rule of a grant covers a request, or why that is not known."""
+    unknown: Missing | None = None
+    for rule in grant.rules:
+        missing = _missing_in(rule)
+        if missing is not None:
+            unknown = missing
+        elif not isinstance(rule, Missing) and rule_allows(rule, attributes):
+            return grant.unless or True
+    return unknown or False
 
 
 def rule_allows(rule: Mapping[str, Any], attributes: AuthorizationAttributes) -> bool:
@@ -125,12 +159,27 @@ def _url_matches(entry: str, path: str) -> bool:
     return entry in ("*", path) or (entry.endswith("*") and path.startswith(entry.rstrip("*")))
 
 
-def _subject(binding: JSON, user: UserInfo, namespace: str) -> JSON | None:
-    """The first subject of a binding that is the user."""
-    for subject in binding.get("subjects") or ():
-        if _applies(subject, user, namespace):
+def _subject(binding: JSON, user: UserInfo, namespace: str) -> JSON | Missing | None:
+    """The first subject of a binding that is the user; None if there is none, `Missing` if that is not known."""
+    subjects = binding.get("subjects") or ()
+    if isinstance(subjects, Missing):
+        return subjects
+    unknown: Missing | None = None
+    for subject in subjects:
+        missing = _missing_in(subject)
+        if missing is not None:
+            unknown = unknown or missing
+        elif _applies(subject, user, namespace):
             return subject
-    return None
+    return unknown
+
+
+def _missing_in(value: JSON | Missing) -> Missing | None:
+    """The first part of a value of a `PartialObject` that is not known."""
+    if isinstance(value, Missing):
+        return value
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return next((missing for part in parts if (missing := _missing_in(part)) is not None), None)
 
 
 def _applies(subject: JSON, user: UserInfo, namespace: str) -> bool:

@@ -35,3 +35,14 @@ def test_workers_do_not_run_it_again(directory: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "")
     assert json.loads(done.stdout)["decided"]["requests"] > 3000
     assert list(temporary.iterdir()) == []
+
+
+def test_an_error_of_its_own_is_no_finding() -> None:
+    """Python exits with 1 after an uncaught exception, which means that something is newly denied."""
+    broken = (
+        "import replay.cli.app as app\ndef fail(): raise AttributeError('no such thing')\napp.app = fail\napp.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", broken], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (70, "")
+    *_, last = done.stderr.splitlines()
+    assert last == "replay: internal error, please report it with the lines above: AttributeError: no such thing"

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from replay.json import JSON
-from replay.kube.attributes import Missing, UserInfo
+from replay.kube.attributes import Missing, PartialObject, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.rbac import RBACAuthorizer
@@ -121,6 +121,53 @@ def test_no_snapshot_is_undecided() -> None:
             return missing
 
     assert RBACAuthorizer(Nothing()).authorize(ask(ANN, "get", "pods")) is missing
+
+
+CHANGING = Missing("authorizer", "it was changing at the time of the request")
+PODS = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
+
+
+def partly(obj: JSON, **parts: JSON) -> PartialObject:
+    return PartialObject({**obj, **parts}, (CHANGING,))
+
+
+def read_by(*subjects: JSON, name: str = "b") -> JSON:
+    return binding(name, ("ClusterRole", "r"), *subjects)
+
+
+PARTIAL = [
+    ("subjects not known", [role("r", PODS), partly(read_by(), subjects=CHANGING)], None),
+    ("a subject's name not known", [role("r", PODS), partly(read_by({"kind": "User", "name": CHANGING}))], None),
+    ("another subject known", [role("r", PODS), partly(read_by({"kind": "User", "name": CHANGING}, USER))], True),
+    ("the role does not help", [role("r"), partly(read_by(), subjects=CHANGING)], False),
+    ("role reference not known", [role("r", PODS), partly(read_by(USER), roleRef={"name": CHANGING})], None),
+    ("metadata not known", [role("r", PODS), partly(read_by(USER), metadata={"name": "b", "labels": CHANGING})], True),
+    ("rules not known", [partly(role("r"), rules=CHANGING), read_by(USER)], None),
+    ("a rule not known, another allows", [partly(role("r", {"verbs": CHANGING}, PODS)), read_by(USER)], True),
+    ("a rule not known, no other allows", [partly(role("r", {"verbs": CHANGING})), read_by(USER)], None),
+    ("another binding allows", [partly(read_by(), subjects=CHANGING), role("r", PODS), read_by(USER, name="z")], True),
+]
+
+
+@pytest.mark.parametrize(("objects", "allowed"), [row[1:] for row in PARTIAL], ids=[row[0] for row in PARTIAL])
+def test_what_is_not_known_of_rbac_is_an_unknown_answer(
+    objects: list[JSON | PartialObject], allowed: bool | None
+) -> None:
+    """A binding or role that was being changed is known in parts; what else allows or cannot matter is an answer."""
+    known = {id(item.value if isinstance(item, PartialObject) else item): item for item in objects}
+
+    class Changing(Objects):
+        def list(self, kind: GroupVersionKind, namespace: str | None) -> list[JSON]:
+            return [known[id(item)] for item in super().list(kind, namespace)]
+
+        def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
+            found = super().list(kind, namespace or None)
+            return next((known[id(item)] for item in found if item["metadata"]["name"] == name), None)
+
+    decision = RBACAuthorizer(Changing([getattr(item, "value", item) for item in objects])).authorize(
+        ask(ANN, "get", "pods")
+    )
+    assert decision is CHANGING if allowed is None else decision.allowed is allowed  # type: ignore[union-attr]
 
 
 def lines(name: str) -> list[Any]:

@@ -8,7 +8,7 @@ there is one, else from the cluster's state, else it is a hole.
 from __future__ import annotations
 
 from replay.json import JSON
-from replay.kube.attributes import Missing
+from replay.kube.attributes import Missing, PartialObject, field_of
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.reconstruct.record.body import Shape
@@ -111,17 +111,26 @@ def _with_priority(pod: Known, shown: JSON, lister: Lister) -> Known:
     if class_name in _SYSTEM_PRIORITIES:
         priority, preemption = _SYSTEM_PRIORITIES[class_name], "PreemptLowerPriority"
     else:
-        classes = lister.list(_PRIORITY_CLASS, None)
-        if isinstance(classes, Missing):
-            return pod.with_holes([Hole(("spec", name), "PriorityClasses are not in the snapshot") for name in fields])
-        found = [
-            of for of in classes if (of["metadata"]["name"] == class_name if class_name else of.get("globalDefault"))
-        ]
-        chosen: JSON = min(found, key=lambda of: of.get("value", 0), default={})
+        chosen = _priority_class(class_name, lister)
+        if isinstance(chosen, Missing):
+            return pod.with_holes([Hole(("spec", name), chosen.reason) for name in fields])
         priority, preemption = chosen.get("value", 0), chosen.get("preemptionPolicy", "PreemptLowerPriority")
         if chosen:
             pod = pod.with_value(("spec", "priorityClassName"), chosen["metadata"]["name"])
     return pod.with_value(("spec", "priority"), priority).with_value(("spec", "preemptionPolicy"), preemption)
+
+
+def _priority_class(name: str, lister: Lister) -> JSON | Missing:
+    """The PriorityClass of a name, or the global default with the least value; empty where there is none."""
+    classes = lister.list(_PRIORITY_CLASS, None)
+    if isinstance(classes, Missing):
+        return Missing("", "PriorityClasses are not in the snapshot")
+    read = ("value", "preemptionPolicy", "globalDefault")
+    if any(isinstance(field_of(each, of), Missing) for each in classes for of in read):
+        return Missing("", "a PriorityClass was changing at the time of the request")
+    known = [each.value if isinstance(each, PartialObject) else each for each in classes]
+    found = [each for each in known if (each["metadata"]["name"] == name if name else each.get("globalDefault"))]
+    return min(found, key=lambda each: each.get("value", 0), default={})
 
 
 def _with_service_account(pod: Known, namespace: str, shown: JSON, lister: Lister) -> Known:
@@ -139,16 +148,15 @@ def _with_service_account(pod: Known, namespace: str, shown: JSON, lister: Liste
     return _with_pull_secrets(pod, shown, account)
 
 
-def _mounts_token(pod: Known, shown: JSON, account: JSON | Missing | None) -> bool | None:
+def _mounts_token(pod: Known, shown: JSON, account: JSON | PartialObject | Missing | None) -> bool | None:
     """Whether the token is mounted; None where that is not known."""
     asked = get(pod.value, ("spec", "automountServiceAccountToken"))
     if asked is not None:
         return bool(asked)
     if shown is not None:
         return _token_volume(shown) is not None
-    if isinstance(account, Missing) or account is None:
-        return None
-    return account.get("automountServiceAccountToken") is not False
+    automount = account if account is None else field_of(account, "automountServiceAccountToken")
+    return None if account is None or isinstance(automount, Missing) else automount is not False
 
 
 def _token_volume(pod: JSON) -> str | None:
@@ -202,15 +210,15 @@ def _token_holes(pod: Known) -> list[Hole]:
     return holes
 
 
-def _with_pull_secrets(pod: Known, shown: JSON, account: JSON | Missing | None) -> Known:
+def _with_pull_secrets(pod: Known, shown: JSON, account: JSON | PartialObject | Missing | None) -> Known:
     """Image pull secrets of the account, where the pod names none."""
     path = ("spec", "imagePullSecrets")
     if get(pod.value, path):
         return pod
     if shown is not None:
         secrets = get(shown, path)
-    elif isinstance(account, Missing) or account is None:
-        return pod.with_holes([Hole(path, "the image pull secrets of its ServiceAccount are not known")])
     else:
-        secrets = account.get("imagePullSecrets")
+        secrets = None if account is None else field_of(account, "imagePullSecrets")
+        if account is None or isinstance(secrets, Missing):
+            return pod.with_holes([Hole(path, "the image pull secrets of its ServiceAccount are not known")])
     return pod.with_value(path, secrets) if secrets else pod

@@ -1,0 +1,68 @@
+"""What the built-in mutating plugins add, by objects of the cluster that are known in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from replay.audit.event import RequestRecord
+from replay.kube.attributes import JSON, Basis, Missing, PartialObject
+from replay.kube.discovery import builtin_discovery
+from replay.kube.gvk import GroupVersionKind
+from replay.reconstruct.builtin import after_builtin_mutators
+from replay.reconstruct.exchange import Exchange
+from replay.reconstruct.known import Known
+
+CHANGING = Missing("", "it was changing at the time of the request")
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "a"}]}}
+
+
+class Objects:
+    """A lister of one object for each kind; of the kinds that are not named there is none."""
+
+    def __init__(self, **objects: JSON | PartialObject) -> None:
+        self._objects = objects
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
+        del namespace, name
+        return self._objects.get(kind.kind)
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
+        del namespace
+        return [self._objects[kind.kind]] if kind.kind in self._objects else []
+
+
+def partly(**parts: JSON) -> PartialObject:
+    return PartialObject({"metadata": {"name": "one", "labels": CHANGING}, **parts}, (CHANGING,))
+
+
+SECRETS = [{"name": "pull"}]
+CASES = [
+    ("labels of a ServiceAccount", Objects(ServiceAccount=partly(imagePullSecrets=SECRETS)), {}),
+    (
+        "all of a ServiceAccount",
+        Objects(ServiceAccount=partly(imagePullSecrets=CHANGING, automountServiceAccountToken=CHANGING)),
+        {("spec", "imagePullSecrets"), ("spec", "volumes"), ("spec", "containers", 0, "volumeMounts")},
+    ),
+    (
+        "labels of a PriorityClass",
+        Objects(PriorityClass=partly(value=1, globalDefault=True), ServiceAccount=partly(imagePullSecrets=SECRETS)),
+        {},
+    ),
+    (
+        "whether a PriorityClass is the default",
+        Objects(PriorityClass=partly(globalDefault=CHANGING), ServiceAccount=partly(imagePullSecrets=SECRETS)),
+        {("spec", name) for name in ("priority", "priorityClassName", "preemptionPolicy")},
+    ),
+]
+RANDOM = {("spec", "volumes", 0, "name"), ("spec", "containers", 0, "volumeMounts", 0, "name")}
+
+
+@pytest.mark.parametrize(("lister", "holes"), [row[1:] for row in CASES], ids=[row[0] for row in CASES])
+def test_what_was_changing_is_a_hole(
+    lister: Objects, holes: set[object], pod_record: Callable[..., RequestRecord]
+) -> None:
+    exchange = Exchange(pod_record("create", code=403, request=POD), builtin_discovery())
+    found = after_builtin_mutators(Known(POD, Basis.RECORDED), exchange, lister, creating=True)
+    assert {hole.path for hole in found.holes} - RANDOM == set(holes)
