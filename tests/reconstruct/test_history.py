@@ -48,6 +48,21 @@ def test_an_update_finds_the_version_that_it_names_whatever_the_clocks_say(pod_r
     assert old_of(records, trusted=False) == pod(6, {"a": "1"})
 
 
+@pytest.mark.parametrize("verb", ["patch", "update"])
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_dry_run_finds_the_version_that_it_answers_with(verb: str, trusted: bool, pod_record: Record) -> None:
+    """Its answer has the revision of a stored state, which is no sign that it changed nothing."""
+    asked = {"metadata": {"labels": {"a": "2"}}}
+    records = [
+        pod_record("create", 0, code=201, response=pod(5, {"a": "1"})),
+        pod_record(
+            "patch", 2, uri="/api/v1/namespaces/shop/pods/web?dryRun=All", request=asked, response=pod(5, {"a": "2"})
+        ),
+    ]
+    records[1] = records[1]._replace(verb=verb)
+    assert old_of(records, trusted=trusted) == pod(5, {"a": "1"})
+
+
 def test_a_version_that_is_not_in_the_log_is_not_guessed(pod_record: Record) -> None:
     records = [
         pod_record("create", 0, code=201, response=pod(5)),

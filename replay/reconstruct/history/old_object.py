@@ -67,6 +67,9 @@ class OldObjects:
 
     def _updated(self, exchange: Exchange) -> Known | Missing:
         named = sent_revision(exchange)
+        if exchange.dry_run and exchange.succeeded and exchange.shape is Shape.OBJECT:
+            # What was not stored answers with the version that it found (`registry.DryRunnableStorage.GuaranteedUpdate`).
+            named = revision(exchange.response.metadata)
         if named is not None:
             found = self._at_revision(exchange, named)
             if not isinstance(found, Missing) or not exchange.succeeded:
@@ -322,7 +325,12 @@ def _before_deletion(exchange: Exchange, shown: Known) -> Known:
 
 
 def _is_repetition(history: History, exchange: Exchange) -> bool:
-    """Whether a write changed nothing: it answers with a revision that another one stored."""
+    """Whether a write changed nothing: it answers with a revision that another one stored.
+
+    So does a dry run, whatever it would have changed.
+    """
+    if exchange.dry_run:
+        return False
     at = revision(exchange.response.metadata)
     return at is not None and history.index_of(exchange) is None and history.index_at_revision(at) is not None
 
