@@ -7,9 +7,11 @@ the objects, the namespace or the version tell is left to the matcher.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from replay.kube.admissionregistration import ManifestSet, MatchPolicy, MatchResources, Rule, WebhookConfiguration
+from replay.kube.attributes import Operation
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.exclusion import EXCLUDED_FROM_ALL
 from replay.matching.rules import ANY
@@ -115,6 +117,18 @@ def mutating_criteria(sets: Iterable[ManifestSet]) -> Iterable[MatchResources]:
         constraints = [policy.match_constraints for policy in manifests.mutating_policies]
         yield from (match_resources for match_resources in constraints if match_resources is not None)
         yield from _webhook_criteria(manifests.mutating_webhooks)
+
+
+def mutating_policy_criteria(manifests: ManifestSet, operation: Operation) -> Iterable[MatchResources]:
+    """The match criteria of the mutating policies of a set that may match requests of an operation, without other rules."""
+    for policy in manifests.mutating_policies:
+        constraints = policy.match_constraints
+        if constraints is not None and not constraints.resource_rules:
+            yield constraints
+        elif constraints is not None:
+            rules = tuple(rule for rule in constraints.resource_rules if {ANY, operation} & set(rule.operations))
+            if rules:
+                yield replace(constraints, resource_rules=rules)
 
 
 def _all_criteria(sets: Iterable[ManifestSet], *, webhooks: bool) -> Iterable[MatchResources]:

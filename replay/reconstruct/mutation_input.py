@@ -1,15 +1,15 @@
 """The object of a PATCH as the mutating policies get it, and the object that a patch makes of an old one.
 
 The body of a patch is not the object, so what comes before mutation is the response without what came after: the
-strategy, and the mutating policies and webhooks of the time. Webhooks leave annotations, policies leave nothing.
+strategy. Where mutating policies or webhooks of the time may have changed it too, it is the patch applied to the old object.
 """
 
 from __future__ import annotations
 
-from enum import Enum
+from collections.abc import Callable
 
 from replay.json import JSON
-from replay.kube.attributes import Basis, Missing
+from replay.kube.attributes import Basis, Missing, Operation
 from replay.reconstruct.patch.apply import after_apply, may_remove
 from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, agrees, form_of, touched
 from replay.reconstruct.patch.result import after_patch
@@ -18,23 +18,31 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, Path, get
 
 _GENERATION = ("metadata", "generation")
-_IGNORED = (_GENERATION, ("metadata", "resourceVersion"), ("metadata", "managedFields"))
+_MANAGED = ("metadata", "managedFields")
+_IGNORED = (_GENERATION, ("metadata", "resourceVersion"), _MANAGED)
 _SET_BY_STRATEGY = frozenset({"pods", "services", "jobs", "namespaces", "apiservices", "certificatesigningrequests"})
 
 
-class Mutators(Enum):
-    """Which mutators may have been in force when the log was written."""
+Mutators = Callable[[Exchange, Operation], bool]
+"""Whether a mutating policy of the time may have changed the object of a request: policies leave no trace in the log.
 
-    WEBHOOKS = "webhooks"
-    """Webhooks alone, which the log names where they changed something."""
-    POLICIES = "policies"
-    """Mutating policies too, whose changes the log does not tell from the client's own."""
+Webhooks do: the log names those that changed something.
+"""
 
 
-def before_created(exchange: Exchange) -> Known | Missing:
-    """The object of an apply or update that created it: the response without system fields."""
-    if exchange.record.verb == "update":
-        return Missing("", "an update created the object, and its body is not what was created")
+def no_policies(exchange: Exchange, operation: Operation) -> bool:
+    """`Mutators` of a time without mutating policies."""
+    del exchange, operation
+    return False
+
+
+def is_changed_by_webhook(exchange: Exchange) -> bool:
+    """Whether a mutating webhook changed the object, as its annotation says."""
+    return bool(exchange.record.annotations and '\\"mutated\\":true' in exchange.record.annotations)
+
+
+def before_applied(exchange: Exchange) -> Known | Missing:
+    """The object of an apply that created it where no mutator changed it: the response without system fields."""
     if not (exchange.succeeded and exchange.shape is Shape.OBJECT):
         return Missing("", "an apply configuration is defaulted by the server, and the response is not the object")
     if exchange.record.resource in _SET_BY_STRATEGY:
@@ -42,11 +50,16 @@ def before_created(exchange: Exchange) -> Known | Missing:
     known = Known(exchange.response.json, Basis.RECONSTRUCTED)
     for name in ("uid", "creationTimestamp", "generation", "resourceVersion"):
         known = known.without(("metadata", name))
-    return _unless_mutated(exchange, known)
+    return known
 
 
-def before_patched(exchange: Exchange, validated: Known, old: Known | Missing, mutators: Mutators) -> Known | Missing:
-    """The object of a successful patch: the validated one with the old generation."""
+def before_patched(exchange: Exchange, validated: Known, old: Known | Missing, *, mutated: bool) -> Known | Missing:
+    """The object of a successful patch: the validated one with the old generation.
+
+    Where that may be `mutated` and the patch alone does not make it of the old object, it is what the patch makes.
+    """
+    if mutated and not _is_explained(exchange, old):
+        return _before_mutators(exchange, old)
     known = validated.as_basis(Basis.RECONSTRUCTED)
     if isinstance(old, Missing) or old.value is None:
         known = known.with_holes([Hole(_GENERATION, "the generation before the request is not known")])
@@ -54,12 +67,21 @@ def before_patched(exchange: Exchange, validated: Known, old: Known | Missing, m
         hole = next((hole for hole in old.holes if hole.path == _GENERATION), None)
         known = known.with_holes([hole]) if hole else known.with_value(_GENERATION, get(old.value, _GENERATION))
     if exchange.record.subresource == "scale":
-        known = known.with_holes([Hole(("metadata", "managedFields"), "managedFields of a Scale are not recorded")])
-    if mutators is Mutators.POLICIES and not _is_explained(exchange, old):
-        return Missing(
-            "", "a mutating policy of the time may have changed the object, and policies leave no annotation"
-        )
-    return _unless_mutated(exchange, known)
+        known = known.with_holes([Hole(_MANAGED, "managedFields of a Scale are not recorded")])
+    return known
+
+
+def _before_mutators(exchange: Exchange, old: Known | Missing) -> Known | Missing:
+    """What a patch makes of an old object, whatever the response shows.
+
+    Field managers are set before the mutating phase (`patcher.applyPatch`) and not changed after it: those are shown.
+    """
+    known = patched(exchange, old)
+    if isinstance(known, Missing):
+        reason = "a mutator of the time may have changed the object, and what it was before is not known"
+        return Missing("", f"{reason}: {known.reason}", known.fix)
+    managed = get(exchange.response.json, _MANAGED)
+    return known if managed is None else known.with_value(_MANAGED, managed)
 
 
 def _is_explained(exchange: Exchange, old: Known | Missing) -> bool:
@@ -71,13 +93,6 @@ def _is_explained(exchange: Exchange, old: Known | Missing) -> bool:
     except UnappliedPatchError:
         return False
     return agrees(after, exchange.response.json, (*_IGNORED, *(hole.path for hole in old.holes)))
-
-
-def _unless_mutated(exchange: Exchange, known: Known) -> Known | Missing:
-    """The object, if no webhook changed it."""
-    if exchange.record.annotations and '\\"mutated\\":true' in exchange.record.annotations:
-        return Missing("", "a webhook of the time changed the object, and what it was before is not recorded")
-    return known
 
 
 def patched(  # noqa: PLR0911 - one return per reason why the result is not known
@@ -92,7 +107,7 @@ def patched(  # noqa: PLR0911 - one return per reason why the result is not know
     if patch is None:
         return Missing("", "the patch is not recorded", "record the request")
     known = old.as_basis(Basis.RECONSTRUCTED)
-    holes = [Hole(("metadata", "managedFields"), "managedFields of a request that stored nothing are not recorded")]
+    holes = [Hole(_MANAGED, "managedFields of a request that stored nothing are not recorded")]
     try:
         _check_lists(patch, known)
         if form is PatchForm.APPLY:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from replay.json import JSON
 from replay.kube.attributes import Basis, Missing, Operation
 from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
+from replay.kube.schema import Schemas
 from replay.reconstruct.history.history import History
 from replay.reconstruct.history.old_object import RECORD_RESPONSES, OldObjects, sent_revision
-from replay.reconstruct.mutation_input import Mutators, before_created, before_patched, patched
-from replay.reconstruct.patch.body import PatchForm, form_of
+from replay.reconstruct.mutation_input import (
+    Mutators,
+    before_applied,
+    before_patched,
+    is_changed_by_webhook,
+    no_policies,
+    patched,
+)
+from replay.reconstruct.patch.apply import created_by_apply
+from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, form_of
 from replay.reconstruct.record.body import Shape
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get
@@ -41,7 +51,8 @@ class Surroundings(NamedTuple):
     olds: OldObjects
     lister: Lister
     discovery: Discovery
-    mutators: Mutators = Mutators.WEBHOOKS
+    schemas: Schemas
+    mutators: Mutators = no_policies
     mutation: bool = True
     """Whether anybody will ask for the object before mutation."""
 
@@ -83,10 +94,10 @@ def _created(exchange: Exchange, around: Surroundings) -> Rebuilt:
     shown = exchange.succeeded and exchange.shape is Shape.OBJECT and exchange.record.subresource not in _AS_SENT
     if shown and not around.mutation:
         before: Known | Missing = NOT_ASKED
-    elif exchange.record.verb == "create":
-        before = _sent(exchange, around, creating=True)
+    elif exchange.record.verb == "patch":
+        before = _applied(exchange, around)
     else:
-        before = before_created(exchange)
+        before = _sent(exchange, around, creating=True)
     if shown:
         validated: Known | Missing = Known(exchange.response.json, Basis.RECORDED).without(_REVISION)
     elif isinstance(before, Missing) or exchange.record.subresource in _AS_SENT:
@@ -98,9 +109,20 @@ def _created(exchange: Exchange, around: Surroundings) -> Rebuilt:
     return Rebuilt(Operation.CREATE, validated, NULL, before)
 
 
-def _sent(exchange: Exchange, around: Surroundings, *, creating: bool) -> Known | Missing:
-    """The body as the built-in mutators leave it."""
-    sent = sent_object(exchange, creating=creating)
+def _applied(exchange: Exchange, around: Surroundings) -> Known | Missing:
+    """The object of an apply that creates it, as the built-in mutators leave it."""
+    try:
+        created = created_by_apply(exchange, around.schemas)
+    except UnappliedPatchError as error:
+        if around.mutators(exchange, Operation.CREATE) or is_changed_by_webhook(exchange):
+            return Missing("", str(error))
+        return before_applied(exchange)
+    return _sent(exchange, around, creating=True, created=created)
+
+
+def _sent(exchange: Exchange, around: Surroundings, *, creating: bool, created: JSON = None) -> Known | Missing:
+    """The body, or the object that an apply creates, as the built-in mutators leave it."""
+    sent = sent_object(exchange, creating=creating, created=created)
     if isinstance(sent, Missing):
         return sent
     return after_builtin_mutators(sent, exchange, around.lister, creating=creating)
@@ -115,7 +137,8 @@ def _updated(exchange: Exchange, old: Known | Missing, around: Surroundings) -> 
         if not around.mutation:
             before: Known | Missing = NOT_ASKED
         elif is_patch:
-            before = before_patched(exchange, validated, old, around.mutators)
+            mutated = around.mutators(exchange, Operation.UPDATE) or is_changed_by_webhook(exchange)
+            before = before_patched(exchange, validated, old, mutated=mutated)
         else:
             before = _sent(exchange, around, creating=False)
         return Rebuilt(Operation.UPDATE, validated, old, before)

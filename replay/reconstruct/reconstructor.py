@@ -16,7 +16,7 @@ from replay.reconstruct.cluster import NAMESPACE, Cluster, ClusterLister
 from replay.reconstruct.collection import deleted_items, is_pending
 from replay.reconstruct.history.history import History
 from replay.reconstruct.history.old_object import OldObjects
-from replay.reconstruct.mutation_input import Mutators, patched
+from replay.reconstruct.mutation_input import Mutators, is_changed_by_webhook, no_policies, patched
 from replay.reconstruct.progress import progress_of
 from replay.reconstruct.reached import Progress, progress
 from replay.reconstruct.rebuild import NOT_ASKED, NULL, Rebuilt, Surroundings, rebuild
@@ -55,12 +55,16 @@ class Reconstructor:
 
     cluster: Cluster
     trust: Trust = ALL_TRUSTED
-    mutators: Mutators = Mutators.WEBHOOKS
+    mutators: Mutators = no_policies
     mutation: bool | Callable[[RequestRecord], bool] = True
 
     @cached_property
+    def _schemas(self) -> Schemas:
+        return Schemas(self.cluster.crds)
+
+    @cached_property
     def _skeletons(self) -> Skeletons:
-        return Skeletons(Schemas(self.cluster.crds))
+        return Skeletons(self._schemas)
 
     def requests(self, records: Sequence[RequestRecord]) -> Iterator[ReplayRequest]:
         """The requests among all records of one object, in order; a record with `selected` false only tells history."""
@@ -105,12 +109,18 @@ class Reconstructor:
         namespace = "" if first.resource == "namespaces" else first.namespace
         known = self.cluster.snapshot_object(kind.group, kind.kind, namespace, name) if kind else None
         trusted = self.trust.holds(GroupResource(first.api_group, first.resource))
-        return OldObjects(History(exchanges, known, self.cluster.clock, trusted=trusted), trusted=trusted)
+        history = History(exchanges, known, self.cluster.clock, trusted=trusted)
+        return OldObjects(history, trusted=trusted, mutated=self._may_be_mutated)
+
+    def _may_be_mutated(self, exchange: Exchange) -> bool:
+        """Whether a mutating policy or webhook of the time may have changed the object of an update."""
+        return is_changed_by_webhook(exchange) or self.mutators(exchange, Operation.UPDATE)
 
     def _request(self, exchange: Exchange, olds: OldObjects) -> ReplayRequest:
         lister = self.cluster.at(exchange.record)
         mutation = self.mutation if isinstance(self.mutation, bool) else self.mutation(exchange.record)
-        rebuilt = rebuild(exchange, Surroundings(olds, lister, self.cluster.discovery, self.mutators, mutation))
+        around = Surroundings(olds, lister, self.cluster.discovery, self._schemas, self.mutators, mutation)
+        rebuilt = rebuild(exchange, around)
         return self._made(exchange, rebuilt, lister, progress_of(exchange, olds))
 
     def _collection(self, exchange: Exchange) -> Iterator[ReplayRequest]:

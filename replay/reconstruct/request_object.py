@@ -25,9 +25,9 @@ _KEEPS_SYSTEM_FIELDS = frozenset({"binding"})
 _MANAGED = ("metadata", "managedFields")
 
 
-def sent_object(exchange: Exchange, *, creating: bool) -> Known | Missing:
-    """The body of a POST or PUT on its way into the mutating phase."""
-    body = exchange.request.json
+def sent_object(exchange: Exchange, *, creating: bool, created: JSON = None) -> Known | Missing:
+    """The body of a POST or PUT on its way into the mutating phase; `created` is the object that an apply makes instead."""
+    body = exchange.request.json if created is None else created
     if not isinstance(body, dict):
         return _unrecorded(exchange)
     kind = exchange.kind
@@ -44,7 +44,7 @@ def sent_object(exchange: Exchange, *, creating: bool) -> Known | Missing:
             metadata["managedFields"] = managed
     else:
         holes = (Hole(_MANAGED, "managedFields of a request that stored nothing are not recorded"),)
-    return Known({**body, "metadata": metadata}, Basis.RECORDED, holes)
+    return Known({**body, "metadata": metadata}, Basis.RECORDED if created is None else Basis.RECONSTRUCTED, holes)
 
 
 def _unrecorded(exchange: Exchange) -> Missing:
@@ -55,10 +55,13 @@ def _unrecorded(exchange: Exchange) -> Missing:
 
 
 def _request_metadata(exchange: Exchange, body: dict[str, JSON], *, creating: bool) -> dict[str, JSON]:
-    """The metadata of a body with what the handler sets, without `managedFields`."""
+    """The metadata of a body with what the handler sets, without `managedFields`.
+
+    Only a POST has its system fields wiped before admission (`createHandler`); of a PUT or apply that creates, the store does.
+    """
     metadata = dict(body.get("metadata") or {})
     record = exchange.record
-    if creating and record.subresource not in _KEEPS_SYSTEM_FIELDS:
+    if creating and record.verb == "create" and record.subresource not in _KEEPS_SYSTEM_FIELDS:
         for name in _SYSTEM_FIELDS:
             metadata.pop(name, None)
     if record.namespace and record.resource != "namespaces" and not metadata.get("namespace"):

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from replay.audit.event import RequestRecord
-from replay.kube.attributes import JSON, Basis, Missing, PartialObject
+from replay.json import JSON
+from replay.kube.attributes import Basis, Missing, PartialObject
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind
-from replay.reconstruct.builtin import after_builtin_mutators
-from replay.reconstruct.exchange import Exchange
-from replay.reconstruct.known import Known
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Known
+from replay.reconstruct.server.builtin import after_builtin_mutators
 
 CHANGING = Missing("", "it was changing at the time of the request")
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "a"}]}}

@@ -19,17 +19,18 @@ from replay.compare.cascade import relevant
 from replay.compare.workload import Owners
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
+from replay.kube.attributes import Operation
 from replay.kube.lister import Lister
 from replay.kube.schema import Schemas
-from replay.matching.coarse import CoarseClass, Predicate, both, may_select, mutating_criteria
+from replay.matching.coarse import CoarseClass, Predicate, both, may_select, mutating_criteria, mutating_policy_criteria
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.replay.replayer import PartOutcomes, Replayer
 from replay.pipeline.replay.totals import Totals
 from replay.pipeline.replay.webhook import NOBODY, Sets, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, Writes
 from replay.reconstruct.history.clock import RevisionClock
-from replay.reconstruct.mutation_input import Mutators
 from replay.reconstruct.reconstructor import Reconstructor
+from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.skew import TolerantReconstructor, widened, widened_samples
 from replay.reconstruct.trust import Trust
@@ -98,7 +99,7 @@ class Job:
     @cached_property
     def reconstructor(self) -> Reconstructor:
         """What rebuilds requests, as far as these sets need them."""
-        mutators = Mutators.POLICIES if self.sets[0].mutating_policies else Mutators.WEBHOOKS
+        mutators = self._policy_may_have_changed
         mutation = self._may_be_mutated if self.mutates else False
         if self.clock_error:
             return TolerantReconstructor(self.cluster, self.trust, mutators, mutation, self.clock_error)
@@ -123,6 +124,22 @@ class Job:
             with_lines=self.with_lines,
             redact=self.redact,
         )
+
+    def _policy_may_have_changed(self, exchange: Exchange, operation: Operation) -> bool:
+        """Whether a mutating policy of the current set may match a request of an operation, by its class alone."""
+        record = exchange.record
+        requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
+        known = self._changed.get((requests, operation))
+        if known is None:
+            mapper = EquivalentResourceMapper(self.cluster.discovery)
+            criteria = mutating_policy_criteria(self.sets[0], operation)
+            known = any(may_select(each, mapper)(requests) for each in criteria)
+            self._changed[requests, operation] = known
+        return known
+
+    @cached_property
+    def _changed(self) -> dict[tuple[CoarseClass, Operation], bool]:
+        return {}
 
     def _may_be_mutated(self, record: RequestRecord) -> bool:
         """Whether a mutating policy or webhook of either set may match a request, by its class alone."""

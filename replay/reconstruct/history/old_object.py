@@ -4,12 +4,13 @@ What counts is what can be shown, in this order:
 
 1. An update that names a resourceVersion and succeeded found exactly that version (`Store.Update` refuses any other).
 2. A deletion that answers with the object shows in it what it found, but for what the deletion itself writes.
-3. A patch cannot have changed what it does not touch: there the response shows the old value.
+3. A patch cannot have changed what it does not touch, unless a mutator did: there the response shows the old value.
 4. Else the state before is the last one of the history, if no line of the log is missing (`Trust`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -31,15 +32,26 @@ _MANAGED = ("metadata", "managedFields")
 _DELETION = (("metadata", "deletionTimestamp"), ("metadata", "deletionGracePeriodSeconds"))
 _FINALIZERS = ("metadata", "finalizers")
 _REMOVAL_RACE = "two deletions removed it at the same time, and which state this one was validated on is not recorded"
+_UNTOUCHED = "a mutator of the time may have changed what a patch left alone, and the log holds no state before it"
 _WRITTEN_BY_ALL = (_REVISION, _GENERATION, _MANAGED)
+
+
+def _never(exchange: Exchange) -> bool:
+    del exchange
+    return False
 
 
 @dataclass(frozen=True, slots=True)
 class OldObjects:
-    """Answers what a request found; `trusted` tells whether the history can be taken to have no gaps."""
+    """Answers what a request found.
+
+    `trusted` tells whether the history can be taken to have no gaps, `mutated` whether a mutator may have changed what an
+    update shows beside what its client asked for.
+    """
 
     history: History
     trusted: bool = True
+    mutated: Callable[[Exchange], bool] = _never
 
     def of(self, exchange: Exchange) -> Known | Missing:
         """The object that an UPDATE or DELETE found, in the kind of the request (a Scale for `scale`); never null."""
@@ -118,14 +130,13 @@ class OldObjects:
             found = self._confirmed(exchange, last, None if is_apply else touched(patch))
             if found is not None:
                 return found
+            if self.trusted and self.mutated(exchange) and _is_same(last.value, after):
+                return last
         if is_apply or patch is None:
             return last if isinstance(last, Missing) else _gap()
-        reason = "a patch changed it, and what was there before is not recorded"
-        paths = (*made_by(touched(patch), after), *_WRITTEN_BY_ALL)
-        holes = [Hole(path, reason, RECORD_RESPONSES) for path in paths]
-        if any(not hole.path for hole in holes):
-            return _gap()
-        return Known(after, Basis.RECONSTRUCTED, tuple(holes))
+        return (
+            Missing("", _UNTOUCHED, RECORD_RESPONSES) if self.mutated(exchange) else _left_alone(after, touched(patch))
+        )
 
     def _confirmed(self, exchange: Exchange, last: Known, changed: list[Path] | None) -> Known | Missing | None:
         """The last state of the history, if the response agrees with it; `changed` is None where that may be anything."""
@@ -234,6 +245,15 @@ def _went_away(exchange: Exchange) -> bool:
     (`Store.Delete`).
     """
     return is_gone(exchange, exchange.response.metadata, exchange.response.json)
+
+
+def _left_alone(after: JSON, changed: list[Path]) -> Known | Missing:
+    """What a response shows of the object before, of which a patch changed some paths."""
+    reason = "a patch changed it, and what was there before is not recorded"
+    holes = [Hole(path, reason, RECORD_RESPONSES) for path in (*made_by(changed, after), *_WRITTEN_BY_ALL)]
+    if any(not hole.path for hole in holes):
+        return _gap()
+    return Known(after, Basis.RECONSTRUCTED, tuple(holes))
 
 
 def _patched_away(exchange: Exchange, last: Known, changed: list[Path]) -> Known | None:

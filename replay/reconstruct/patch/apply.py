@@ -11,7 +11,8 @@ import json
 from collections.abc import Iterator
 
 from replay.json import JSON
-from replay.kube.schema import Schema
+from replay.kube.defaults import set_custom_defaults
+from replay.kube.schema import Schema, Schemas
 from replay.reconstruct.patch.body import UnappliedPatchError
 from replay.reconstruct.patch.result import builtin_schema, settled
 from replay.reconstruct.record.exchange import Exchange
@@ -20,6 +21,25 @@ from replay.reconstruct.record.known import Hole, Known, Path, get
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _OPEN = "how an apply configuration is merged into a list is not rebuilt"
 _MANAGED = ("metadata", "managedFields")
+
+
+def created_by_apply(exchange: Exchange, schemas: Schemas) -> JSON:
+    """The object that an apply configuration creates: itself, as its type holds it, with defaults.
+
+    (`managedfields/internal.structuredMergeManager.Apply` on an empty object.) Raises `UnappliedPatchError` where that is
+    not known.
+    """
+    kind, configuration = exchange.kind, exchange.request.json
+    if not isinstance(configuration, dict):
+        raise UnappliedPatchError("the apply configuration is not recorded")
+    if kind is None or (configuration.get("kind"), configuration.get("apiVersion")) != (kind.kind, kind.api_version):
+        raise UnappliedPatchError("the apply configuration is of another version than the request")
+    schema = schemas.for_kind(kind)
+    if schema is None:
+        raise UnappliedPatchError("an apply configuration is defaulted by a schema that is not known")
+    return (
+        set_custom_defaults(schema, configuration) if schemas.is_custom(kind) else settled(schema, configuration, None)
+    )
 
 
 def after_apply(exchange: Exchange, old: Known) -> Known:

@@ -1,0 +1,75 @@
+"""Single requests of real servers, from the log to the decision of both sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+import pytest
+
+from replay.pipeline.run import Options, run
+from replay.pipeline.scenario import Scenario
+
+DATA = Path(__file__).parent / "data"
+
+
+class Case(NamedTuple):
+    """The last request of a log; what each set makes of it: verdict, patch, and what is said of it."""
+
+    name: str
+    log: str
+    current: str
+    candidate: str
+    outcome: str
+    current_patch: list[Any]
+    says: list[str]
+
+
+CASES = [
+    Case(
+        "an apply that created its object, which a policy of the time changed",
+        "apply",
+        "managed",
+        "none",
+        "no_longer_mutated",
+        [{"op": "add", "path": "/metadata/labels/managed-by", "value": "platform"}],
+        [],
+    ),
+    Case(
+        "a dry-run patch finds what is stored",
+        "dry_run",
+        "none",
+        "namespaces",
+        "newly_denied",
+        [],
+        ["env stays"],
+    ),
+    Case(
+        "a role binding that was changing",
+        "changing_rbac",
+        "none",
+        "protect",
+        "undetermined",
+        [],
+        ["`RoleBinding.subjects[0].name` is not known: it was changing at the time of the request"],
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_the_last_request_of_a_log(case: Case, tmp_path: Path) -> None:
+    sets = DATA / "sets"
+    outcomes = tmp_path / "outcomes.jsonl"
+    cluster = DATA / f"{case.log}_cluster.jsonl"
+    scenario = Scenario(
+        (str(DATA / f"{case.log}.jsonl"),),
+        sets / case.current,
+        sets / case.candidate,
+        cluster if cluster.exists() else None,
+    )
+    run(scenario, Options(workers=1, outcomes=outcomes), lambda _what, _done, _total: None)
+    line = orjson.loads(outcomes.read_bytes().splitlines()[-1])
+    candidate = line["candidate"]
+    said = [each.get("message") or each["reason"] for each in (*candidate["denials"], *candidate["undetermined"])]
+    assert (line["outcome"], line["current"]["patch"], said) == (case.outcome, case.current_patch, case.says)
