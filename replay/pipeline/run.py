@@ -28,7 +28,7 @@ from replay.pipeline.health import health_notes
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
-from replay.pipeline.replay.job import Job, PartResult, shared_webhooks
+from replay.pipeline.replay.job import Job, PartResult, policy_names, shared_webhooks
 from replay.pipeline.replay.kept import KeptResults, kept_results
 from replay.pipeline.replay.merge import class_results, merge, write_lines
 from replay.pipeline.replay.preparation import job_without_history, with_history
@@ -128,7 +128,7 @@ def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptR
     base: tuple[str | bytes, ...] = (
         *(f"{entry.name} {file.digest}" for entry in store.segments for file in entry.files),
         str(job.version),
-        orjson.dumps([policy.name for policy in current.validating_policies]),
+        orjson.dumps(sorted(policy_names(current))),
         orjson.dumps(sorted(validating & job.mutators)),
         f"{bool(current.mutating_policies)} {bool(job.mutators)} {job.mutates} {job.redact}",
         orjson.dumps(job.snapshot),

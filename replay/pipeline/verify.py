@@ -26,7 +26,7 @@ from replay.pipeline.health import health_notes
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
-from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.job import Job, policy_names
 from replay.pipeline.replay.preparation import job_of
 from replay.pipeline.replay.replayer import as_far_as_reached
 from replay.pipeline.replay.workers import Progress, prepare_workers, replay_parts
@@ -61,7 +61,7 @@ class VerifyJob:
 
     @cached_property
     def _policies(self) -> frozenset[str]:
-        return frozenset(policy.name for policy in self.job.sets[0].validating_policies)
+        return policy_names(self.job.sets[0])
 
     @cached_property
     def _mutating(self) -> frozenset[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from replay.audit.event import RequestRecord
 from replay.json import JSON
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached
@@ -19,16 +20,35 @@ MUTATION = "mutation.webhook.admission.k8s.io/"
 VALIDATION_FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 _OF_VALIDATION = (VALIDATION_FAILURE, "apiserver.latency.k8s.io/validating-webhook")
 _POLICY_DENIAL = re.compile(r"ValidatingAdmissionPolicy '[^']+' (?:with binding '[^']+' )?denied request: ")
-_EARLIER_PLUGINS = (
+_MUTATING_POLICY_DENIAL = re.compile(r"^policy (?:'[^']+' with binding '[^']+'|\"[^\"]+\") denied request: ")
+"""`plugin/policy/generic.PolicyError`, which the mutating dispatcher returns as it is."""
+_BEFORE_MUTATION = (
     ("is forbidden: unable to create new content in namespace", "NamespaceLifecycle refused it"),
-    ("violates PodSecurity", "PodSecurity refused it, which runs before the policies"),
     ("is forbidden: error looking up service account", "ServiceAccount refused it, which runs before the policies"),
     ("is forbidden: no PriorityClass with name", "Priority refused it, which runs before the policies"),
     ("cannot set blockOwnerDeletion if an ownerReference", "OwnerReferencesPermissionEnforcement refused it"),
     ("cannot set an ownerRef on a resource you can't delete", "OwnerReferencesPermissionEnforcement refused it"),
-    ("MutatingAdmissionPolicy '", "a mutating policy refused it"),
 )
+_AFTER_MUTATION = (
+    (re.compile("violates PodSecurity"), "PodSecurity refused it, which runs before the policies"),
+    (
+        re.compile(
+            r"(?:minimum|maximum) \S+ usage per (?:Pod|Container|PersistentVolumeClaim) is |\S+ max limit to request ratio per "
+        ),
+        "LimitRanger refused it, which runs before the policies",
+    ),
+    (
+        re.compile(
+            r"is attempting to grant RBAC permissions not currently held|must have cluster-admin privileges to use the "
+            "aggregationRule"
+        ),
+        "RBAC's escalation check refused it, which runs before the policies",
+    ),
+)
+"""Refusals between the mutating and the validating policies: by plugins that validate, and by the storage of RBAC's kinds
+(`pkg/registry/rbac/*/policybased`)."""
 _QUOTA = "exceeded quota: "
+BAD_REQUEST, FORBIDDEN, CONFLICT, INVALID, SERVER_FAILED = 400, 403, 409, 422, 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +71,8 @@ def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest 
         return Progress(Reached.FAILED_BEFORE, "the authorizer refused it")
     if _POLICY_DENIAL.search(record.status_message):
         return Progress(Reached.VALIDATION, "a validating policy denied it")
+    if _MUTATING_POLICY_DENIAL.search(record.status_message):
+        return Progress(Reached.VALIDATION, "a mutating policy denied it")
     if _is_annotated_by_validation(annotations):
         return Progress(Reached.VALIDATION, "a validating policy or webhook annotated it")
     if record.code == 0:
@@ -71,9 +93,11 @@ def _connected(code: int, message: str) -> Progress:
 
 def _by_message(code: int, message: str) -> Progress | None:
     """What the wording of a failure tells."""
-    for part, reason in _EARLIER_PLUGINS:
+    for part, reason in _BEFORE_MUTATION:
         if part in message:
             return Progress(Reached.FAILED_BEFORE, reason)
+    if code == FORBIDDEN and (later := _refused_after_mutation(message)):
+        return Progress(Reached.FAILED_BEFORE, later)
     if code == 403 and _QUOTA in message:
         return Progress(Reached.VALIDATION, "ResourceQuota refused it, which runs after the policies")
     if code == 404 and message.startswith('namespaces "'):
@@ -83,6 +107,22 @@ def _by_message(code: int, message: str) -> Progress | None:
             Reached.UNKNOWN, "a webhook refused it, and the log does not tell a mutating from a validating one"
         )
     return None
+
+
+def _refused_after_mutation(message: str) -> str:
+    """Who refused a request between the mutating and the validating policies; empty where nobody is known to have."""
+    return next((reason for wording, reason in _AFTER_MUTATION if wording.search(message)), "")
+
+
+def reached_mutation(record: RequestRecord) -> bool:
+    """Whether a request that failed before validation came as far as the mutating policies.
+
+    The object is invalid (422) or was changed meanwhile (409) only after them; other refusals come from the authorizer, the
+    decoder or the plugins before.
+    """
+    if not BAD_REQUEST <= record.code < SERVER_FAILED or record.code in (CONFLICT, INVALID):
+        return True
+    return bool(_refused_after_mutation(record.status_message))
 
 
 def _by_code(  # noqa: PLR0911 - one return per code

@@ -10,7 +10,7 @@ from replay.admission.decision import Decision, Denial, Undetermined, Verdict
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.pipeline.replay.replayer import as_far_as_reached, reached_mutation
+from replay.pipeline.replay.replayer import as_far_as_reached
 from replay.reconstruct.request import Reached, ReplayRequest
 
 ADMITTED = Decision(Verdict.ADMITTED)
@@ -59,21 +59,3 @@ def test_as_far_as_reached(case: Case) -> None:
     found = as_far_as_reached(request(case.reached), [case.decision, case.decision])
     assert found == [case.expected, case.expected]
     assert found[0] is found[1]
-
-
-@pytest.mark.parametrize(
-    ("code", "message", "expected"),
-    [
-        (403, 'pods is forbidden: User "x" cannot create resource "pods"', False),
-        (403, 'pods "a" is forbidden: violates PodSecurity "baseline:latest": privileged', True),
-        (404, 'namespaces "gone" not found', False),
-        (409, "the object has been modified", True),
-        (422, 'Pod "a" is invalid: spec.containers[0].name: Required value', True),
-        (429, "too many requests", False),
-        (504, "Timeout: request did not complete", True),
-    ],
-)
-def test_reached_mutation(code: int, message: str, expected: bool) -> None:
-    """A request that the authorizer refused was never mutated; one that was invalid afterwards was."""
-    record = request(Reached.FAILED_BEFORE).record._replace(code=code, status_message=message)
-    assert reached_mutation(record) is expected

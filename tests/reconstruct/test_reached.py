@@ -12,10 +12,16 @@ from replay.kube.discovery import builtin_discovery
 from replay.reconstruct.history.history import History
 from replay.reconstruct.history.old_object import OldObjects
 from replay.reconstruct.progress import progress_of
+from replay.reconstruct.reached import reached_mutation
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached
 
 DENIED = "pods \"web\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"
+MUTATING_DENIED = "policy 'm' with binding 'b' denied request: expression 'object.a' resulted in error: no such key: a"
+ESCALATION = 'rolebindings "b" is forbidden: user "ci" (groups=["ci"]) is attempting to grant RBAC permissions not currently held:\n{}'
+LIMIT = (
+    'pods "web" is forbidden: [maximum cpu usage per Container is 1, but limit is 2, minimum cpu usage per Pod is 1]'
+)
 CALL = "mutation.webhook.admission.k8s.io/round_0_index_0"
 MUTATING = {CALL: '{"configuration":"c","webhook":"m.example.com","mutated":false}'}
 EXEC = {"ref": {"subresource": "exec"}}
@@ -49,6 +55,9 @@ CASES: list[tuple[str, str, dict[str, Any], Reached]] = [
         {"code": 403, "message": "exceeded quota: q"},
         Reached.VALIDATION,
     ),
+    ("a mutating policy denied it", "create", {"code": 403, "message": MUTATING_DENIED}, Reached.VALIDATION),
+    ("RBAC saw an escalation", "update", {"code": 403, "message": ESCALATION}, Reached.FAILED_BEFORE),
+    ("a limit refused it", "create", {"code": 403, "message": LIMIT}, Reached.FAILED_BEFORE),
     ("forbidden by nobody knows what", "create", {"code": 403, "message": "no"}, Reached.UNKNOWN),
     (
         "some webhook refused it",
@@ -141,3 +150,22 @@ def test_progress(
         records.insert(2, pod_record("delete", 1.1, response={"kind": "Status", "details": {"uid": "u"}}))
     exchanges = [Exchange(record, builtin_discovery()) for record in records]
     assert progress_of(exchanges[-1], OldObjects(History(exchanges))).reached is reached
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "expected"),
+    [
+        (403, 'pods is forbidden: User "x" cannot create resource "pods"', False),
+        (403, 'pods "a" is forbidden: violates PodSecurity "baseline:latest": privileged', True),
+        (403, ESCALATION, True),
+        (403, LIMIT, True),
+        (404, 'namespaces "gone" not found', False),
+        (409, "the object has been modified", True),
+        (422, 'Pod "a" is invalid: spec.containers[0].name: Required value', True),
+        (429, "too many requests", False),
+        (504, "Timeout: request did not complete", True),
+    ],
+)
+def test_reached_mutation(code: int, message: str, expected: bool, pod_record: Callable[..., RequestRecord]) -> None:
+    """A request that the authorizer refused was never mutated; one that was invalid afterwards was."""
+    assert reached_mutation(pod_record("create", code=code, message=message)) is expected

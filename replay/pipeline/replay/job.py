@@ -119,7 +119,7 @@ class Job:
             self.reconstructor,
             decide,
             self.owners,
-            frozenset(policy.name for policy in self.sets[0].validating_policies),
+            policy_names(self.sets[0]),
             self.mutators,
             with_lines=self.with_lines,
             redact=self.redact,
@@ -179,6 +179,13 @@ class Job:
         replayer.pass_over(unread, outcomes)
         self.webhooks.close()
         return _spooled(outcomes, self.spool / f"part-{part.number:05}")
+
+
+def policy_names(manifests: ManifestSet) -> frozenset[str]:
+    """The names of the policies of a set, whose denials a response names."""
+    return frozenset(
+        policy.name for of in (manifests.validating_policies, manifests.mutating_policies) for policy in of
+    )
 
 
 def _spooled(outcomes: PartOutcomes, path: Path) -> PartResult:

@@ -22,7 +22,7 @@ from replay.kube.lister import Lister
 from replay.kube.redact import redacted_patch, redacted_text
 from replay.matching.coarse import CoarseClass
 from replay.reconstruct.cluster import Cluster
-from replay.reconstruct.reached import progress
+from replay.reconstruct.reached import progress, reached_mutation
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached, ReplayRequest
@@ -75,7 +75,7 @@ class PartOutcomes:
 class Replayer:
     """Everything that the requests of any part are decided with.
 
-    `policies` are the names of the current set's validating policies, whose decisions the log can be compared with,
+    `policies` are the names of the current set's policies, whose decisions the log can be compared with,
     `mutating_policies` those of both sets; `with_lines` keeps a line of
     `--outcomes` for each request.
     """
@@ -207,15 +207,6 @@ def as_far_as_reached(request: ReplayRequest, decisions: Sequence[Decision]) -> 
     for decision in decisions:
         made.setdefault(id(decision), _if_reached(decision, request.reached_reason))
     return [made[id(decision)] for decision in decisions]
-
-
-def reached_mutation(record: RequestRecord) -> bool:
-    """Whether a request that failed before validation came as far as the mutating policies.
-
-    The object is invalid (422) or was changed meanwhile (409) only after them, and Pod Security refuses in the validating
-    phase; other refusals come from the authorizer, the decoder or the plugins before.
-    """
-    return not 400 <= record.code < 500 or record.code in (409, 422) or "violates PodSecurity" in record.status_message
 
 
 def _up_to_mutation(decision: Decision, mutating_policies: frozenset[str]) -> Decision:
