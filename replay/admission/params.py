@@ -99,7 +99,10 @@ def _select(objects: Sequence[JSON | PartialObject], selector: Selector) -> list
         labels = labels_of(obj)
         if isinstance(labels, Missing):
             return labels
-        if selector.matches(labels):
+        matched = selector.matches(labels)
+        if isinstance(matched, Missing):
+            return matched
+        if matched:
             selected.append(obj)
     return selected
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from replay.cel.program import Program, Result
 from replay.cel.value.partial import PartialValue
 from replay.cel.value.typed import TypedList, TypedMap, typed, untyped
-from replay.cel.value.values import Unknown, Value
+from replay.cel.value.values import Unknown, UnknownParts, Value
 from replay.cellib.environment import ExpressionKind
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
@@ -163,4 +163,4 @@ def partial_value(value: JSON, *, as_typed: bool) -> Value:
         found = part if isinstance(part, Unknown) else part.unknown
         unknown = found if unknown is None else unknown.merge(found)
     assert unknown is not None
-    return PartialValue(typed(value) if as_typed else value, parts, unknown)
+    return PartialValue(typed(value) if as_typed else value, parts, UnknownParts(unknown.missing))

@@ -262,20 +262,20 @@ def steady_labels(attributes: Attributes) -> Labels | None:
     if namespace is None or isinstance(namespace, Missing):
         return None
     labels = labels_of(namespace)
-    return None if isinstance(labels, Missing) else labels
+    if isinstance(labels, Missing) or (
+        isinstance(namespace, PartialObject) and any(isinstance(label, Missing) for label in labels.values())
+    ):
+        return None
+    return labels
 
 
 def labels_of(obj: JSON | PartialObject) -> Labels | Missing:
-    """`metadata.labels` of an object, empty if there are none, or why they are not known."""
+    """`metadata.labels` of an object, empty if there are none, or why they are not known as a whole."""
     value: Any = obj.value if isinstance(obj, PartialObject) else obj
     for name in ("metadata", "labels"):
         value = value.get(name) or {}
         if isinstance(value, Missing):
             return value
-    if isinstance(obj, PartialObject):
-        unknown = next((label for label in value.values() if isinstance(label, Missing)), None)
-        if unknown is not None:
-            return unknown
     labels: Labels = value
     return labels
 

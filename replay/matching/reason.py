@@ -71,7 +71,9 @@ def _object_reason(match_resources: MatchResources, attributes: Attributes) -> s
 
 def _shown(labels: Labels, keys: Iterable[str]) -> str:
     """The labels that a selector looks at."""
-    found = [f"{key}={labels[key]}" for key in dict.fromkeys(keys) if key in labels]
+    found = [
+        f"{key}={'?' if isinstance(of, Missing) else of}" for key in dict.fromkeys(keys) if (of := labels.get(key))
+    ]
     return ", ".join(found) or "none of these labels"
 
 

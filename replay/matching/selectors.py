@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from replay.kube.admissionregistration import LabelSelector, LabelSelectorRequirement
+from replay.kube.attributes import Missing
 
-Labels = Mapping[str, str]
+Labels = Mapping[str, str | Missing]
+"""Labels; one with `Missing` may have any value or not be there."""
 
 _QUALIFIED_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -37,16 +39,23 @@ class SelectorError(Exception):
 class Selector:
     """A usable selector: it matches labels that meet every requirement, and everything if it has none."""
 
-    requirements: tuple[Callable[[Labels], bool], ...] = ()
+    requirements: tuple[Callable[[Labels], bool | Missing], ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether the selector matches everything by having no requirement."""
         return not self.requirements
 
-    def matches(self, labels: Labels) -> bool:
-        """Whether all requirements are met."""
-        return all(requirement(labels) for requirement in self.requirements)
+    def matches(self, labels: Labels) -> bool | Missing:
+        """Whether all requirements are met; the first label that is not known if that depends on it."""
+        unknown: Missing | None = None
+        for requirement in self.requirements:
+            met = requirement(labels)
+            if met is False:
+                return False
+            if met is not True:
+                unknown = unknown or met
+        return unknown or True
 
 
 EVERYTHING = Selector()
@@ -65,7 +74,7 @@ def selector_from_label_selector(label_selector: LabelSelector) -> Selector:
     return Selector(tuple(requirements))
 
 
-def _requirement_from_expression(expression: LabelSelectorRequirement) -> Callable[[Labels], bool]:
+def _requirement_from_expression(expression: LabelSelectorRequirement) -> Callable[[Labels], bool | Missing]:
     """One of `matchExpressions`."""
     operator = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}.get(expression.operator)
     if operator is None:
@@ -73,19 +82,30 @@ def _requirement_from_expression(expression: LabelSelectorRequirement) -> Callab
     return _requirement(expression.key, operator, expression.values)
 
 
-def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Callable[[Labels], bool]:
+def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Callable[[Labels], bool | Missing]:
     """A requirement as `labels.NewRequirement` checks it, planned once."""
+    meets = _meets(key, operator, values)
+
+    def decide(labels: Labels) -> bool | Missing:
+        value = labels.get(key)
+        return value if isinstance(value, Missing) else meets(value)
+
+    return decide
+
+
+def _meets(key: str, operator: str, values: tuple[str, ...]) -> Callable[[str | None], bool]:
+    """Whether the value of a label, None where it is not there, meets a requirement; raises `SelectorError`."""
     errors = _key_errors(key) + _operator_errors(operator, values) + _value_errors(key, values)
     if errors:
         raise SelectorError(errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]")
     wanted = frozenset(values)
     if operator in ("=", "in"):
-        return lambda labels: labels.get(key) in wanted
+        return lambda value: value in wanted
     if operator == "notin":
-        return lambda labels: labels.get(key) not in wanted
+        return lambda value: value not in wanted
     if operator == "exists":
-        return lambda labels: key in labels
-    return lambda labels: key not in labels
+        return lambda value: value is not None
+    return lambda value: value is None
 
 
 def _operator_errors(operator: str, values: tuple[str, ...]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replay.kube.admissionregistration import LabelSelector, LabelSelectorRequirement
+from replay.kube.attributes import Missing
 from replay.matching.selectors import SelectorError, selector_from_label_selector
 
 LABELS: tuple[dict[str, str], ...] = ({}, {"a": "b"}, {"a": ""})
@@ -44,6 +45,20 @@ def test_all_requirements_must_hold() -> None:
         LabelSelector({"a": "b"}, (LabelSelectorRequirement("c", "DoesNotExist"),)),
     )
     assert [selector.matches(labels) for labels in ({"a": "b"}, {"a": "b", "c": ""}, {})] == [True, False, False]
+
+
+UNKNOWN = Missing("namespaceObject.metadata.labels.c", "it was changing")
+
+
+@pytest.mark.parametrize(
+    ("match_labels", "expected"),
+    [({"a": "b"}, True), ({"a": "x", "c": "d"}, False), ({"c": "d"}, UNKNOWN), ({"a": "b", "c": "d"}, UNKNOWN)],
+    ids=["another label", "another label says no", "the label itself", "both"],
+)
+def test_a_label_that_is_not_known_matters_where_it_is_asked_for(
+    match_labels: dict[str, str], expected: bool | Missing
+) -> None:
+    assert selector_from_label_selector(LabelSelector(match_labels)).matches({"a": "b", "c": UNKNOWN}) is expected
 
 
 def test_an_empty_selector_matches_everything() -> None:

@@ -19,6 +19,7 @@ from replay.cel.value.values import (
     EvalError,
     OptionalValue,
     Unknown,
+    UnknownParts,
     Value,
 )
 
@@ -252,6 +253,8 @@ class EqualityStep:
     def exec(self, frame: Frame) -> Value:
         """The verdict."""
         left, right = self._left.exec(frame), self._right.exec(frame)
+        if (left is None and isinstance(right, UnknownParts)) or (right is None and isinstance(left, UnknownParts)):
+            return self._negated
         if isinstance(left, EvalError | Unknown):
             return left
         if isinstance(right, EvalError | Unknown):

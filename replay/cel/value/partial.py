@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replay.cel.value.values import Unknown, Value
+from replay.cel.value.values import UnknownParts, Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,4 +20,4 @@ class PartialValue:
 
     value: Value
     parts: Mapping[Value, Value]
-    unknown: Unknown
+    unknown: UnknownParts

@@ -95,6 +95,11 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
+class UnknownParts(Unknown):
+    """A map or list of which some parts are not known: whatever they are, it is not null."""
+
+
+@dataclass(frozen=True, slots=True)
 class TypeValue:
     """A type as a value; only the name counts at run time (`types.Type.Equal`)."""
 
