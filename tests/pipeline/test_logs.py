@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 
-from replay.pipeline.run import Options, run
+from replay.pipeline.options import Options
+from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 
 DATA = Path(__file__).parent / "data"
@@ -64,9 +65,9 @@ def test_the_last_request_of_a_log(case: Case, tmp_path: Path) -> None:
     cluster = DATA / f"{case.log}_cluster.jsonl"
     scenario = Scenario(
         (str(DATA / f"{case.log}.jsonl"),),
-        sets / case.current,
-        sets / case.candidate,
-        cluster if cluster.exists() else None,
+        current=sets / case.current,
+        candidate=sets / case.candidate,
+        cluster=cluster if cluster.exists() else None,
     )
     run(scenario, Options(workers=1, outcomes=outcomes), lambda _what, _done, _total: None)
     line = orjson.loads(outcomes.read_bytes().splitlines()[-1])
