@@ -26,6 +26,7 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get
 from replay.reconstruct.request_object import sent_object
 from replay.reconstruct.server.builtin import after_builtin_mutators
+from replay.reconstruct.server.default_class import DefaultClasses
 from replay.reconstruct.server.options import connect_object
 from replay.reconstruct.server.strategy import after_create, after_update
 
@@ -52,6 +53,7 @@ class Surroundings(NamedTuple):
     lister: Lister
     discovery: Discovery
     schemas: Schemas
+    classes: DefaultClasses
     mutators: Mutators = no_policies
     mutation: bool = True
     """Whether anybody will ask for the object before mutation."""
@@ -125,7 +127,11 @@ def _sent(exchange: Exchange, around: Surroundings, *, creating: bool, created: 
     sent = sent_object(exchange, creating=creating, created=created)
     if isinstance(sent, Missing):
         return sent
-    return after_builtin_mutators(sent, exchange, around.lister, creating=creating)
+    known = after_builtin_mutators(sent, exchange, around.lister, creating=creating)
+    if not creating:
+        return known
+    mutated = around.mutators(exchange, Operation.CREATE) or is_changed_by_webhook(exchange)
+    return around.classes.filled(known, exchange, around.lister, mutated=mutated)
 
 
 def _updated(exchange: Exchange, old: Known | Missing, around: Surroundings) -> Rebuilt:

@@ -25,11 +25,15 @@ from replay.reconstruct.record.known import Known, attribute, basis_of
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.reconstruct.request_fields import missing_name, name_of, namespace_of, options_of
 from replay.reconstruct.request_object import sent_object
+from replay.reconstruct.server.default_class import DefaultClasses
 from replay.reconstruct.skeleton import Skeletons
 from replay.reconstruct.trust import ALL_TRUSTED, Trust
 
 CREATED = 201
 """The status code of an apply that creates its object."""
+
+
+_NO_CLASSES = DefaultClasses()
 
 
 class Write(NamedTuple):
@@ -49,7 +53,7 @@ class Reconstructor:
     """Rebuilds the requests of a log.
 
     `cluster` is what is known of other objects, `trust` which histories have gaps, `mutators` what may have changed
-    objects at the time. Where `mutation`, or its answer for a record, is false, `before_mutation` is `Missing` wherever it
+    objects at the time, `classes` what the log shows of default classes. Where `mutation`, or its answer for a record, is false, `before_mutation` is `Missing` wherever it
     takes work of its own: for requests that no mutating policy or webhook can match.
     """
 
@@ -57,6 +61,7 @@ class Reconstructor:
     trust: Trust = ALL_TRUSTED
     mutators: Mutators = no_policies
     mutation: bool | Callable[[RequestRecord], bool] = True
+    classes: DefaultClasses = _NO_CLASSES
 
     @cached_property
     def _schemas(self) -> Schemas:
@@ -119,7 +124,9 @@ class Reconstructor:
     def _request(self, exchange: Exchange, olds: OldObjects) -> ReplayRequest:
         lister = self.cluster.at(exchange.record)
         mutation = self.mutation if isinstance(self.mutation, bool) else self.mutation(exchange.record)
-        around = Surroundings(olds, lister, self.cluster.discovery, self._schemas, self.mutators, mutation)
+        around = Surroundings(
+            olds, lister, self.cluster.discovery, self._schemas, self.classes, self.mutators, mutation
+        )
         rebuilt = rebuild(exchange, around)
         return self._made(exchange, rebuilt, lister, progress_of(exchange, olds))
 

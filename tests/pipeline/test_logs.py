@@ -47,6 +47,28 @@ CASES = [
         ["env stays"],
     ),
     Case(
+        "a policy of the time gave an Ingress its class, not the plugin",
+        "ingress_without",
+        "ingress",
+        "none",
+        "no_longer_mutated",
+        [{"op": "add", "path": "/spec/ingressClassName", "value": "nginx"}],
+        [],
+    ),
+    Case(
+        "a class that plugin and policy may have given",
+        "ingress",
+        "ingress",
+        "ingress_hosts",
+        "undetermined",
+        [],
+        [
+            "`object` is not known: what a mutating policy makes of it depends on `object`, which is not known: what a "
+            "mutating policy makes of it depends on `object.spec.ingressClassName`, which is not known: the default "
+            "IngressClass is not known"
+        ],
+    ),
+    Case(
         "a role binding that was changing",
         "changing_rbac",
         "none",

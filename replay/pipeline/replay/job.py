@@ -32,6 +32,7 @@ from replay.reconstruct.history.clock import RevisionClock
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import ReplayRequest
+from replay.reconstruct.server.default_class import DefaultClasses, ShownClass
 from replay.reconstruct.skew import TolerantReconstructor, widened, widened_samples
 from replay.reconstruct.trust import Trust
 
@@ -55,7 +56,8 @@ class PartResult(NamedTuple):
 class Job:
     """The same for every part: the sets, what is known of the cluster, and where results go.
 
-    `lookups` are the writes to the kinds that decisions look up, `revisions` the samples of the revision clock.
+    `lookups` are the writes to the kinds that decisions look up, `revisions` the samples of the revision
+    clock, `classes` what the log shows of default classes.
     By `clock_error` microseconds times of different API servers may be wrong.
     """
 
@@ -72,6 +74,7 @@ class Job:
     lookups: Writes = field(default_factory=dict)
     revisions: tuple[tuple[int, int, int], ...] = ()
     owners: Owners = field(default_factory=dict)
+    classes: tuple[ShownClass, ...] = ()
     within: Predicate | None = None
     """What is replayed of the requests that `predicate` selects, if not all."""
 
@@ -101,9 +104,10 @@ class Job:
         """What rebuilds requests, as far as these sets need them."""
         mutators = self._policy_may_have_changed
         mutation = self._may_be_mutated if self.mutates else False
+        classes = DefaultClasses(self.classes)
         if self.clock_error:
-            return TolerantReconstructor(self.cluster, self.trust, mutators, mutation, self.clock_error)
-        return Reconstructor(self.cluster, self.trust, mutators, mutation)
+            return TolerantReconstructor(self.cluster, self.trust, mutators, mutation, classes, self.clock_error)
+        return Reconstructor(self.cluster, self.trust, mutators, mutation, classes)
 
     @cached_property
     def replayer(self) -> Replayer:

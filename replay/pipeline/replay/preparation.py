@@ -64,6 +64,7 @@ def with_history(store: Store, job: Job) -> Job:
         job,
         lookups=store.lookups({*LOOKUPS, *RBAC, *params}),
         revisions=tuple((r, BEFORE if start is None else start, end) for r, start, end in revisions),
+        classes=tuple((row[0], row[1], row[2], row[3]) for row in store.answer("default_classes")),
         owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.answer("owners")},
     )
 

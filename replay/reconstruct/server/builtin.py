@@ -1,7 +1,7 @@
 """What the built-in mutating plugins add to an object before the mutating policies see it.
 
 Only plugins that are on by default are reproduced, in the order of `pkg/kubeapiserver/options.AllOrderedPlugins`. What
-depends on other objects (ServiceAccount, PriorityClass, StorageClass, IngressClass) is taken from the response where
+depends on other objects (ServiceAccount, PriorityClass; classes: `default_class`) is taken from the response where
 there is one, else from the cluster's state, else it is a hole.
 """
 
@@ -13,7 +13,7 @@ from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.reconstruct.record.body import Shape
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import Hole, Known, Path, get
+from replay.reconstruct.record.known import Hole, Known, get
 from replay.reconstruct.server.limit_ranger import with_limits
 
 _VOLUME_PREFIX = "kube-api-access-"
@@ -46,26 +46,10 @@ def after_builtin_mutators(  # noqa: PLR0911 - one return per resource that some
     if group_resource == ("", "nodes"):
         return _with_not_ready_taint(sent)
     if group_resource == ("", "persistentvolumeclaims"):
-        claim = _filled(sent, ("spec", "storageClassName"), shown, "the default StorageClass is not known")
-        return _with_finalizer(claim, "kubernetes.io/pvc-protection")
+        return _with_finalizer(sent, "kubernetes.io/pvc-protection")
     if group_resource == ("", "persistentvolumes"):
         return _with_finalizer(sent, "kubernetes.io/pv-protection")
-    if group_resource == ("networking.k8s.io", "ingresses") and not get(sent.value, _INGRESS_ANNOTATION):
-        return _filled(sent, ("spec", "ingressClassName"), shown, "the default IngressClass is not known")
     return sent
-
-
-_INGRESS_ANNOTATION = ("metadata", "annotations", "kubernetes.io/ingress.class")
-
-
-def _filled(sent: Known, path: Path, shown: JSON, reason: str) -> Known:
-    """A field that a plugin sets to a default object's name if the client did not."""
-    if get(sent.value, path) is not None:
-        return sent
-    if shown is None:
-        return sent.with_holes([Hole(path, reason)])
-    value = get(shown, path)
-    return sent if value is None else sent.with_value(path, value)
 
 
 def _with_finalizer(sent: Known, name: str) -> Known:

@@ -1,0 +1,93 @@
+"""Default classes: from a snapshot, and from what other objects got."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import pytest
+
+from replay.audit.event import RequestRecord
+from replay.json import JSON
+from replay.kube.attributes import Basis, Missing
+from replay.kube.discovery import builtin_discovery
+from replay.kube.gvk import GroupVersionKind
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Known, get
+from replay.reconstruct.server.default_class import DefaultClasses, ShownClass
+
+SECOND = 1_000_000
+AT = 1_767_225_600 * SECOND
+UNKNOWN = "unknown"
+NO_SNAPSHOT = Missing("IngressClass", "the snapshot holds no IngressClass")
+
+
+class Classes:
+    """A lister of IngressClasses."""
+
+    def __init__(self, classes: Sequence[JSON] | Missing) -> None:
+        self._classes = classes
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
+        raise NotImplementedError
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
+        del kind, namespace
+        return self._classes
+
+
+def ingress_class(name: str, created: str, default: str = "true") -> JSON:
+    annotations = {"ingressclass.kubernetes.io/is-default-class": default}
+    return {"metadata": {"name": name, "creationTimestamp": created, "annotations": annotations}}
+
+
+def got(seconds: int, name: str | None) -> ShownClass:
+    return ("ingresses", AT + seconds * SECOND, AT + seconds * SECOND + 1000, name)
+
+
+OLD, NEW = ingress_class("old", "2026-01-01T00:00:00Z"), ingress_class("new", "2026-01-02T00:00:00Z")
+
+
+class Case(NamedTuple):
+    name: str
+    classes: Sequence[JSON] | Missing
+    shown: list[ShownClass]
+    response: str | None
+    mutated: bool
+    expected: str | None
+
+
+CASES = [
+    Case("the response shows it", NO_SNAPSHOT, [], "a", False, "a"),
+    Case("the response shows none", NO_SNAPSHOT, [], None, True, None),
+    Case("a policy may have set it", NO_SNAPSHOT, [], "a", True, UNKNOWN),
+    Case("others got none", NO_SNAPSHOT, [got(-9, None), got(9, None)], "a", True, None),
+    Case("others got one, perhaps of a policy", NO_SNAPSHOT, [got(-9, "a")], "a", True, UNKNOWN),
+    Case("others differ", NO_SNAPSHOT, [got(-9, None), got(9, "a")], "a", True, UNKNOWN),
+    Case("a class was written", NO_SNAPSHOT, [got(-9, None), ("ingressclasses", AT, AT, "a")], "a", True, UNKNOWN),
+    Case("the snapshot has no default", [ingress_class("a", "", "false")], [], "a", True, None),
+    Case("the newest default", [OLD, NEW], [], "a", True, "new"),
+    Case("refused, others got one", NO_SNAPSHOT, [got(-9, "a")], UNKNOWN, False, "a"),
+    Case("refused, others got none", NO_SNAPSHOT, [got(9, None)], UNKNOWN, True, None),
+    Case("refused, nothing is known", NO_SNAPSHOT, [], UNKNOWN, False, UNKNOWN),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_default_class(case: Case, pod_record: Callable[..., RequestRecord]) -> None:
+    sent = {"kind": "Ingress", "apiVersion": "networking.k8s.io/v1", "metadata": {"name": "web"}, "spec": {}}
+    refused = case.response is UNKNOWN
+    spec = {"ingressClassName": case.response} if case.response and not refused else {}
+    record = pod_record(
+        "create",
+        code=403 if refused else 201,
+        ref={"resource": "ingresses", "apiGroup": "networking.k8s.io"},
+        request=sent,
+        response=None if refused else {**sent, "spec": spec},
+    )
+    exchange = Exchange(record, builtin_discovery())
+    found = DefaultClasses(case.shown).filled(
+        Known(sent, Basis.RECORDED), exchange, Classes(case.classes), mutated=case.mutated
+    )
+    shown = UNKNOWN if found.holes else get(found.value, ("spec", "ingressClassName"))
+    assert shown == case.expected
