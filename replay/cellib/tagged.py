@@ -12,7 +12,7 @@ from replay.cel.value.text import shortest_digits
 from replay.cel.value.timestamp import NANOS, Duration, Timestamp
 from replay.cel.value.values import EvalError, ObjectValue, OpaqueValue, OptionalValue, TypeValue, Uint, Value
 from replay.cellib.variables import VariableValues
-from replay.go.quoting import quote
+from replay.go.format import quote
 
 
 def tagged(value: Value) -> Any:  # noqa: C901, PLR0911, PLR0912 - one branch a kind

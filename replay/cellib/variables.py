@@ -14,7 +14,7 @@ from replay.cel.value.typed import untyped
 from replay.cel.value.types import struct_type
 from replay.cel.value.values import EvalError, ObjectValue, OpaqueValue, OptionalValue, Unknown, Value
 from replay.cellib.environment import ExpressionKind
-from replay.go.quoting import quote
+from replay.go.format import quote
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 
-from replay.go.quoting import quote
+from replay.go.format import quote
 
 _HEX = re.compile(r"[0-9a-fA-F]*", re.ASCII)
 _BITS = re.compile(r"[0-9]|[1-9][0-9]*", re.ASCII)

@@ -1,148 +1,301 @@
-"""A URL as Go 1.26 parses it (`net/url.Parse`), with its errors."""
+"""URLs as Go's `net/url` takes them apart, with its error texts (Go 1.26).
+
+Go's strings are bytes. Here texts are turned into strings with one character a byte and back: bytes that are no UTF-8
+after unescaping come back as the surrogates of `surrogateescape`.
+"""
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import string
 from dataclasses import dataclass
+from enum import Enum
 
 from replay.go.format import quote
+from replay.go.netip import AddressError, parse_address
 
-_HEX = frozenset(string.hexdigits)
-_UNRESERVED = frozenset(string.ascii_letters + string.digits + "-_.~")
-_HOST = _UNRESERVED | frozenset("!$&'()*+,;=:[]<>\"")
-_USER_INFO = _UNRESERVED | frozenset("$&+,;=")
-_ALLOWED_USER_INFO = _UNRESERVED | frozenset(":!$&'()*+,;=%@")
-_PORT = re.compile(r"(?::[0-9]*)?")
-
-
-class URLError(Exception):
-    """The text is no URL; `str()` is Go's wording."""
+_MAX_QUERY_PARAMETERS = 10_000
+_ALNUM = string.ascii_letters + string.digits
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_PORT = re.compile(r"(?::[0-9]*)?", re.ASCII)
+_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(.*)", re.ASCII | re.DOTALL)
+_USERINFO = re.compile(r"[A-Za-z0-9._:~!$&'()*+,;=%@-]*", re.ASCII)
+_ESCAPE = re.compile(r"%([0-9a-fA-F]{2})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class URL:
-    """The parts that validation looks at; `user_info` is None where there is no `@`."""
+class Part(Enum):
+    """A part of a URL, by the bytes that it holds unescaped."""
+
+    PATH = "$&+,/:;=@"
+    HOST = "!$&'()*+,;=:[]<>\""
+    ZONE = "!$&'()*+,;=:[]<>\" "
+    USER = "$&+,;="
+    QUERY = " "
+    FRAGMENT = "$&+,/:;=?@!()*"
+
+    @property
+    def plain(self) -> frozenset[str]:
+        """The bytes that need no escape."""
+        return _PLAIN[self]
+
+
+_PLAIN = {part: frozenset(_ALNUM + "-_.~" + part.value.replace(" ", "")) for part in Part}
+
+
+class URLError(ValueError):
+    """A text is no URL; `str()` is Go's text."""
+
+
+def to_bytes(text: str) -> str:
+    """The text with one character for each of its UTF-8 bytes."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+def from_bytes(text: str) -> str:
+    """The text again; what is no UTF-8 becomes surrogates."""
+    return text if text.isascii() else text.encode("latin-1").decode("utf-8", "surrogateescape")
+
+
+@dataclass(slots=True)
+class ParsedURL:
+    """A parsed URL; every field has one character a byte. `user` is None where there is none."""
 
     scheme: str = ""
+    opaque: str = ""
+    user: str | None = None
+    password: str | None = None
     host: str = ""
-    user_info: str | None = None
+    path: str = ""
+    raw_path: str = ""
     raw_query: str = ""
     fragment: str = ""
+    raw_fragment: str = ""
+    force_query: bool = False
+    omit_host: bool = False
+
+    @property
+    def hostname(self) -> str:
+        """The host without port and brackets."""
+        return self._host_and_port()[0]
+
+    @property
+    def port(self) -> str:
+        """The port, empty if none is given."""
+        return self._host_and_port()[1]
+
+    def _host_and_port(self) -> tuple[str, str]:
+        host, port = self.host, ""
+        before, colon, after = host.rpartition(":")
+        if colon and _PORT.fullmatch(colon + after):
+            host, port = before, after
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]
+        return host, port
+
+    @property
+    def user_info(self) -> str | None:
+        """`user:password` as it is written in a URL (`Userinfo.String`), None where there is no `@`."""
+        if self.user is None:
+            return None
+        return escape(self.user, Part.USER) + ("" if self.password is None else ":" + escape(self.password, Part.USER))
+
+    @property
+    def escaped_path(self) -> str:
+        """The path as it was written if that is a valid way to escape it, else escaped anew."""
+        if self.raw_path and _is_valid_encoding(self.raw_path, Part.PATH):
+            return self.raw_path
+        return "*" if self.path == "*" else escape(self.path, Part.PATH)
+
+    def query(self) -> dict[str, list[str]]:
+        """The parameters, without those that are not well formed."""
+        parameters: dict[str, list[str]] = {}
+        if self.raw_query.count("&") >= _MAX_QUERY_PARAMETERS:
+            return parameters
+        for pair in self.raw_query.split("&"):
+            if not pair or ";" in pair:
+                continue
+            key, _, value = pair.partition("=")
+            try:
+                key, value = unescape(key, Part.QUERY), unescape(value, Part.QUERY)
+            except URLError:
+                continue
+            parameters.setdefault(key, []).append(value)
+        return parameters
+
+    def __str__(self) -> str:
+        """The URL put together again (`URL.String`), one character a byte."""
+        text = f"{self.scheme}:" if self.scheme else ""
+        text += self.opaque or self._authority() + self._path(starts=not (text or self._authority()))
+        if self.force_query or self.raw_query:
+            text += f"?{self.raw_query}"
+        if self.fragment:
+            valid = self.raw_fragment and _is_valid_encoding(self.raw_fragment, Part.FRAGMENT)
+            text += "#" + (self.raw_fragment if valid else escape(self.fragment, Part.FRAGMENT))
+        return text
+
+    def _authority(self) -> str:
+        if not self.host and self.user is None and (self.omit_host or not self.scheme):
+            return ""
+        text = "//" if self.host or self.path or self.user is not None else ""
+        text += "" if self.user_info is None else f"{self.user_info}@"
+        return text + escape(self.host, Part.HOST)
+
+    def _path(self, *, starts: bool) -> str:
+        path = self.escaped_path
+        if path and not path.startswith("/") and self.host:
+            return f"/{path}"
+        return f"./{path}" if starts and ":" in path.partition("/")[0] else path
 
 
-def parse_url(text: str) -> URL:
-    """Parse an absolute or relative URL.
+def parse_request_uri(text: str) -> ParsedURL:
+    """`url.ParseRequestURI`: an absolute URL or path, a fragment is not split off; raises `URLError`."""
+    try:
+        return _parse(to_bytes(text), via_request=True)
+    except URLError as error:
+        raise URLError(f"parse {quote(text)}: {error}") from None
 
-    Raises URLError.
-    """
+
+def parse_url(text: str) -> ParsedURL:
+    """`url.Parse`: any reference, with fragment; raises `URLError`."""
     before, _, fragment = text.partition("#")
     try:
-        scheme, host, user_info, raw_query = _parse(before)
+        url = _parse(to_bytes(before), via_request=False)
     except URLError as error:
-        raise URLError(f"parse {quote(before)}: {error}") from error
-    try:
-        return URL(scheme, host, user_info, raw_query, _unescape(fragment))
-    except URLError as error:
-        raise URLError(f"parse {quote(text)}: {error}") from error
+        raise URLError(f"parse {quote(before)}: {error}") from None
+    if fragment:
+        raw = to_bytes(fragment)
+        try:
+            url.fragment = unescape(raw, Part.FRAGMENT)
+        except URLError as error:
+            raise URLError(f"parse {quote(text)}: {error}") from None
+        url.raw_fragment = "" if escape(url.fragment, Part.FRAGMENT) == raw else raw
+    return url
 
 
-def _parse(text: str) -> tuple[str, str, str | None, str]:
-    if any(character < " " or character == "\x7f" for character in text):
+def _parse(raw: str, *, via_request: bool) -> ParsedURL:
+    if _CONTROL.search(raw):
         raise URLError("net/url: invalid control character in URL")
-    if text == "*":
-        return "", "", None, ""
-    scheme, rest = _scheme(text)
-    rest, _, raw_query = rest.partition("?")
+    if not raw and via_request:
+        raise URLError("empty url")
+    url = ParsedURL()
+    if raw == "*":
+        url.path = "*"
+        return url
+    url.scheme, rest = _split_scheme(raw)
+    if rest.endswith("?") and rest.count("?") == 1:
+        url.force_query, rest = True, rest[:-1]
+    else:
+        rest, _, url.raw_query = rest.partition("?")
     if not rest.startswith("/"):
-        if scheme:
-            return scheme, "", None, raw_query
-        if ":" in rest.partition("/")[0]:
-            raise URLError("first path segment in URL cannot contain colon")
-    host, user_info = "", None
-    if rest.startswith("//") and (scheme or not rest.startswith("///")):
-        authority, slash, path = rest[2:].partition("/")
-        host, user_info = _authority(scheme, authority)
-        rest = slash + path
-    _unescape(rest)
-    return scheme, host, user_info, raw_query
+        if url.scheme:
+            url.opaque = rest
+            return url
+        _check_relative(rest, via_request=via_request)
+    if rest.startswith("//") and (url.scheme or not (via_request or rest.startswith("///"))):
+        authority, slash, tail = rest[2:].partition("/")
+        rest = slash + tail
+        _set_authority(url, authority)
+    elif url.scheme and rest.startswith("/"):
+        url.omit_host = True
+    url.path = unescape(rest, Part.PATH)
+    url.raw_path = "" if escape(url.path, Part.PATH) == rest else rest
+    return url
 
 
-def _scheme(text: str) -> tuple[str, str]:
-    """`(scheme, rest)`: letters, then also digits, `+`, `-`, `.`, up to a colon."""
-    if text.startswith(":"):
+def _split_scheme(raw: str) -> tuple[str, str]:
+    if raw.startswith(":"):
         raise URLError("missing protocol scheme")
-    match = re.match(r"([a-zA-Z][a-zA-Z0-9+.-]*):", text)
-    return (match[1].lower(), text[match.end() :]) if match else ("", text)
+    match = _SCHEME.fullmatch(raw)
+    return (match[1].lower(), match[2]) if match else ("", raw)
 
 
-def _authority(scheme: str, authority: str) -> tuple[str, str | None]:
-    user_info, at, host = authority.rpartition("@")
-    host = _host(scheme, host)
+def _check_relative(rest: str, *, via_request: bool) -> None:
+    if via_request:
+        raise URLError("invalid URI for request")
+    if ":" in rest.partition("/")[0]:
+        raise URLError("first path segment in URL cannot contain colon")
+
+
+def _set_authority(url: ParsedURL, authority: str) -> None:
+    userinfo, at, host = authority.rpartition("@")
+    url.host = _parse_host(url.scheme, host)
     if not at:
-        return host, None
-    if not set(user_info) <= _ALLOWED_USER_INFO:
+        return
+    if not _USERINFO.fullmatch(userinfo):
         raise URLError("net/url: invalid userinfo")
-    name, colon, password = user_info.partition(":")
-    return host, f"{_escaped(_unescape(name))}{colon}{_escaped(_unescape(password))}"
+    user, colon, password = userinfo.partition(":")
+    url.user = unescape(user, Part.USER)
+    url.password = unescape(password, Part.USER) if colon else None
 
 
-def _host(scheme: str, host: str) -> str:
+def _parse_host(scheme: str, host: str) -> str:
     bracket = host.rfind("[")
     if bracket > 0:
         raise URLError("invalid IP-literal")
     if bracket == 0:
-        return _ip_literal(host)
-    colon = host.find(":") if scheme in ("http", "https") else host.rfind(":")
-    if colon >= 0 and not _PORT.fullmatch(host, colon):
-        raise URLError(f"invalid port {quote(host[colon:])} after host")
-    return _unescape(host, host=True)
+        return _parse_ip_literal(host)
+    colon = host.find(":")
+    if colon != -1:
+        if scheme not in ("http", "https"):
+            colon = host.rfind(":")
+        _check_port(host[colon:])
+    return unescape(host, Part.HOST)
 
 
-def _ip_literal(host: str) -> str:
-    """`[address%25zone]:port`; a zone may hold what a host may."""
-    end = host.rfind("]")
-    if end < 0:
+def _parse_ip_literal(host: str) -> str:
+    name, closing, port = host[1:].rpartition("]")
+    if not closing:
         raise URLError("missing ']' in host")
-    port = host[end + 1 :]
-    if not _PORT.fullmatch(port):
-        raise URLError(f"invalid port {quote(port)} after host")
-    address = _unescape(host[1:end], host=True)
+    _check_port(port)
+    port = unescape(port, Part.HOST)
+    zone = name.find("%25")
+    if zone >= 0:
+        name = unescape(name[:zone], Part.HOST) + unescape(name[zone:], Part.ZONE)
+    else:
+        name = unescape(name, Part.HOST)
     try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError as error:
-        raise URLError(f"invalid host: ParseAddr({quote(address)}): unable to parse IP") from error
-    if parsed.version == 4:
+        address = parse_address(from_bytes(name))
+    except AddressError as error:
+        raise URLError(f"invalid host: {error}") from None
+    if address.bits == 32:
         raise URLError("invalid IP-literal")
-    return f"[{address}]{port}"
+    return f"[{name}]{port}"
 
 
-def _unescape(text: str, *, host: bool = False) -> str:
-    """Percent escapes resolved; in a host only bytes beyond ASCII and the percent sign may be escaped."""
-    data, at = bytearray(), 0
-    while at < len(text):
-        character = text[at]
-        if character == "%":
-            digits = text[at + 1 : at + 3]
-            if len(digits) < 2 or not set(digits) <= _HEX:
-                raise URLError(f"invalid URL escape {quote(text[at : at + 3])}")
-            if host and int(digits[0], 16) < 8 and digits != "25":
-                raise URLError(f"invalid URL escape {quote(text[at : at + 3])}")
-            data.append(int(digits, 16))
-            at += 3
-            continue
-        if host and character < "\x80" and character not in _HOST:
-            raise URLError(f"invalid character {quote(character)} in host name")
-        data += character.encode("utf-8", errors="surrogateescape")
-        at += 1
-    return data.decode("utf-8", errors="surrogateescape")
+def _check_port(port: str) -> None:
+    if not _PORT.fullmatch(port):
+        raise URLError(f"invalid port {quote(from_bytes(port))} after host")
 
 
-def _escaped(text: str) -> str:
-    return "".join(
-        character
-        if character in _USER_INFO
-        else "".join(f"%{byte:02X}" for byte in character.encode("utf-8", errors="surrogateescape"))
-        for character in text
-    )
+def unescape(text: str, part: Part) -> str:
+    """The text without `%` escapes; raises `URLError` where the part does not allow one, or a byte."""
+    for match in re.finditer(r"%(?:[0-9a-fA-F]{2})?|[^%]", text, re.ASCII | re.DOTALL):
+        _check_unescaped(text, match, part)
+    if part is Part.QUERY:
+        text = text.replace("+", " ")
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+def _check_unescaped(text: str, match: re.Match[str], part: Part) -> None:
+    found = match[0]
+    if found == "%":
+        raise URLError(f"invalid URL escape {quote(from_bytes(text[match.start() : match.start() + 3]))}")
+    if found.startswith("%"):
+        byte = chr(int(found[1:], 16))
+        forbidden = (part is Part.HOST and byte < "\x80") or (
+            part is Part.ZONE and byte != " " and byte not in Part.HOST.plain
+        )
+        if found != "%25" and forbidden:
+            raise URLError(f"invalid URL escape {quote(found)}")
+    elif part in (Part.HOST, Part.ZONE) and found < "\x80" and found not in part.plain:
+        raise URLError(f"invalid character {quote(found)} in host name")
+
+
+def escape(text: str, part: Part) -> str:
+    """The text with `%` escapes for what the part does not hold plainly."""
+    plain = part.plain
+    return "".join(char if char in plain else f"%{ord(char):02X}" for char in text)
+
+
+def _is_valid_encoding(text: str, part: Part) -> bool:
+    return all(char in "!$&'()*+,;=:@[]%" or char in part.plain for char in text)

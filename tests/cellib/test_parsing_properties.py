@@ -14,8 +14,8 @@ from replay.cel.value.values import EvalError
 from replay.cellib.library.named_format import FORMATS
 from replay.cellib.library.semver import normalized, parse_version
 from replay.cellib.library.string_format import format_string
-from replay.go.cel_url import URLError, parse_request_uri, parse_url
 from replay.go.netip import AddressError, parse_address, parse_prefix
+from replay.go.url import URLError, parse_request_uri, parse_url
 from replay.kube.quantity import QuantityError, parse_quantity
 
 PARSERS: list[tuple[Callable[[str], Any], type[Exception]]] = [

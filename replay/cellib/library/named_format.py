@@ -12,7 +12,7 @@ from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import STRING, list_type, optional_type, struct_type
 from replay.cel.value.values import OPTIONAL_NONE, EvalError, OpaqueValue, OptionalValue, Value
 from replay.cellib.library.cost import nominal_cost
-from replay.go.cel_url import URLError, parse_request_uri
+from replay.go.url import URLError, parse_request_uri
 from replay.kube.names import (
     dns1035_label,
     dns1123_label,

@@ -10,7 +10,7 @@ from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, INT, STRING, Type, struct_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
 from replay.cellib.library.cost import first_traversal, nominal_cost
-from replay.go.quoting import quote
+from replay.go.format import quote
 
 SEMVER_TYPE = struct_type("kubernetes.Semver")
 

@@ -15,7 +15,7 @@ from replay.cel.value.equality import elements, find, map_keys
 from replay.cel.value.text import shortest_digits, type_name
 from replay.cel.value.timestamp import Duration, Timestamp
 from replay.cel.value.values import EvalError, TypeValue, Uint, Value
-from replay.go.quoting import quote
+from replay.go.format import quote
 
 _DEFAULT_PRECISION = 6
 _INT64_MAX = 2**63 - 1

@@ -9,7 +9,7 @@ from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, STRING, list_type, map_type, struct_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
 from replay.cellib.library.cost import first_traversal, nominal_cost
-from replay.go.cel_url import ParsedURL, URLError, from_bytes, parse_request_uri, parse_url
+from replay.go.url import ParsedURL, URLError, from_bytes, parse_request_uri, parse_url
 
 URL_TYPE = struct_type("kubernetes.URL")
 

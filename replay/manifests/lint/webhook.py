@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from replay.go.url import URLError, parse_url
+from replay.go.url import URLError, from_bytes, parse_url
 from replay.manifests.lint import catalogue
 from replay.manifests.lint.warning import Warned, warned
 from replay.manifests.loader import LoadedObject
@@ -34,7 +34,7 @@ def lint_webhooks(loaded: LoadedObject) -> Iterator[Warned]:
 
 def _host(url: str) -> str:
     try:
-        return _PORT.sub("", parse_url(url).host).strip("[]").rstrip(".").lower()
+        return _PORT.sub("", from_bytes(parse_url(url).host)).strip("[]").rstrip(".").lower()
     except URLError:
         return ""
 

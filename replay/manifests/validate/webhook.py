@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.go.url import URLError, parse_url
+from replay.go.url import URLError, from_bytes, parse_url
 from replay.json import JSON
 from replay.manifests.expression import Expressions
 from replay.manifests.field_error import FieldError, duplicate, invalid, not_supported, required
@@ -109,13 +109,13 @@ def _validate_url(text: str, path: str) -> Iterator[FieldError]:
     if url.scheme != "https":
         yield invalid(path, url.scheme, f"'https' is the only allowed URL scheme{_URL_FORM}")
     if not url.host:
-        yield invalid(path, url.host, f"host must be specified{_URL_FORM}")
+        yield invalid(path, from_bytes(url.host), f"host must be specified{_URL_FORM}")
     if url.user_info is not None:
-        yield invalid(path, url.user_info, "user information is not permitted in the URL")
+        yield invalid(path, from_bytes(url.user_info), "user information is not permitted in the URL")
     if url.fragment:
-        yield invalid(path, url.fragment, "fragments are not permitted in the URL")
+        yield invalid(path, from_bytes(url.fragment), "fragments are not permitted in the URL")
     if url.raw_query:
-        yield invalid(path, url.raw_query, "query parameters are not permitted in the URL")
+        yield invalid(path, from_bytes(url.raw_query), "query parameters are not permitted in the URL")
 
 
 def _validate_service(service: JSON, path: str) -> Iterator[FieldError]:

@@ -1,0 +1,329 @@
+"""Regular expressions as Go reads them (`regexp/syntax`, Perl flags): what is wrong with one, and the same one for RE2.
+
+Go and RE2 share their syntax but for its edges, and word their errors differently. So a pattern is read here as Go's parser reads it,
+with its limits; what it accepts is written for RE2, which then does the matching.
+"""
+
+from __future__ import annotations
+
+import re
+
+from replay.go.regexp_class import POSIX_CLASSES, canonical_class, class_text
+from replay.go.regexp_tree import MAX_REPEAT, PSEUDO, RegexpError, Stack
+
+_INT_OVERFLOW = 100_000_000
+
+_REPEAT = re.compile(r"\{(0|[1-9][0-9]*)(?:(,)(0|[1-9][0-9]*)?)?\}", re.ASCII)
+_OCTAL = re.compile(r"[0-7]{0,2}")
+_NAME = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
+_CONTROLS = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_OPERATORS = {"*": "star", "+": "plus", "?": "quest"}
+
+
+def re2_pattern(pattern: str) -> str:
+    """The pattern as RE2 writes what Go means by it; raises `RegexpError` and `UnsupportedRegexpError`.
+
+    The limits on height and size are measured before common prefixes of alternatives are taken together.
+    """
+    return _Parser(pattern).parse()
+
+
+class _Parser:
+    """One run over one pattern; `at` stands behind what was read."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.folded = False
+        self.stack = Stack(text)
+        self.edits: list[tuple[int, int, str]] = []
+
+    def parse(self) -> str:
+        """Read all of it."""
+        repeated = -1
+        while self.at < len(self.text):
+            before = self.at
+            repeated = before if self.step(repeated) else -1
+        self.stack.close_alternatives()
+        if len(self.stack.parts) != 1:
+            raise RegexpError("missing closing )", self.text)
+        parts, done = [], 0
+        for start, end, text in self.edits:
+            parts += [self.text[done:start], text]
+            done = end
+        return "".join([*parts, self.text[done:]])
+
+    def step(self, repeated: int) -> bool:
+        """Read one thing; whether it was a repetition. `repeated` is where the one before begins, -1 for none."""
+        char = self.text[self.at]
+        if char in "*+?":
+            self.at += 1
+            self.repeat(_OPERATORS[char], self.at - 1, repeated)
+            return True
+        if char == "{":
+            return self.counted(repeated)
+        if char == "(":
+            self.open()
+        elif char == ")":
+            self.close()
+        elif char == "|":
+            self.at += 1
+            self.stack.bar()
+        elif char in "^$.":
+            self.at += 1
+            self.add("any" if char == "." else "assertion")
+        elif char == "[":
+            self.character_class()
+        elif char == "\\":
+            self.escape()
+        else:
+            self.rune()
+            self.add("literal")
+        return False
+
+    def add(self, kind: str) -> None:
+        self.stack.add(kind, folded=self.folded)
+
+    def rune(self) -> str:
+        """The next character."""
+        char = self.text[self.at]
+        if "\ud800" <= char <= "\udfff":
+            raise RegexpError("invalid UTF-8", self.text[self.at :])
+        self.at += 1
+        return char
+
+    def check_utf8(self, start: int, end: int) -> None:
+        """Find what is no UTF-8 in a part."""
+        for index in range(start, end):
+            if "\ud800" <= self.text[index] <= "\udfff":
+                raise RegexpError("invalid UTF-8", self.text[index:end])
+
+    def close(self) -> None:
+        folded = self.stack.close_group()
+        if folded is None:
+            raise RegexpError("unexpected )", self.text)
+        self.folded = folded
+        self.at += 1
+
+    def open(self) -> None:
+        text, start = self.text, self.at
+        if not text.startswith("(?", start):
+            self.at += 1
+            self.add("(")
+            return
+        name = start + (4 if text.startswith("(?P<", start) and len(text) > start + 4 else 3)
+        if name == start + 4 or (text.startswith("(?<", start) and len(text) > start + 3):
+            self.named(start, name)
+        else:
+            self.flags(start)
+
+    def named(self, start: int, name: int) -> None:
+        """Read `(?P<name>` or `(?<name>`; RE2 takes each name once only, and nobody asks for it."""
+        end = self.text.find(">", start)
+        if end < 0:
+            self.check_utf8(start, len(self.text))
+            raise RegexpError("invalid named capture", self.text[start:])
+        self.check_utf8(name, end)
+        if not _NAME.fullmatch(self.text, name, end):
+            raise RegexpError("invalid named capture", self.text[start : end + 1])
+        self.add("(")
+        self.at = end + 1
+        self.edits.append((start, self.at, "("))
+
+    def flags(self, start: int) -> None:
+        """Read `(?flags-flags)` or `(?flags-flags:`."""
+        self.at += 2
+        folded, negative, saw = self.folded, False, False
+        while self.at < len(self.text):
+            char = self.rune()
+            if char in "imsU":
+                folded = not negative if char == "i" else folded
+                saw = True
+            elif char == "-" and not negative:
+                negative, saw = True, False
+            elif char in ":)" and (saw or not negative):
+                if char == ":":
+                    self.add("(?:")
+                self.folded = folded
+                return
+            else:
+                break
+        raise RegexpError("invalid or unsupported Perl syntax", self.text[start : self.at])
+
+    # Repetitions.
+
+    def counted(self, repeated: int) -> bool:
+        """Read `{n}`, `{n,}` or `{n,m}`; anything else is a brace."""
+        start = self.at
+        match = _REPEAT.match(self.text, start)
+        if match is None:
+            self.at += 1
+            self.add("literal")
+            return False
+        self.at = match.end()
+        least = _count(match[1])
+        most = least if match[2] is None else -1 if match[3] is None else _count(match[3])
+        if max(least, most) > MAX_REPEAT or 0 <= most < least:
+            raise RegexpError("invalid repeat count", match[0])
+        self.repeat("repeat", start, repeated, least, most)
+        return True
+
+    def repeat(self, kind: str, start: int, repeated: int, least: int = 0, most: int = 0) -> None:
+        """Put the last thing below a repetition."""
+        if self.text.startswith("?", self.at):
+            self.at += 1
+        if repeated >= 0:
+            raise RegexpError("invalid nested repetition operator", self.text[repeated : self.at])
+        if not self.stack.parts or self.stack.parts[-1].kind in PSEUDO:
+            raise RegexpError("missing argument to repetition operator", self.text[start : self.at])
+        if not self.stack.repeat(kind, least, most):
+            raise RegexpError("invalid repeat count", self.text[start : self.at])
+
+    # Characters.
+
+    def escape(self) -> None:
+        text, start = self.text, self.at
+        letter = text[start + 1 : start + 2]
+        if letter == "C":
+            raise RegexpError("invalid escape sequence", r"\C")
+        if letter == "Q":
+            self.quoted()
+        elif letter and letter in "AbBz":
+            self.at += 2
+            self.add("assertion")
+        elif letter and letter in "pPdDsSwW":
+            if letter in "pP":
+                self.unicode_class(inside=False)
+            else:
+                self.at += 2
+            self.add("class")
+        else:
+            self.escaped_character()
+            self.add("literal")
+
+    def quoted(self) -> None:
+        r"""Read `\Q...\E`."""
+        start = self.at + 2
+        literal, _, rest = self.text[start:].partition(r"\E")
+        self.check_utf8(start, start + len(literal))
+        for _ in literal:
+            self.add("literal")
+        self.at = len(self.text) - len(rest)
+
+    def escaped_character(self) -> str:
+        r"""Read an escape sequence of one character."""
+        start = self.at
+        self.at += 1
+        if self.at >= len(self.text):
+            raise RegexpError("trailing backslash at end of expression", "")
+        char = self.rune()
+        octal = _OCTAL.match(self.text, self.at)
+        assert octal is not None
+        if char == "0" or (char in "1234567" and octal[0]):
+            self.at = octal.end()
+            return chr(int(char + octal[0], 8))
+        if char == "x":
+            return self.hexadecimal(start)
+        if char in _CONTROLS:
+            return _CONTROLS[char]
+        if char.isascii() and not char.isalnum():
+            return char
+        raise RegexpError("invalid escape sequence", self.text[start : self.at])
+
+    def hexadecimal(self, start: int) -> str:
+        r"""Read the rest of `\x7F` or `\x{10FFFF}`."""
+        digits = self.rune() if self.at < len(self.text) else ""
+        if digits == "{":
+            digits = ""
+            while self.at < len(self.text):
+                char = self.rune()
+                if char == "}" and digits:
+                    return chr(int(digits, 16))
+                digits += char
+                if not _is_hex(char) or int(digits, 16) > 0x10FFFF:
+                    break
+        elif self.at < len(self.text):
+            digits += self.rune()
+            if _is_hex(digits):
+                return chr(int(digits, 16))
+        raise RegexpError("invalid escape sequence", self.text[start : self.at])
+
+    # Classes.
+
+    def character_class(self) -> None:
+        """Read `[...]`."""
+        start = self.at
+        self.at += 1
+        if self.text.startswith("^", self.at):
+            self.at += 1
+        first = True
+        while first or not self.text.startswith("]", self.at):
+            first = False
+            if not self.named_class():
+                self.range(start)
+        self.at += 1
+        self.add("class")
+
+    def named_class(self) -> bool:
+        r"""Read `[:alpha:]`, `\pL` or `\d`, if one stands here."""
+        text, at = self.text, self.at
+        if text.startswith("[:", at) and len(text) > at + 2:
+            end = text.find(":]", at + 2)
+            if end >= 0:
+                name = text[at : end + 2]
+                if name not in POSIX_CLASSES:
+                    raise RegexpError("invalid character class range", name)
+                self.at = end + 2
+                return True
+        letter = text[at + 1 : at + 2] if text.startswith("\\", at) else ""
+        if letter in ("p", "P"):
+            self.unicode_class(inside=True)
+            return True
+        if letter and letter in "dDsSwW":
+            self.at += 2
+            return True
+        return False
+
+    def range(self, start: int) -> None:
+        """Read one character of a class, or two with a dash between them."""
+        begin = self.at
+        low = self.class_character(start)
+        if self.text.startswith("-", self.at) and self.text[self.at + 1 : self.at + 2] not in ("", "]"):
+            self.at += 1
+            if self.class_character(start) < low:
+                raise RegexpError("invalid character class range", self.text[begin : self.at])
+
+    def class_character(self, start: int) -> str:
+        if self.at >= len(self.text):
+            raise RegexpError("missing closing ]", self.text[start:])
+        return self.escaped_character() if self.text[self.at] == "\\" else self.rune()
+
+    def unicode_class(self, *, inside: bool) -> None:
+        r"""Read `\pL`, `\p{Greek}`, `\P{^Greek}`, and write it as RE2 knows it."""
+        start = self.at
+        self.at += 2
+        if self.at >= len(self.text):
+            raise RegexpError("invalid character class range", self.text[start:])
+        name = self.rune()
+        if name == "{":
+            end = self.text.find("}", start)
+            if end < 0:
+                self.check_utf8(start, len(self.text))
+                raise RegexpError("invalid character class range", self.text[start:])
+            self.check_utf8(self.at, end)
+            name, self.at = self.text[self.at : end], end + 1
+        positive = self.text[start + 1] == "p"
+        if name.startswith("^"):
+            positive, name = not positive, name[1:]
+        canonical = canonical_class(name)
+        if canonical is None:
+            raise RegexpError("invalid character class range", self.text[start : self.at])
+        self.edits.append((start, self.at, class_text(canonical, positive=positive, inside=inside)))
+
+
+def _count(digits: str) -> int:
+    return int(digits) if len(digits) < 10 else _INT_OVERFLOW
+
+
+def _is_hex(text: str) -> bool:
+    return bool(re.fullmatch(r"[0-9a-fA-F]+", text, re.ASCII))
