@@ -15,7 +15,7 @@ from typing import NamedTuple
 from replay.cel.check import validators
 from replay.cel.declare.library import Library, VariableDecl
 from replay.cel.env import Env
-from replay.cel.value.types import DYN, Type
+from replay.cel.value.types import DURATION, DYN, TIMESTAMP, Type
 from replay.cellib.admission_types import NAMESPACE_TYPE, REQUEST_TYPE, STRUCT_FIELDS, VARIABLES_TYPE
 from replay.cellib.library.authorizer import AUTHORIZER_TYPE, AUTHZ, AUTHZ_SELECTORS, RESOURCE_CHECK_TYPE
 from replay.cellib.library.cidr import CIDR
@@ -125,8 +125,23 @@ def _env(
     return Env(libraries, validators=_VALIDATORS)
 
 
-_SCALARS: Mapping[str, Mapping[str, Type]] = {name: {} for name in ("bool", "bytes", "double", "int", "string", "uint")}
-"""The server's type provider finds scalars where it looks for messages, and then no field in them."""
+class _AnyField(dict[str, Type]):
+    """The fields of what has them all."""
+
+    def get(self, key: str, default: object = None, /) -> Type:  # noqa: ARG002
+        """Any field is dynamic."""
+        return DYN
+
+
+_SCALARS: Mapping[str, Mapping[str, Type]] = {
+    **{name: {} for name in ("bool", "bytes", "double", "int", "string", "uint")},
+    "map": _AnyField(),
+}
+_SCALAR_NAMES = {"duration": DURATION, "timestamp": TIMESTAMP}
+"""The server's type provider finds its own scalars where it looks for messages, and then no field in them.
+
+That makes two names of types out of the names that it has for timestamps and durations (apiserver `pkg/cel/types.go`, `findScalar`).
+"""
 
 
 def _declarations(
@@ -146,4 +161,5 @@ def _declarations(
         name="kubernetes.admission",
         variables=tuple(VariableDecl(name, type_) for name, type_ in declared.items()),
         struct_fields={**_SCALARS, **STRUCT_FIELDS, VARIABLES_TYPE.name: dict(variables or ())},
+        aliases=_SCALAR_NAMES,
     )

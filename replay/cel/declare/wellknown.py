@@ -22,6 +22,7 @@ from replay.cel.value.types import (
     Type,
     list_type,
     map_type,
+    struct_type,
     wrapper_type,
 )
 
@@ -49,10 +50,14 @@ WELL_KNOWN_TYPES: Final[dict[str, Type]] = {
 }
 """The type of the value that a well-known message stands for."""
 
+EMPTY: Final = struct_type(_PREFIX + "Empty")
+"""The one message that is a value of its own, and a type that can be named."""
+
 _TIME = {"seconds": INT, "nanos": INT}
 
 WELL_KNOWN_LIBRARY: Final = Library(
     "wellknown",
+    types=(EMPTY,),
     variables=(VariableDecl(_PREFIX + "NullValue.NULL_VALUE", INT, value=0, is_constant=True),),
     struct_fields={
         **{_PREFIX + name: {"value": wrapped} for name, wrapped in _WRAPPED.items()},
@@ -69,7 +74,7 @@ WELL_KNOWN_LIBRARY: Final = Library(
             "struct_value": map_type(STRING, DYN),
             "list_value": list_type(DYN),
         },
-        _PREFIX + "Empty": {},
+        EMPTY.name: {},
     },
 )
 """The messages' fields, for their construction, and the one value of the one enumeration."""

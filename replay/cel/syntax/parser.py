@@ -67,22 +67,26 @@ _OPENING: Final = frozenset((lexer.LPAREN, lexer.LBRACKET, lexer.LBRACE))
 _CLOSING: Final = frozenset((lexer.RPAREN, lexer.RBRACKET, lexer.RBRACE))
 _LOGICAL: Final = frozenset((lexer.LOGICAL_AND, lexer.LOGICAL_OR))
 _DEEPENING: Final = frozenset((*operator.BINARY, lexer.DOT, lexer.QUESTIONMARK))
+_OPERAND_ENDS: Final = frozenset((*_CLOSING, lexer.IDENTIFIER, lexer.ESC_IDENTIFIER, lexer.STRING, lexer.BYTES))
+"""The tokens behind which a bracket opens an index; what else can stand there is a list."""
 
 
 def _is_shallow(kinds: list[int]) -> bool:
     """Whether no limit on depth can be exceeded: an upper bound of the depth at any place, from the tokens alone.
 
-    Chains deepen by one per operator. They end at a comma, a closing bracket and at `&&` and `||`, which are balanced.
+    Chains deepen by one per operator, field and index. They end at a comma, a closing bracket and at `&&` and `||`, which are
+    balanced.
     """
     levels = [0]
     ternaries = 0
     bound = 0
+    before = lexer.EOF
     for kind in kinds:
-        if kind in _DEEPENING:
+        if kind in _DEEPENING or (kind == lexer.LBRACKET and before in _OPERAND_ENDS):
             levels[-1] += 1
             bound += 1
             ternaries += kind == lexer.QUESTIONMARK
-        elif kind in _OPENING:
+        if kind in _OPENING:
             levels.append(1)
             bound += 1
         elif kind in _CLOSING:
@@ -92,6 +96,7 @@ def _is_shallow(kinds: list[int]) -> bool:
             levels[-1] = 1
         if bound > _MAX_TOKENS:
             return False
+        before = kind
     return True
 
 

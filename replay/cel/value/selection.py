@@ -7,7 +7,7 @@ from replay.cel.value.number import lossless_int
 from replay.cel.value.partial import PartialValue
 from replay.cel.value.text import display, general_double, go_type_name, type_name
 from replay.cel.value.typed import TypedList, typed
-from replay.cel.value.values import EvalError, ObjectValue, Uint, Unknown, Value
+from replay.cel.value.values import EvalError, MessageValue, ObjectValue, Uint, Unknown, Value
 
 Present = tuple[Value, bool]
 """A value and whether it is there; an `EvalError` as the value means that the test itself failed."""
@@ -49,6 +49,8 @@ def lookup(value: Value, key: Value, *, testing: bool) -> Present:  # noqa: PLR0
         return EvalError(value.message), False
     if isinstance(value, ObjectValue) and value.type_name == "JSONPatch":
         return _patch_field(value, key, testing=testing)
+    if isinstance(value, MessageValue):
+        return value.field(key), False
     return None, False
 
 

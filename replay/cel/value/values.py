@@ -131,6 +131,29 @@ class ObjectValue:
     fields: Mapping[str, Value]
 
 
+class MessageValue(OpaqueValue):
+    """A protobuf message without fields that stands for nothing but itself (cel-go `protoObj`)."""
+
+    __slots__ = ("cel_type",)
+    traits = frozenset({"field tester", "indexer"})
+    go_type = "*types.protoObj"
+    is_zero = True
+
+    def __init__(self, cel_type: Type) -> None:
+        """The message of a type."""
+        self.cel_type = cel_type
+
+    def equal(self, other: Value) -> bool:
+        """A message of the same type."""
+        return isinstance(other, MessageValue) and other.cel_type == self.cel_type
+
+    def field(self, key: Value) -> EvalError:
+        """Why it has no such field."""
+        if not isinstance(key, str):
+            return EvalError("no such overload")
+        return EvalError(f"no such field '{key}'")
+
+
 class MapKey:
     """A key of a `dict` that Python would confuse with another: bool, uint, double or bytes beside int and str.
 

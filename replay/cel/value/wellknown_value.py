@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from replay.cel.value.number import INT_OVERFLOW, UINT_OVERFLOW
 from replay.cel.value.timestamp import NANOS, checked_duration, timestamp_from_unix
-from replay.cel.value.values import EvalError, Uint, Value
+from replay.cel.value.types import struct_type
+from replay.cel.value.values import EvalError, MessageValue, Uint, Value
 
 _DEFAULTS: dict[str, Value] = {
     "BoolValue": False,
@@ -28,6 +29,8 @@ def new_well_known(type_name: str, fields: Mapping[str, Value]) -> Value:  # noq
     name = type_name.removeprefix("google.protobuf.")
     if name in _DEFAULTS:
         return _narrowed(name, fields.get("value", _DEFAULTS[name]))
+    if name == "Empty":
+        return MessageValue(struct_type(type_name))
     if "null_value" in fields:
         return None
     if name in ("ListValue", "Struct", "Value"):

@@ -9,8 +9,8 @@ from replay.cel.value.types import BOOL, INT, STRING, opaque_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
 from replay.cellib.library.cost import first_traversal, nominal_cost
 from replay.cellib.library.ip import IP_TYPE, IPValue, parse_ip
-from replay.go.netip import AddressError, Prefix, parse_prefix
 from replay.go.format import quote
+from replay.go.netip import AddressError, Prefix, parse_prefix
 
 CIDR_TYPE = opaque_type("net.CIDR")
 

@@ -7,8 +7,8 @@ from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, INT, STRING, opaque_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
 from replay.cellib.library.cost import first_double_traversal, first_traversal, nominal_cost
-from replay.go.netip import Address, AddressError, parse_address
 from replay.go.format import quote
+from replay.go.netip import Address, AddressError, parse_address
 
 IP_TYPE = opaque_type("net.IP")
 

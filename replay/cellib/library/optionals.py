@@ -17,7 +17,7 @@ from replay.cel.value.types import (
     optional_type,
     type_param,
 )
-from replay.cel.value.values import OPTIONAL_NONE, EvalError, ObjectValue, OptionalValue, Value
+from replay.cel.value.values import OPTIONAL_NONE, EvalError, ObjectValue, OpaqueValue, OptionalValue, Value
 
 _K, _V = type_param("K"), type_param("V")
 _LIST, _MAP, _OPTIONAL = list_type(_V), map_type(_K, _V), optional_type(_V)
@@ -34,6 +34,8 @@ def is_zero(value: Value) -> bool:
         return value.nanos == 0
     if isinstance(value, ObjectValue):
         return not value.fields
+    if isinstance(value, OpaqueValue):
+        return bool(getattr(value, "is_zero", False))
     if isinstance(value, list | tuple | dict):
         return len(value) == 0
     return value is None or (isinstance(value, bool | int | float | str | bytes) and not value)

@@ -19,6 +19,9 @@ from replay.cel.syntax.recovery.automaton import Automaton, State, StateKind, Tr
 
 NO_ALTERNATIVE: Final = 0
 
+_MAX_CONTEXTS = 256
+"""How many contexts are remembered; each may be as deep as an expression can be."""
+
 Stack = tuple[int, ...]
 """States to return to when rules end, the innermost first."""
 
@@ -67,6 +70,9 @@ class Predictor:
         self._automaton = automaton
         self._states = automaton.states
         self._starts: dict[tuple[int, int], _Remembered] = {}
+        self._known: dict[Configs, _Remembered] = {}
+        self._starts_in_context: dict[tuple[int, int, Stack], _Remembered] = {}
+        self._known_in_context: dict[Configs, _Remembered] = {}
 
     def predict(self, decision: int, look: Callable[[int], int], precedence: int, context: Callable[[], Stack]) -> int:
         """The alternative at a decision, from 1; `look(n)` is the kind of the token `n` places ahead, from 0.
@@ -106,25 +112,49 @@ class Predictor:
             reached = self._reach(current.configs, token, full=False)
             following = None
             if reached:
-                following = _Remembered(reached, _unique_alternative(reached))
-                following.conflict = not following.alternative and self._is_conflict(reached)
+                # A name with many fields leads back to where it was: what follows then is known.
+                following = self._known.get(reached)
+                if following is None:
+                    following = self._known[reached] = _Remembered(reached, _unique_alternative(reached))
+                    following.conflict = not following.alternative and self._is_conflict(reached)
             current.edges[token] = following
         return current.edges[token]
 
     def _predict_in_context(self, decision: int, look: Callable[[int], int], precedence: int, context: Stack) -> int:
-        configs = self._closure_of_start(decision, context, full=True, precedence=precedence)
+        current = self._start_in_context(decision, precedence, context)
         offset = 0
         while True:
             token = look(offset)
-            reached = self._reach(configs, token, full=True)
-            if not reached:
-                return self._finished(configs, offset)
-            alternative = _unique_alternative(reached) or _single_viable_alternative(reached)
-            if alternative:
-                return alternative
-            configs = reached
+            if token not in current.edges:
+                reached = self._reach(current.configs, token, full=True)
+                current.edges[token] = self._reached_in_context(reached) if reached else None
+            following = current.edges[token]
+            if following is None:
+                return self._finished(current.configs, offset)
+            if following.alternative:
+                return following.alternative
+            current = following
             if token != EOF:
                 offset += 1
+
+    def _reached_in_context(self, configs: Configs) -> _Remembered:
+        known = self._known_in_context.get(configs)
+        if known is None:
+            alternative = _unique_alternative(configs) or _single_viable_alternative(configs)
+            known = self._known_in_context[configs] = _Remembered(configs, alternative)
+        return known
+
+    def _start_in_context(self, decision: int, precedence: int, context: Stack) -> _Remembered:
+        """The start with the rules around: every element of a long chain stands in the same ones."""
+        key = (decision, precedence, context)
+        known = self._starts_in_context.get(key)
+        if known is None:
+            if len(self._starts_in_context) >= _MAX_CONTEXTS:
+                self._starts_in_context.clear()
+                self._known_in_context.clear()
+            configs = self._closure_of_start(decision, context, full=True, precedence=precedence)
+            known = self._starts_in_context[key] = _Remembered(configs)
+        return known
 
     def _finished(self, configs: Configs, offset: int) -> int:
         """The first alternative with which the rule could have ended before the wrong token."""
