@@ -63,9 +63,11 @@ CASES = [
         "undetermined",
         [],
         [
-            "`object` is not known: what a mutating policy makes of it depends on `object`, which is not known: what a "
-            "mutating policy makes of it depends on `object.spec.ingressClassName`, which is not known: the default "
-            "IngressClass is not known"
+            (
+                "`object` is not known: what a mutating policy makes of it depends on `object`, which is not known: what a "
+                "mutating policy makes of it depends on `object.spec.ingressClassName`, which is not known: the default "
+                "IngressClass is not known"
+            )
         ],
     ),
     Case(
