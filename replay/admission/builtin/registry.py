@@ -15,6 +15,7 @@ from replay.admission.builtin.namespace_lifecycle import NamespaceLifecycle
 from replay.admission.builtin.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from replay.admission.builtin.plugin import Plugin
 from replay.admission.builtin.pod_node_selector import PodNodeSelector
+from replay.admission.builtin.pod_security.plugin import PodSecurity
 from replay.admission.builtin.priority import Priority
 from replay.admission.builtin.runtime_class import RuntimeClass
 from replay.admission.builtin.storage_object_in_use_protection import StorageObjectInUseProtection
@@ -25,6 +26,7 @@ PLUGINS: Final[tuple[type[Plugin], ...]] = (
     NamespaceExists,
     LimitPodHardAntiAffinityTopology,
     AlwaysPullImages,
+    PodSecurity,
     PodNodeSelector,
     Priority,
     DefaultTolerationSeconds,

@@ -1,0 +1,1 @@
+"""PodSecurity: the Pod Security Standards (`k8s.io/pod-security-admission`)."""

@@ -1,0 +1,259 @@
+"""The checks of level baseline (`policy/check_*.go`): each gives what it has against a pod, or None."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from replay.admission.builtin.pod_security.pod import Pod, Violation, containers_named, plural, quoted, setters
+
+_CAPABILITIES = frozenset(
+    [
+        "AUDIT_WRITE",
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "FOWNER",
+        "FSETID",
+        "KILL",
+        "MKNOD",
+        "NET_BIND_SERVICE",
+        "SETFCAP",
+        "SETGID",
+        "SETPCAP",
+        "SETUID",
+        "SYS_CHROOT",
+    ]
+)
+_APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
+_SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
+_SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
+_SELINUX_TYPES = frozenset({"", "container_t", "container_init_t", "container_kvm_t"})
+_SYSCTLS = {
+    0: """kernel.shm_rmid_forced net.ipv4.ip_local_port_range net.ipv4.tcp_syncookies net.ipv4.ping_group_range
+    net.ipv4.ip_unprivileged_port_start""",
+    27: "net.ipv4.ip_local_reserved_ports",
+    29: "net.ipv4.tcp_keepalive_time net.ipv4.tcp_fin_timeout net.ipv4.tcp_keepalive_intvl net.ipv4.tcp_keepalive_probes",
+    32: "net.ipv4.tcp_rmem net.ipv4.tcp_wmem",
+    37: "net.ipv4.tcp_slow_start_after_idle net.ipv4.tcp_notsent_lowat",
+}
+"""The sysctls that are safe, by the minor that lists them first."""
+
+
+def app_armor_profile(pod: Pod) -> Violation | None:
+    """Fields and annotations may name the runtime's or a local profile."""
+    types: set[str] = set()
+
+    def is_bad(context: Mapping[str, Any]) -> bool:
+        profile = context.get("appArmorProfile")
+        if profile is None or profile.get("type") in ("RuntimeDefault", "Localhost"):
+            return False
+        types.add(profile.get("type") or "")
+        return True
+
+    is_pod_bad, containers = is_bad(pod.security_context), pod.bad(is_bad)
+    annotations = sorted(
+        f"{key}={json.dumps(value, ensure_ascii=False)}"
+        for key, value in pod.annotations.items()
+        if key.startswith(_APPARMOR_ANNOTATION) and not _is_app_armor_value(value)
+    )
+    who = [each for each in (setters(pod=is_pod_bad, containers=containers),) if each]
+    who += [plural("annotation", len(annotations))] if annotations else []
+    if not who:
+        return None
+    values = [*sorted(types), *annotations]
+    detail = f"{' and '.join(who)} must not set AppArmor profile type to {quoted(values)}"
+    return Violation(plural("forbidden AppArmor profile", len(values)), detail)
+
+
+def _is_app_armor_value(value: str) -> bool:
+    return value in ("", "runtime/default") or value.startswith("localhost/")
+
+
+def capabilities(pod: Pod) -> Violation | None:
+    """Only the capabilities of the runtime's default may be added."""
+    added: set[str] = set()
+
+    def is_bad(context: Mapping[str, Any]) -> bool:
+        found = {str(each) for each in (context.get("capabilities") or {}).get("add") or ()} - _CAPABILITIES
+        added.update(found)
+        return bool(found)
+
+    if not (bad := pod.bad(is_bad)):
+        return None
+    detail = f"{containers_named(bad)} must not include {quoted(sorted(added))} in securityContext.capabilities.add"
+    return Violation("non-default capabilities", detail)
+
+
+def host_namespaces(pod: Pod) -> Violation | None:
+    """No namespace of the host."""
+    found = [f"{field}=true" for field in ("hostNetwork", "hostPID", "hostIPC") if pod.spec.get(field)]
+    return Violation("host namespaces", ", ".join(found)) if found else None
+
+
+def host_path_volumes(pod: Pod) -> Violation | None:
+    """No path of the host."""
+    names = [str(each.get("name") or "") for each in pod.spec.get("volumes") or () if each.get("hostPath") is not None]
+    return Violation("hostPath volumes", f"{plural('volume', len(names))} {quoted(names)}") if names else None
+
+
+def host_ports(pod: Pod) -> Violation | None:
+    """No port of the host; ports are sorted as texts."""
+    bad, ports = [], set()
+    for container in pod.containers:
+        found = {str(port["hostPort"]) for port in container.get("ports") or () if port.get("hostPort")}
+        ports |= found
+        if found:
+            bad.append(str(container.get("name") or ""))
+    if not bad:
+        return None
+    verb = "uses" if len(bad) == 1 else "use"
+    return Violation(
+        "hostPort", f"{containers_named(bad)} {verb} {plural('hostPort', len(ports))} {', '.join(sorted(ports))}"
+    )
+
+
+def host_probes_and_lifecycle(pod: Pod) -> Violation | None:
+    """Probes and hooks ask the pod itself, no other host."""
+    bad: set[str] = set()
+    hosts: set[str] = set()
+    for container in pod.containers:
+        if found := set(_hosts(container)):
+            hosts |= found
+            bad.add(str(container.get("name") or ""))
+    if not bad:
+        return None
+    verb = "uses" if len(bad) == 1 else "use"
+    noun = plural("probe or lifecycle host", len(hosts))
+    return Violation(
+        "probe or lifecycle host", f"{containers_named(sorted(bad))} {verb} {noun} {quoted(sorted(hosts))}"
+    )
+
+
+def _hosts(container: Mapping[str, Any]) -> Iterator[str]:
+    lifecycle = container.get("lifecycle") or {}
+    handlers = [container.get(field) for field in ("livenessProbe", "readinessProbe", "startupProbe")]
+    for handler in (*handlers, lifecycle.get("postStart"), lifecycle.get("preStop")):
+        for action in ("httpGet", "tcpSocket"):
+            if host := ((handler or {}).get(action) or {}).get("host"):
+                yield str(host)
+
+
+def privileged(pod: Pod) -> Violation | None:
+    """No privileged container."""
+    bad = pod.bad(lambda context: bool(context.get("privileged")))
+    return (
+        Violation("privileged", f"{containers_named(bad)} must not set securityContext.privileged=true")
+        if bad
+        else None
+    )
+
+
+def proc_mount(pod: Pod) -> Violation | None:
+    """`/proc` as the runtime mounts it."""
+    types: set[str] = set()
+
+    def is_bad(context: Mapping[str, Any]) -> bool:
+        found = context.get("procMount")
+        if found in (None, "Default"):
+            return False
+        types.add(str(found))
+        return True
+
+    if not (bad := pod.bad(is_bad)):
+        return None
+    detail = f"{containers_named(bad)} must not set securityContext.procMount to {quoted(sorted(types))}"
+    return Violation("procMount", detail)
+
+
+def seccomp_annotations(pod: Pod) -> Violation | None:
+    """Before there was a field, annotations named the profile."""
+    keys = {_SECCOMP_POD, *(f"{_SECCOMP_CONTAINER}{each.get('name') or ''}" for each in pod.containers)}
+    found = sorted(
+        f"{key}={json.dumps(value, ensure_ascii=False)}"
+        for key in keys
+        if (value := pod.annotations.get(key)) is not None and not _is_seccomp_value(value)
+    )
+    return (
+        Violation("seccompProfile", f"forbidden {plural('annotation', len(found))} {', '.join(found)}")
+        if found
+        else None
+    )
+
+
+def _is_seccomp_value(value: str) -> bool:
+    return value in ("runtime/default", "docker/default") or value.startswith("localhost/")
+
+
+def seccomp_profile(pod: Pod) -> Violation | None:
+    """No profile is better than an unconfined one."""
+    types: set[str] = set()
+
+    def is_bad(context: Mapping[str, Any]) -> bool:
+        profile = context.get("seccompProfile")
+        if profile is None or profile.get("type") in ("RuntimeDefault", "Localhost"):
+            return False
+        types.add(str(profile.get("type") or ""))
+        return True
+
+    who = setters(pod=is_bad(pod.security_context), containers=pod.bad(is_bad))
+    if not who:
+        return None
+    return Violation(
+        "seccompProfile", f"{who} must not set securityContext.seccompProfile.type to {quoted(sorted(types))}"
+    )
+
+
+def selinux_options(types: frozenset[str], pod: Pod) -> Violation | None:
+    """Some types, and neither user nor role."""
+    wrong: dict[str, set[str]] = {"type": set(), "user": set(), "role": set()}
+
+    def is_bad(context: Mapping[str, Any]) -> bool:
+        options = context.get("seLinuxOptions")
+        if options is None:
+            return False
+        found = {
+            "type": {options.get("type") or ""} - types,
+            "user": {options.get("user") or ""} - {""},
+            "role": {options.get("role") or ""} - {""},
+        }
+        for key, values in found.items():
+            wrong[key] |= values
+        return any(found.values())
+
+    who = setters(pod=is_bad(pod.security_context), containers=pod.bad(is_bad))
+    if not who:
+        return None
+    said = [f"{plural('type', len(wrong['type']))} {quoted(sorted(wrong['type']))}"] if wrong["type"] else []
+    said += [f"{key} may not be set" for key in ("user", "role") if wrong[key]]
+    return Violation("seLinuxOptions", f"{who} set forbidden securityContext.seLinuxOptions: {'; '.join(said)}")
+
+
+def sysctls(minor: int, pod: Pod) -> Violation | None:
+    """Only sysctls that reach no further than the pod."""
+    safe = {name for since, names in _SYSCTLS.items() if since <= minor for name in names.split()}
+    found = [str(each["name"]) for each in pod.security_context.get("sysctls") or () if each["name"] not in safe]
+    return Violation("forbidden sysctls", ", ".join(found)) if found else None
+
+
+def windows_host_process(pod: Pod) -> Violation | None:
+    """No process of the host."""
+
+    def is_bad(context: Mapping[str, Any]) -> bool:
+        return bool((context.get("windowsOptions") or {}).get("hostProcess"))
+
+    who = setters(pod=is_bad(pod.security_context), containers=pod.bad(is_bad))
+    if not who:
+        return None
+    return Violation("hostProcess", f"{who} must not set securityContext.windowsOptions.hostProcess=true")
+
+
+def unless_user_namespace(check: Callable[[Pod], Violation | None]) -> Callable[[Pod], Violation | None]:
+    """A check that is relaxed for pods with users of their own."""
+    return lambda pod: None if pod.has_user_namespace else check(pod)
+
+
+SELINUX_1_0 = partial(selinux_options, _SELINUX_TYPES)
+SELINUX_1_31 = partial(selinux_options, _SELINUX_TYPES | {"container_engine_t"})
+SYSCTLS_BY_MINOR = tuple((minor, partial(sysctls, minor)) for minor in _SYSCTLS)

@@ -1,0 +1,261 @@
+"""The plugin (`pod-security-admission/admission/admission.go`, `plugin/pkg/admission/security/podsecurity`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, internal_error, known
+from replay.admission.builtin.pod_security.configuration import PodSecurityConfiguration, read_configuration
+from replay.admission.builtin.pod_security.pod import Pod, Violation
+from replay.admission.builtin.pod_security.policy import (
+    LEVELS,
+    PREFIX,
+    PRIVILEGED,
+    LabelError,
+    LevelVersion,
+    Policy,
+    policy_of,
+)
+from replay.admission.builtin.pod_security.standard import detail, violations
+from replay.json import JSON
+from replay.kube.attributes import Operation
+from replay.kube.gvk import GroupVersionKind
+
+_POD: Final = GroupVersionKind("", "v1", "Pod")
+_IGNORED: Final = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
+_TEMPLATES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("", "replicationcontrollers"): ("spec", "template"),
+    ("", "podtemplates"): ("template",),
+    ("apps", "replicasets"): ("spec", "template"),
+    ("apps", "deployments"): ("spec", "template"),
+    ("apps", "statefulsets"): ("spec", "template"),
+    ("apps", "daemonsets"): ("spec", "template"),
+    ("batch", "jobs"): ("spec", "template"),
+    ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template"),
+}
+_MOST_PODS = 3000
+NEWEST = 37
+"""The minor whose standards are the latest."""
+
+
+class PodSecurity(Plugin):
+    """Pods are refused, warned about and audited; what makes pods is warned about and audited; labels are checked."""
+
+    name = "PodSecurity"
+    operations = CREATE_UPDATE
+    reads = frozenset(
+        {"object.spec", "object.template", "object.metadata.labels", "object.metadata.annotations"}
+        | {"oldObject.spec", "oldObject.metadata.labels"}
+    )
+    is_on_by_default = True
+
+    def __init__(self, configuration: PodSecurityConfiguration) -> None:
+        """`configuration` has defaults and exemptions."""
+        self._defaults = configuration.defaults
+        self._exemptions = configuration
+
+    @classmethod
+    def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> PodSecurity:
+        """See `Plugin.configured`."""
+        del flags
+        return cls(read_configuration(configuration))
+
+    def validate(self, review: Review) -> Refusal | None:
+        """Decide by the kind of the object."""
+        resource = (review.attributes.resource.group, review.attributes.resource.resource)
+        if resource == ("", "namespaces"):
+            return None if review.attributes.subresource else self._namespace(review)
+        if resource == ("", "pods"):
+            return self._pod(review)
+        if resource in _TEMPLATES and not review.attributes.subresource:
+            self._controller(review, _TEMPLATES[resource])
+        return None
+
+    def _namespace(self, review: Review) -> Refusal | None:
+        """Refuse labels that cannot be read, unless they were there before; warn of pods that a stricter level would refuse."""
+        labels = _labels(review.object)
+        policy, errors = policy_of(labels, self._defaults)
+        if review.attributes.operation is Operation.CREATE:
+            if errors:
+                return _invalid(review, errors)
+            if review.attributes.namespace in self._exemptions.namespaces:
+                self._warn_of_exemption(review, policy, labels)
+            return None
+        old, old_errors = policy_of(_labels(review.old_object), self._defaults)
+        if errors and errors != old_errors:
+            return _invalid(review, errors)
+        if not _is_stricter(policy.enforce, old.enforce):
+            return None
+        if review.attributes.namespace in self._exemptions.namespaces:
+            self._warn_of_exemption(review, policy, labels)
+        else:
+            review.warnings += self._warnings_of_pods(review, policy.enforce)
+        return None
+
+    def _warn_of_exemption(self, review: Review, policy: Policy, labels: Mapping[str, str]) -> None:
+        if policy.is_fully_privileged or policy.is_equivalent(self._defaults):
+            return
+        modes = zip(("enforce", "audit", "warn"), policy, strict=True)
+        said = [
+            f"{mode}={level}"
+            for mode, level in modes
+            if level.level != PRIVILEGED and (PREFIX + mode in labels or f"{PREFIX}{mode}-version" in labels)
+        ]
+        name = review.own_name
+        text = f'namespace "{name}" is exempt from Pod Security, and the policy ({", ".join(said)}) will be ignored'
+        review.warnings.append(text)
+
+    def _warnings_of_pods(self, review: Review, enforce: LevelVersion) -> list[str]:
+        """What a new level would have against the pods that are there; those of one controller count after its first."""
+        name = review.own_name
+        pods = self._prioritized(known(review.cluster.list(_POD, name)))
+        found: dict[str, list[str]] = {}
+        for pod in pods[:_MOST_PODS]:
+            if against := violations(enforce, NEWEST, Pod(pod["metadata"], pod["spec"])):
+                reason = ", ".join(each.reason for each in against)
+                found.setdefault(reason, []).append(str(pod["metadata"]["name"]))
+        warnings = []
+        if len(pods) > _MOST_PODS:
+            warnings.append(
+                f"new PodSecurity enforce level only checked against the first {_MOST_PODS} of {len(pods)} existing pods"
+            )
+        if found:
+            warnings.append(
+                f'existing pods in namespace "{name}" violate the new PodSecurity enforce level "{enforce}"'
+            )
+        return [*warnings, *sorted(f"{_named(names)}: {reason}" for reason, names in found.items())]
+
+    def _prioritized(self, pods: Sequence[JSON]) -> list[JSON]:
+        first: list[JSON] = []
+        others: list[JSON] = []
+        controllers: set[str] = set()
+        for pod in pods:
+            if pod["spec"].get("runtimeClassName") in self._exemptions.runtime_classes:
+                continue
+            owners = pod["metadata"].get("ownerReferences") or ()
+            controller = next((each.get("uid") for each in owners if each.get("controller")), None)
+            (others if controller in controllers else first).append(pod)
+            if controller is not None:
+                controllers.add(controller)
+        return [*first, *others]
+
+    def _pod(self, review: Review) -> Refusal | None:
+        attributes = review.attributes
+        if attributes.subresource in _IGNORED or self._is_exempt(review):
+            return None
+        namespace = known(review.cluster.namespace(attributes.namespace))
+        if namespace is None:
+            refusal = internal_error(f'failed to lookup namespace "{attributes.namespace}"')
+            cause = f'namespaces "{attributes.namespace}" not found'
+            review.audit_annotations[f"{PREFIX}error"] = f"{refusal.message}: {cause}"
+            return refusal
+        policy, errors = policy_of(_labels(namespace), self._defaults)
+        if not errors and policy.is_fully_privileged:
+            review.audit_annotations[f"{PREFIX}enforce-policy"] = "privileged:latest"
+            return None
+        if attributes.operation is Operation.UPDATE and not _is_significant(review.object, review.old_object):
+            return None
+        pod = Pod(review.object["metadata"], review.object["spec"])
+        return self._evaluate(review, policy, errors, pod, enforce=True)
+
+    def _controller(self, review: Review, path: Sequence[str]) -> None:
+        attributes = review.attributes
+        if self._is_exempt(review):
+            return
+        namespace = known(review.cluster.namespace(attributes.namespace))
+        if namespace is None:
+            cause = (
+                f'failed to lookup namespace "{attributes.namespace}": namespaces "{attributes.namespace}" not found'
+            )
+            review.audit_annotations[f"{PREFIX}error"] = cause
+            return
+        policy, errors = policy_of(_labels(namespace), self._defaults)
+        if not errors and policy.warn.level == policy.audit.level == PRIVILEGED:
+            return
+        template = review.object
+        for key in path:
+            template = (template or {}).get(key)
+        if template is not None:
+            pod = Pod(template.get("metadata") or {}, template.get("spec") or {})
+            self._evaluate(review, policy, errors, pod, enforce=False)
+
+    def _is_exempt(self, review: Review) -> bool:
+        """Whether namespace or user are exempt, which is noted."""
+        for reason, value, exempt in (
+            ("namespace", review.attributes.namespace, self._exemptions.namespaces),
+            ("user", review.attributes.user_info.username, self._exemptions.usernames),
+        ):
+            if value and value in exempt:
+                review.audit_annotations[f"{PREFIX}exempt"] = reason
+                return True
+        return False
+
+    def _evaluate(
+        self, review: Review, policy: Policy, errors: tuple[LabelError, ...], pod: Pod, *, enforce: bool
+    ) -> Refusal | None:
+        """All three modes; what is refused is not warned about."""
+        if pod.spec.get("runtimeClassName") and pod.spec["runtimeClassName"] in self._exemptions.runtime_classes:
+            review.audit_annotations[f"{PREFIX}exempt"] = "runtimeClass"
+            return None
+        annotations = review.audit_annotations
+        if errors:
+            annotations[f"{PREFIX}error"] = f"Failed to parse policy: {_aggregate(errors)}"
+        refusal = None
+        if enforce:
+            annotations[f"{PREFIX}enforce-policy"] = str(policy.enforce)
+            if found := violations(policy.enforce, NEWEST, pod):
+                text = f'violates PodSecurity "{policy.enforce}": {detail(found)}'
+                refusal = review.forbidden(text, review.attributes.name)
+        if found := violations(policy.audit, NEWEST, pod):
+            annotations[f"{PREFIX}audit-violations"] = _would(policy.audit, found)
+        if refusal is None and (found := violations(policy.warn, NEWEST, pod)):
+            review.warnings.append(_would(policy.warn, found))
+        return refusal
+
+
+def _would(level: LevelVersion, found: list[Violation]) -> str:
+    return f'would violate PodSecurity "{level}": {detail(found)}'
+
+
+def _labels(obj: JSON) -> Mapping[str, str]:
+    return (obj.get("metadata") or {}).get("labels") or {}
+
+
+def _named(names: list[str]) -> str:
+    first, others = min(names), len(names) - 1
+    if not others:
+        return first
+    return f"{first} (and {others} other {'pod' if others == 1 else 'pods'})"
+
+
+def _is_stricter(new: LevelVersion, old: LevelVersion) -> bool:
+    """Whether pods have to be looked at again."""
+    if new == old or new.level == PRIVILEGED:
+        return False
+    return new.minor != old.minor or LEVELS.index(new.level) > LEVELS.index(old.level)
+
+
+def _aggregate(errors: tuple[LabelError, ...]) -> str:
+    texts = list(dict.fromkeys(map(str, errors)))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def _invalid(review: Review, errors: tuple[LabelError, ...]) -> Refusal:
+    text = f'Namespace "{review.attributes.name}" is invalid: {_aggregate(errors)}'
+    return Refusal(422, "Invalid", text)
+
+
+def _is_significant(pod: JSON, old: JSON) -> bool:
+    """Whether an update brings a container or an image that was not there."""
+    new_spec, old_spec = pod["spec"], old["spec"]
+    for field in ("containers", "initContainers"):
+        if _images(new_spec, field) != _images(old_spec, field):
+            return True
+    there = {each.get("name"): each.get("image") for each in reversed(old_spec.get("ephemeralContainers") or [])}
+    debugging = new_spec.get("ephemeralContainers") or ()
+    return any(each.get("name") not in there or each.get("image") != there[each.get("name")] for each in debugging)
+
+
+def _images(spec: JSON, field: str) -> list[str]:
+    return [str(each.get("image") or "") for each in spec.get(field) or ()]

@@ -1,0 +1,79 @@
+"""What the checks look at: a pod's metadata and spec, and how their findings are worded (`policy/{visitor,helpers}.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from replay.json import JSON
+
+
+class Violation(NamedTuple):
+    """What a check has against a pod: in a word, and at length."""
+
+    reason: str
+    detail: str
+
+
+@dataclass
+class Pod:
+    """The metadata and the spec of a pod or of a template."""
+
+    metadata: JSON
+    spec: JSON
+
+    @cached_property
+    def annotations(self) -> Mapping[str, str]:
+        """The annotations."""
+        return self.metadata.get("annotations") or {}
+
+    @cached_property
+    def containers(self) -> list[JSON]:
+        """All containers: those of the start, the others, those for debugging."""
+        fields = ("initContainers", "containers", "ephemeralContainers")
+        return [container for field in fields for container in (self.spec.get(field) or ())]
+
+    @cached_property
+    def security_context(self) -> Mapping[str, Any]:
+        """The security context of the pod, none as an empty one."""
+        return self.spec.get("securityContext") or {}
+
+    @property
+    def is_windows(self) -> bool:
+        """Whether the pod says that it runs on Windows."""
+        return (self.spec.get("os") or {}).get("name") == "windows"
+
+    @property
+    def has_user_namespace(self) -> bool:
+        """Whether its users are none of the host."""
+        return self.spec.get("hostUsers") is False
+
+    def bad(self, is_bad: Callable[[Mapping[str, Any]], bool]) -> list[str]:
+        """The names of the containers whose security context is bad."""
+        return [
+            str(container.get("name") or "")
+            for container in self.containers
+            if is_bad(container.get("securityContext") or {})
+        ]
+
+
+def quoted(items: Iterable[str]) -> str:
+    """Names in quotes, apart by commas."""
+    return ", ".join(f'"{item}"' for item in items)
+
+
+def plural(singular: str, count: int) -> str:
+    """A noun for one or for several."""
+    return singular if count == 1 else f"{singular}s"
+
+
+def containers_named(names: list[str]) -> str:
+    """`container "a"`, `containers "a", "b"`."""
+    return f"{plural('container', len(names))} {quoted(names)}"
+
+
+def setters(*, pod: bool, containers: list[str]) -> str:
+    """Who has set something: the pod, containers, or both."""
+    return " and ".join((*(("pod",) if pod else ()), *((containers_named(containers),) if containers else ())))

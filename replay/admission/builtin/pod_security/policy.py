@@ -1,0 +1,102 @@
+"""Levels, versions, and the policy that a namespace's labels say (`pod-security-admission/api/helpers.go`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+PREFIX: Final = "pod-security.kubernetes.io/"
+PRIVILEGED, BASELINE, RESTRICTED = "privileged", "baseline", "restricted"
+LEVELS: Final = (PRIVILEGED, BASELINE, RESTRICTED)
+MODES: Final = ("enforce", "audit", "warn")
+LATEST: Final = 1 << 30
+"""The minor that stands for `latest`: newer than any."""
+
+_VERSION = re.compile(r"v1\.([0-9]|[1-9][0-9]*)")
+_WRONG_LEVEL = f"must be one of {', '.join(LEVELS)}"
+_WRONG_VERSION = 'must be "latest" or "v1.x"'
+
+
+class LevelVersion(NamedTuple):
+    """A level as of a minor version of the standards."""
+
+    level: str
+    minor: int
+
+    def __str__(self) -> str:
+        """`restricted:latest`, `baseline:v1.30`."""
+        return f"{self.level}:{'latest' if self.minor == LATEST else f'v1.{self.minor}'}"
+
+    def is_equivalent(self, other: LevelVersion) -> bool:
+        """Whether both say the same: a privileged level has no versions."""
+        return self == other or self.level == other.level == PRIVILEGED
+
+
+class LabelError(NamedTuple):
+    """A label with a value that it cannot have, in the words of field errors."""
+
+    label: str
+    value: str
+    message: str
+
+    def __str__(self) -> str:
+        """As `field.Invalid` prints it."""
+        return f'metadata.labels[{self.label}]: Invalid value: "{self.value}": {self.message}'
+
+
+class Policy(NamedTuple):
+    """What a namespace enforces, audits and warns about."""
+
+    enforce: LevelVersion
+    audit: LevelVersion
+    warn: LevelVersion
+
+    @property
+    def is_fully_privileged(self) -> bool:
+        """Whether nothing is ever looked at."""
+        return all(mode.level == PRIVILEGED for mode in self)
+
+    def is_equivalent(self, other: Policy) -> bool:
+        """Whether both say the same in all modes."""
+        return all(one.is_equivalent(two) for one, two in zip(self, other, strict=True))
+
+
+def parse_level(text: str) -> tuple[str, str]:
+    """A level, and what is wrong with it: then it is the strictest."""
+    return (text, "") if text in LEVELS else (RESTRICTED, _WRONG_LEVEL)
+
+
+def parse_version(text: str) -> tuple[int, str]:
+    """A minor version, and what is wrong with it: then it is the latest."""
+    match = _VERSION.fullmatch(text)
+    if match is not None and int(match[1]) < 1 << 63:
+        return int(match[1]), ""
+    return LATEST, "" if text == "latest" else _WRONG_VERSION
+
+
+def policy_of(labels: Mapping[str, str], defaults: Policy) -> tuple[Policy, tuple[LabelError, ...]]:
+    """The policy that labels say over the defaults, and the labels that cannot be read.
+
+    A bad level enforces the strictest and audits or warns about nothing. Without a label for warnings, enforcing more than the
+    default of warnings warns about the same.
+    """
+    found, errors = dict(zip(MODES, defaults, strict=True)), []
+    for mode in MODES:
+        level, minor = found[mode]
+        if (text := labels.get(PREFIX + mode)) is not None:
+            level, message = parse_level(text)
+            if message:
+                errors.append(LabelError(PREFIX + mode, text, message))
+                level = level if mode == "enforce" else PRIVILEGED
+        if (text := labels.get(f"{PREFIX}{mode}-version")) is not None:
+            minor, message = parse_version(text)
+            if message:
+                errors.append(LabelError(f"{PREFIX}{mode}-version", text, message))
+        found[mode] = LevelVersion(level, minor)
+    enforced = labels.get(PREFIX + "enforce") in LEVELS and LEVELS.index(found["enforce"].level)
+    if PREFIX + "warn" not in labels and enforced is not False and enforced > LEVELS.index(found["warn"].level):
+        has_version = f"{PREFIX}warn-version" in labels
+        minor = found["warn"].minor if has_version else found["enforce"].minor
+        found["warn"] = LevelVersion(found["enforce"].level, minor)
+    return Policy(**found), tuple(errors)

@@ -1,0 +1,142 @@
+"""The checks of level restricted (`policy/check_*.go`): each gives what it has against a pod, or None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from replay.admission.builtin.pod_security.baseline import seccomp_profile
+from replay.admission.builtin.pod_security.pod import Pod, Violation, containers_named, plural, quoted, setters
+
+_VOLUMES: Final = frozenset(
+    [
+        "configMap",
+        "csi",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "image",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    ]
+)
+_RESTRICTED_VOLUMES: Final = (
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "gitRepo",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "rbd",
+    "flexVolume",
+    "cinder",
+    "cephfs",
+    "flocker",
+    "fc",
+    "azureFile",
+    "vsphereVolume",
+    "quobyte",
+    "azureDisk",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "scaleIO",
+    "storageos",
+)
+
+
+def allow_privilege_escalation(pod: Pod) -> Violation | None:
+    """Every container says that it gains no privileges."""
+    bad = pod.bad(lambda context: context.get("allowPrivilegeEscalation") is not False)
+    if not bad:
+        return None
+    detail = f"{containers_named(bad)} must set securityContext.allowPrivilegeEscalation=false"
+    return Violation("allowPrivilegeEscalation != false", detail)
+
+
+def capabilities(pod: Pod) -> Violation | None:
+    """Every container drops all, and adds no more than binding to low ports."""
+    added: set[str] = set()
+
+    def is_adding(context: Mapping[str, Any]) -> bool:
+        found = {str(each) for each in _capabilities(context, "add")} - {"NET_BIND_SERVICE"}
+        added.update(found)
+        return bool(found)
+
+    keeping = pod.bad(lambda context: "ALL" not in _capabilities(context, "drop"))
+    details = []
+    if keeping:
+        details.append(f'{containers_named(keeping)} must set securityContext.capabilities.drop=["ALL"]')
+    if adding := pod.bad(is_adding):
+        names = quoted(sorted(added))
+        details.append(f"{containers_named(adding)} must not include {names} in securityContext.capabilities.add")
+    return Violation("unrestricted capabilities", "; ".join(details)) if details else None
+
+
+def _capabilities(context: Mapping[str, Any], field: str) -> list[str]:
+    return (context.get("capabilities") or {}).get(field) or []
+
+
+def volumes(pod: Pod) -> Violation | None:
+    """Only volumes that are no storage of the host or of an old plugin."""
+    bad, types = [], set()
+    for volume in pod.spec.get("volumes") or ():
+        sources = {key for key, value in volume.items() if value is not None}
+        if not sources & _VOLUMES:
+            bad.append(str(volume.get("name") or ""))
+            types.add(next((each for each in _RESTRICTED_VOLUMES if each in sources), "unknown"))
+    if not bad:
+        return None
+    verb = "uses" if len(bad) == 1 else "use"
+    noun = plural("restricted volume type", len(types))
+    detail = f"{plural('volume', len(bad))} {quoted(bad)} {verb} {noun} {quoted(sorted(types))}"
+    return Violation("restricted volume types", detail)
+
+
+def run_as_non_root(pod: Pod) -> Violation | None:
+    """The pod or each container says that it does not run as root, and none says otherwise."""
+    of_pod = pod.security_context.get("runAsNonRoot")
+    who = setters(pod=of_pod is False, containers=pod.bad(lambda context: context.get("runAsNonRoot") is False))
+    if who:
+        return Violation("runAsNonRoot != true", f"{who} must not set securityContext.runAsNonRoot=false")
+    silent = [] if of_pod else pod.bad(lambda context: context.get("runAsNonRoot") is None)
+    if not silent:
+        return None
+    return Violation(
+        "runAsNonRoot != true", f"pod or {containers_named(silent)} must set securityContext.runAsNonRoot=true"
+    )
+
+
+def run_as_user(pod: Pod) -> Violation | None:
+    """Nobody is user 0."""
+
+    def is_bad(context: Mapping[str, Any]) -> bool:
+        return context.get("runAsUser") == 0
+
+    who = setters(pod=is_bad(pod.security_context), containers=pod.bad(is_bad))
+    return Violation("runAsUser=0", f"{who} must not set runAsUser=0") if who else None
+
+
+def required_seccomp_profile(pod: Pod) -> Violation | None:
+    """The pod or each container names the runtime's or a local profile."""
+    explicit = seccomp_profile(pod)
+    if explicit is not None:
+        return explicit
+    silent = (
+        []
+        if pod.security_context.get("seccompProfile") is not None
+        else pod.bad(lambda context: context.get("seccompProfile") is None)
+    )
+    if not silent:
+        return None
+    detail = (
+        f"pod or {containers_named(silent)} must set securityContext.seccompProfile.type "
+        'to "RuntimeDefault" or "Localhost"'
+    )
+    return Violation("seccompProfile", detail)
+
+
+def unless_windows(check: Callable[[Pod], Violation | None]) -> Callable[[Pod], Violation | None]:
+    """A check of what Windows does not have."""
+    return lambda pod: None if pod.is_windows else check(pod)

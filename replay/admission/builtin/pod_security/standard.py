@@ -1,0 +1,108 @@
+"""Which checks a level has as of a version (`policy/registry.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from replay.admission.builtin.pod_security import baseline, restricted
+from replay.admission.builtin.pod_security.pod import Pod, Violation
+from replay.admission.builtin.pod_security.policy import BASELINE, PRIVILEGED, RESTRICTED, LevelVersion
+
+Check = Callable[[Pod], Violation | None]
+
+
+class VersionedCheck(NamedTuple):
+    """A check with its revisions by the minor that brings each; a restricted one may stand in for a baseline one."""
+
+    id: str
+    level: str
+    revisions: tuple[tuple[int, Check], ...]
+    overrides: str = ""
+
+    def at(self, minor: int) -> Check | None:
+        """The revision of a minor."""
+        return next((check for since, check in reversed(self.revisions) if since <= minor), None)
+
+
+CHECKS: Final[tuple[VersionedCheck, ...]] = (
+    VersionedCheck("appArmorProfile", BASELINE, ((0, baseline.app_armor_profile),)),
+    VersionedCheck("capabilities_baseline", BASELINE, ((0, baseline.capabilities),)),
+    VersionedCheck("hostNamespaces", BASELINE, ((0, baseline.host_namespaces),)),
+    VersionedCheck("hostPathVolumes", BASELINE, ((0, baseline.host_path_volumes),)),
+    VersionedCheck("hostPorts", BASELINE, ((0, baseline.host_ports),)),
+    VersionedCheck("hostProbesAndHostLifecycle", BASELINE, ((34, baseline.host_probes_and_lifecycle),)),
+    VersionedCheck("privileged", BASELINE, ((0, baseline.privileged),)),
+    VersionedCheck(
+        "procMount",
+        BASELINE,
+        ((0, baseline.proc_mount), (35, baseline.unless_user_namespace(baseline.proc_mount))),
+    ),
+    VersionedCheck("seLinuxOptions", BASELINE, ((0, baseline.SELINUX_1_0), (31, baseline.SELINUX_1_31))),
+    VersionedCheck(
+        "seccompProfile_baseline", BASELINE, ((0, baseline.seccomp_annotations), (19, baseline.seccomp_profile))
+    ),
+    VersionedCheck("sysctls", BASELINE, baseline.SYSCTLS_BY_MINOR),
+    VersionedCheck("windowsHostProcess", BASELINE, ((0, baseline.windows_host_process),)),
+    VersionedCheck(
+        "allowPrivilegeEscalation",
+        RESTRICTED,
+        (
+            (8, restricted.allow_privilege_escalation),
+            (25, restricted.unless_windows(restricted.allow_privilege_escalation)),
+        ),
+    ),
+    VersionedCheck(
+        "capabilities_restricted",
+        RESTRICTED,
+        ((22, restricted.capabilities), (25, restricted.unless_windows(restricted.capabilities))),
+        "capabilities_baseline",
+    ),
+    VersionedCheck("procMount_restricted", RESTRICTED, ((35, baseline.proc_mount),), "procMount"),
+    VersionedCheck("restrictedVolumes", RESTRICTED, ((0, restricted.volumes),), "hostPathVolumes"),
+    VersionedCheck(
+        "runAsNonRoot",
+        RESTRICTED,
+        ((0, restricted.run_as_non_root), (35, baseline.unless_user_namespace(restricted.run_as_non_root))),
+    ),
+    VersionedCheck(
+        "runAsUser",
+        RESTRICTED,
+        ((23, restricted.run_as_user), (35, baseline.unless_user_namespace(restricted.run_as_user))),
+    ),
+    VersionedCheck(
+        "seccompProfile_restricted",
+        RESTRICTED,
+        (
+            (19, restricted.required_seccomp_profile),
+            (25, restricted.unless_windows(restricted.required_seccomp_profile)),
+        ),
+        "seccompProfile_baseline",
+    ),
+)
+"""Baseline before restricted, each sorted by its id as bytes: the order of the messages."""
+
+
+@lru_cache(maxsize=256)
+def checks_of(level: str, minor: int) -> tuple[Check, ...]:
+    """The checks of a level, without those that a restricted one stands in for."""
+    if level == PRIVILEGED:
+        return ()
+    levels = (BASELINE,) if level == BASELINE else (BASELINE, RESTRICTED)
+    there = {each.id: each for each in CHECKS if each.level in levels and each.at(minor) is not None}
+    overridden = {each.overrides for each in there.values()}
+    return tuple(
+        found for each in there.values() if each.id not in overridden and (found := each.at(minor)) is not None
+    )
+
+
+def violations(level: LevelVersion, newest: int, pod: Pod) -> list[Violation]:
+    """All that a level has against a pod; a version above the server's `newest` minor is that one."""
+    checks = checks_of(level.level, min(level.minor, newest))
+    return [found for check in checks if (found := check(pod)) is not None]
+
+
+def detail(found: list[Violation]) -> str:
+    """All violations at length."""
+    return ", ".join(f"{each.reason} ({each.detail})" if each.detail else each.reason for each in found)
