@@ -78,6 +78,13 @@ class Quantity:
         base = _float(self.value)
         return base if self.scale == 0 else base * _pow10(self.scale)
 
+    def rounded_up(self, scale: int = 0) -> int:
+        """The amount in units of `10**scale`, rounded away from zero (`Quantity.ScaledValue`)."""
+        shift = self.scale - scale
+        if shift >= 0:
+            return self.value * int(10**shift)
+        return self.sign * -(-abs(self.value) // int(10**-shift))
+
     def as_big(self) -> Quantity:
         """The same amount as a big decimal."""
         return self if self.big else replace(self, big=True)

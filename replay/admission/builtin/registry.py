@@ -10,6 +10,7 @@ from replay.admission.builtin.default_toleration_seconds import DefaultToleratio
 from replay.admission.builtin.deny_service_external_ips import DenyServiceExternalIPs
 from replay.admission.builtin.extended_resource_toleration import ExtendedResourceToleration
 from replay.admission.builtin.limit_pod_hard_anti_affinity_topology import LimitPodHardAntiAffinityTopology
+from replay.admission.builtin.limit_ranger import LimitRanger
 from replay.admission.builtin.namespace_exists import NamespaceAutoProvision, NamespaceExists
 from replay.admission.builtin.namespace_lifecycle import NamespaceLifecycle
 from replay.admission.builtin.persistent_volume_claim_resize import PersistentVolumeClaimResize
@@ -25,6 +26,7 @@ PLUGINS: Final[tuple[type[Plugin], ...]] = (
     NamespaceLifecycle,
     NamespaceExists,
     LimitPodHardAntiAffinityTopology,
+    LimitRanger,
     AlwaysPullImages,
     PodSecurity,
     PodNodeSelector,

@@ -1,0 +1,187 @@
+"""LimitRanger (`plugin/pkg/admission/limitranger/admission.go`): defaults of containers, bounds of containers, pods and claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, known
+from replay.admission.builtin.pod_resources import Amounts, amounts, pod_amounts
+from replay.json import JSON
+from replay.kube.attributes import Operation
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.quantity import Quantity, parse_quantity
+
+LIMIT_RANGE: Final = GroupVersionKind("", "v1", "LimitRange")
+ANNOTATION: Final = "kubernetes.io/limit-ranger"
+_CONTAINERS: Final = (("containers", "container"), ("initContainers", "init container"))
+_MOST_MILLI: Final = ((1 << 63) - 1) // 1000
+"""The largest amount whose thousandfold is an int64."""
+
+
+class LimitRanger(Plugin):
+    """Each LimitRange of the namespace in turn; what is being deleted is not looked at."""
+
+    name = "LimitRanger"
+    operations = CREATE_UPDATE
+    reads = frozenset({"object", "oldObject.metadata.deletionTimestamp"})
+    is_on_by_default = True
+
+    def admit(self, review: Review) -> Refusal | None:
+        """Fill in what the containers of a pod do not say, and note it in an annotation."""
+        for limit_range in self._ranges(review):
+            if review.attributes.resource.resource == "pods":
+                _set_defaults(review.object, limit_range)
+        return None
+
+    def validate(self, review: Review) -> Refusal | None:
+        """Refuse what is outside the bounds of a range; which of several ranges the server names is chance."""
+        refusals = []
+        for limit_range in self._ranges(review):
+            of_pod = review.attributes.resource.resource == "pods"
+            found = _pod_errors(review.object, limit_range) if of_pod else _claim_errors(review.object, limit_range)
+            if errors := list(dict.fromkeys(found)):
+                text = errors[0] if len(errors) == 1 else f"[{', '.join(sorted(', '.join(errors).split(', ')))}]"
+                refusals.append((review.forbidden(text), len(errors) > 1))
+        if not refusals:
+            return None
+        first, is_in_any_order = refusals[0]
+        variants = tuple(sorted({refusal.message for refusal, _ in refusals}))
+        return Refusal(first.code, first.reason, first.message, is_in_any_order, variants if len(variants) > 1 else ())
+
+    @staticmethod
+    def _ranges(review: Review) -> list[JSON]:
+        """The ranges that count for a request, by name; none where the plugin does not look."""
+        attributes = review.attributes
+        is_pod = (attributes.kind.group, attributes.kind.kind) == ("", "Pod")
+        is_claim = (attributes.kind.group, attributes.kind.kind) == ("", "PersistentVolumeClaim")
+        is_update = attributes.operation is Operation.UPDATE
+        is_resize = attributes.subresource == "resize" and is_pod and is_update
+        if not is_resize and (attributes.subresource or not (is_pod or is_claim) or (is_pod and is_update)):
+            return []
+        if ((review.old_object or {}).get("metadata") or {}).get("deletionTimestamp") is not None:
+            return []
+        return list(known(review.cluster.list(LIMIT_RANGE, attributes.namespace)))
+
+
+def _limits(limit_range: JSON, kind: str) -> list[JSON]:
+    return [each for each in (limit_range.get("spec") or {}).get("limits") or () if each.get("type") == kind]
+
+
+def _set_defaults(pod: JSON, limit_range: JSON) -> None:
+    """`mergePodResourceRequirements`: a later item of the list wins."""
+    defaults: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
+    for item in _limits(limit_range, "Container"):
+        defaults["requests"].update(item.get("defaultRequest") or {})
+        defaults["limits"].update(item.get("default") or {})
+    told: list[str] = []
+    for field, noun in _CONTAINERS:
+        for container in pod["spec"].get(field) or ():
+            told += _fill(container, defaults, noun)
+    if told:
+        annotations = pod["metadata"].get("annotations") or {}
+        pod["metadata"]["annotations"] = {**annotations, ANNOTATION: f"LimitRanger plugin set: {'; '.join(told)}"}
+
+
+def _fill(container: JSON, defaults: Mapping[str, Mapping[str, str]], noun: str) -> Iterator[str]:
+    for kind, word in (("requests", "request"), ("limits", "limit")):
+        own = (container.get("resources") or {}).get(kind) or {}
+        added = {name: value for name, value in defaults[kind].items() if name not in own}
+        if added:
+            container.setdefault("resources", {})[kind] = {**own, **added}
+            yield f"{', '.join(sorted(added))} {word} for {noun} {container.get('name') or ''}"
+
+
+class _Bounded(NamedTuple):
+    """What a bound is held against, with the noun of the message."""
+
+    noun: str
+    requests: Amounts
+    limits: Amounts
+
+
+def _pod_errors(pod: JSON, limit_range: JSON) -> Iterator[str]:
+    for item in (limit_range.get("spec") or {}).get("limits") or ():
+        if item.get("type") == "Container":
+            for field, _ in _CONTAINERS:
+                for container in pod["spec"].get(field) or ():
+                    resources = container.get("resources") or {}
+                    bounded = _Bounded(
+                        "Container", amounts(resources.get("requests")), amounts(resources.get("limits"))
+                    )
+                    yield from _errors(item, bounded)
+        elif item.get("type") == "Pod":
+            bounded = _Bounded("Pod", pod_amounts(pod["spec"], "requests"), pod_amounts(pod["spec"], "limits"))
+            yield from _errors(item, bounded)
+
+
+def _errors(item: JSON, bounded: _Bounded) -> Iterator[str]:
+    for field, check in (("min", _below), ("max", _above), ("maxLimitRequestRatio", _ratio)):
+        for name, value in (item.get(field) or {}).items():
+            if message := check(name, parse_quantity(str(value)), bounded):
+                yield message
+
+
+def _claim_errors(claim: JSON, limit_range: JSON) -> Iterator[str]:
+    requests = amounts(((claim.get("spec") or {}).get("resources") or {}).get("requests"))
+    bounded = _Bounded("PersistentVolumeClaim", requests, {})
+    for item in _limits(limit_range, "PersistentVolumeClaim"):
+        for name, value in (item.get("min") or {}).items():
+            if message := _below(name, parse_quantity(str(value)), bounded):
+                yield message
+        for name, value in (item.get("max") or {}).items():
+            if message := _request_above(name, parse_quantity(str(value)), bounded):
+                yield message
+
+
+def _values(request: Quantity | None, limit: Quantity | None, enforced: Quantity) -> tuple[int, int, int]:
+    """All three in units, or in thousandths where all of them fit (`requestLimitEnforcedValues`)."""
+    three = [each if each is not None else Quantity(0) for each in (request, limit, enforced)]
+    whole = [each.rounded_up() for each in three]
+    fine = [each.rounded_up(-3) for each in three] if max(whole) <= _MOST_MILLI else whole
+    return fine[0], fine[1], fine[2]
+
+
+def _below(name: str, enforced: Quantity, bounded: _Bounded) -> str:
+    request, limit = bounded.requests.get(name), bounded.limits.get(name)
+    text = f"minimum {name} usage per {bounded.noun} is {enforced}"
+    if request is None:
+        return f"{text}.  No request is specified"
+    request_value, limit_value, least = _values(request, limit, enforced)
+    if request_value < least:
+        return f"{text}, but request is {request}"
+    return f"{text}, but limit is {limit}" if limit is not None and limit_value < least else ""
+
+
+def _above(name: str, enforced: Quantity, bounded: _Bounded) -> str:
+    request, limit = bounded.requests.get(name), bounded.limits.get(name)
+    text = f"maximum {name} usage per {bounded.noun} is {enforced}"
+    if limit is None:
+        return f"{text}.  No limit is specified"
+    request_value, limit_value, most = _values(request, limit, enforced)
+    if limit_value > most:
+        return f"{text}, but limit is {limit}"
+    return f"{text}, but request is {request}" if request is not None and request_value > most else ""
+
+
+def _request_above(name: str, enforced: Quantity, bounded: _Bounded) -> str:
+    request = bounded.requests.get(name)
+    text = f"maximum {name} usage per {bounded.noun} is {enforced}"
+    if request is None:
+        return f"{text}.  No request is specified"
+    value, _, most = _values(request, None, enforced)
+    return f"{text}, but request is {request}" if value > most else ""
+
+
+def _ratio(name: str, enforced: Quantity, bounded: _Bounded) -> str:
+    request, limit = bounded.requests.get(name), bounded.limits.get(name)
+    text = f"{name} max limit to request ratio per {bounded.noun} is {enforced}"
+    request_value, limit_value, _ = _values(request, limit, enforced)
+    if not request_value:
+        return f"{text}, but no request is specified or request is 0"
+    if not limit_value:
+        return f"{text}, but no limit is specified or limit is 0"
+    ratio = limit_value / request_value
+    is_fine = enforced.rounded_up() <= _MOST_MILLI
+    observed, most = (ratio * 1000, enforced.rounded_up(-3)) if is_fine else (ratio, enforced.rounded_up())
+    return f"{text}, but provided ratio is {ratio:f}" if observed > float(most) else ""

@@ -1,0 +1,59 @@
+"""What a pod as a whole asks for (`podRequests`, `podLimits` of the plugins; `component-helpers/resource`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from replay.json import JSON
+from replay.kube.quantity import Quantity, parse_quantity
+
+Amounts = Mapping[str, Quantity]
+"""Quantities by the name of the resource."""
+
+_POD_LEVEL: Final = ("cpu", "memory")
+
+
+def amounts(given: Mapping[str, str] | None) -> dict[str, Quantity]:
+    """A resource list, decoded."""
+    return {name: parse_quantity(str(value)) for name, value in (given or {}).items()}
+
+
+def pod_amounts(spec: JSON, kind: str) -> dict[str, Quantity]:
+    """The `requests` or `limits` of a pod.
+
+    The sum of its containers and sidecars, or what one container of the start needs beside the sidecars before it, whichever is
+    more; what the pod itself says of cpu and memory counts before that.
+    """
+    total: dict[str, Quantity] = {}
+    for container in spec.get("containers") or ():
+        _add(total, _of(container, kind))
+    sidecars: dict[str, Quantity] = {}
+    start: dict[str, Quantity] = {}
+    for container in spec.get("initContainers") or ():
+        own = _of(container, kind)
+        if container.get("restartPolicy") == "Always":
+            _add(total, own)
+            _add(sidecars, own)
+            own = sidecars
+        else:
+            _add(own, sidecars)
+        _raise(start, own)
+    _raise(total, start)
+    of_pod = amounts((spec.get("resources") or {}).get(kind))
+    return total | {name: value for name, value in of_pod.items() if name in _POD_LEVEL}
+
+
+def _of(container: JSON, kind: str) -> dict[str, Quantity]:
+    return amounts((container.get("resources") or {}).get(kind))
+
+
+def _add(total: dict[str, Quantity], more: Amounts) -> None:
+    for name, value in more.items():
+        total[name] = total[name].add(value) if name in total else value
+
+
+def _raise(total: dict[str, Quantity], other: Amounts) -> None:
+    for name, value in other.items():
+        if name not in total or value.compare(total[name]) > 0:
+            total[name] = value
