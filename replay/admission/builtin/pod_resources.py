@@ -57,3 +57,21 @@ def _raise(total: dict[str, Quantity], other: Amounts) -> None:
     for name, value in other.items():
         if name not in total or value.compare(total[name]) > 0:
             total[name] = value
+
+
+def is_best_effort(pod: JSON) -> bool:
+    """Whether a pod asks for nothing (`qos.GetPodQOS`): what its status says counts first, then cpu and memory."""
+    if quality := (pod.get("status") or {}).get("qosClass"):
+        return bool(quality == "BestEffort")
+    spec = pod["spec"]
+    of_pod = spec.get("resources")
+    every = [of_pod] if of_pod else [each.get("resources") for field in _FIELDS for each in spec.get(field) or ()]
+    return all(_asks_for_nothing(each or {}) for each in every)
+
+
+_FIELDS: Final = ("initContainers", "containers")
+
+
+def _asks_for_nothing(resources: JSON) -> bool:
+    given = (amounts(resources.get(kind)) for kind in ("requests", "limits"))
+    return all(name not in each or each[name].sign == 0 for each in given for name in _POD_LEVEL)

@@ -13,10 +13,12 @@ from replay.admission.builtin.limit_pod_hard_anti_affinity_topology import Limit
 from replay.admission.builtin.limit_ranger import LimitRanger
 from replay.admission.builtin.namespace_exists import NamespaceAutoProvision, NamespaceExists
 from replay.admission.builtin.namespace_lifecycle import NamespaceLifecycle
+from replay.admission.builtin.owner_references_permission_enforcement import OwnerReferencesPermissionEnforcement
 from replay.admission.builtin.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from replay.admission.builtin.plugin import Plugin
 from replay.admission.builtin.pod_node_selector import PodNodeSelector
 from replay.admission.builtin.pod_security.plugin import PodSecurity
+from replay.admission.builtin.pod_toleration_restriction import PodTolerationRestriction
 from replay.admission.builtin.priority import Priority
 from replay.admission.builtin.runtime_class import RuntimeClass
 from replay.admission.builtin.storage_object_in_use_protection import StorageObjectInUseProtection
@@ -32,9 +34,11 @@ PLUGINS: Final[tuple[type[Plugin], ...]] = (
     PodNodeSelector,
     Priority,
     DefaultTolerationSeconds,
+    PodTolerationRestriction,
     ExtendedResourceToleration,
     DefaultStorageClass,
     StorageObjectInUseProtection,
+    OwnerReferencesPermissionEnforcement,
     PersistentVolumeClaimResize,
     RuntimeClass,
     DefaultIngressClass,

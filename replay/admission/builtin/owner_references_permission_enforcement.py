@@ -1,0 +1,98 @@
+"""OwnerReferencesPermissionEnforcement (`plugin/pkg/admission/gc/gc_admission.go`): who may say whom an object belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, known
+from replay.json import JSON
+from replay.kube.attributes import Operation
+from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
+from replay.kube.gvk import GroupResource, GroupVersionKind
+
+_ANYTHING = GroupResource("*", "*")
+_NOT_DELETABLE = "cannot set an ownerRef on a resource you can't delete"
+_NOT_FINALIZABLE = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"
+
+
+class OwnerReferencesPermissionEnforcement(Plugin):
+    """Changing owners takes the right to delete the object, a blocking one the right to set finalizers on the owner."""
+
+    name = "OwnerReferencesPermissionEnforcement"
+    operations = CREATE_UPDATE
+    reads = frozenset({"object.metadata.ownerReferences", "oldObject.metadata.ownerReferences"})
+
+    def validate(self, review: Review) -> Refusal | None:
+        """Ask the authorizer, whose reason ends the message, and no error."""
+        attributes = review.attributes
+        if review.is_resource("", "pods", "status"):
+            return None
+        new, old = _owners(review.object), _owners(review.old_object)
+        if new == old:
+            return None
+        if attributes.operation is not Operation.CREATE:
+            target = attributes.subresource, attributes.name
+            resource = attributes.resource.group_resource
+            asked = _asked(review, "delete", resource, target, attributes.namespace)
+            if not asked.allowed:
+                return review.forbidden(f"{_NOT_DELETABLE}: {asked.reason}, {asked.error or '<nil>'}")
+        blocking = list(_newly_blocking(new, old))
+        if not blocking or _asked(review, "update", _ANYTHING, ("finalizers", "*"), "").allowed:
+            return None
+        return next((refusal for owner in blocking if (refusal := self._refusal(review, owner)) is not None), None)
+
+    def _refusal(self, review: Review, owner: JSON) -> Refusal | None:
+        """Why an owner may not be blocked."""
+        api_version, kind = str(owner.get("apiVersion") or ""), str(owner.get("kind") or "")
+        unknown = f"cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion {api_version} Kind {kind}"
+        if api_version.count("/") > 1:
+            return review.forbidden(f"{unknown}: unexpected GroupVersion string: {api_version}")
+        group, _, version = api_version.rpartition("/")
+        found = review.cluster.discovery.of_kind(GroupVersionKind(group, version, kind))
+        if found is None:
+            return review.forbidden(f'{unknown}: no matches for kind "{kind}" in version "{api_version}"')
+        namespace = review.attributes.namespace if found.namespaced else ""
+        target = "finalizers", owner.get("name") or ""
+        asked = _asked(review, "update", found.resource.group_resource, target, namespace)
+        if asked.allowed:
+            return None
+        return review.forbidden(f"{_NOT_FINALIZABLE}: {asked.reason}, {asked.error or '<nil>'}")
+
+
+def _asked(
+    review: Review, verb: str, resource: GroupResource, target: tuple[str, str], namespace: str
+) -> AuthorizationDecision:
+    """Whether the user may do something to a target (subresource, name); raises UnknownInputError."""
+    question = AuthorizationAttributes(
+        review.attributes.user_info,
+        verb,
+        api_group=resource.group,
+        resource=resource.resource,
+        subresource=target[0],
+        namespace=namespace,
+        name=target[1],
+    )
+    decision: AuthorizationDecision = known(review.cluster.authorizer.authorize(question))
+    return decision
+
+
+def _owners(obj: JSON | None) -> list[Any]:
+    """The references as Go values, in which false and absent are apart but empty and absent are not."""
+    references = ((obj or {}).get("metadata") or {}).get("ownerReferences") or ()
+    fields = ("apiVersion", "kind", "name", "uid")
+    return [
+        {**{field: each.get(field) or "" for field in fields}, **{k: each.get(k) for k in ("controller", _BLOCK)}}
+        for each in references
+    ]
+
+
+_BLOCK = "blockOwnerDeletion"
+
+
+def _newly_blocking(new: list[Any], old: list[Any]) -> Iterator[JSON]:
+    """The references that block the owner's deletion and did not before."""
+    before = {each["uid"]: each for each in old}
+    for reference in new:
+        if reference[_BLOCK] and not (before.get(reference["uid"]) or {}).get(_BLOCK):
+            yield reference

@@ -1,0 +1,92 @@
+"""PodTolerationRestriction (`plugin/pkg/admission/podtolerationrestriction/admission.go`): tolerations by namespace."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from replay.admission.builtin.default_class import annotations_of
+from replay.admission.builtin.namespace_exists import namespace_not_found
+from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, known, plain_error
+from replay.admission.builtin.pod_resources import is_best_effort
+from replay.admission.builtin.toleration import are_covered, merged_tolerations
+from replay.json import JSON
+from replay.kube.attributes import Operation
+from replay.manifests.read.json_reader import JSONSyntaxError, read_json
+
+_DEFAULTS: Final = "scheduler.alpha.kubernetes.io/defaultTolerations"
+_WHITELIST: Final = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
+_MEMORY_PRESSURE: Final = {
+    "key": "node.kubernetes.io/memory-pressure",
+    "operator": "Exists",
+    "effect": "NoSchedule",
+}
+
+
+class PodTolerationRestriction(Plugin):
+    """An annotation of the namespace, even an empty one, hides the list of the cluster. Refusals are no API status."""
+
+    name = "PodTolerationRestriction"
+    operations = CREATE_UPDATE
+    reads = frozenset({"object.spec", "object.status.qosClass"})
+
+    def __init__(self, defaults: list[JSON], allowed: list[JSON]) -> None:
+        """The lists of the cluster."""
+        self._defaults = defaults
+        self._allowed = allowed
+
+    @classmethod
+    def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> PodTolerationRestriction:
+        """See `Plugin.configured`."""
+        del flags
+        found = configuration or {}
+        return cls(list(found.get("default") or ()), list(found.get("whitelist") or ()))
+
+    def admit(self, review: Review) -> Refusal | None:
+        """Merge the defaults into a new pod, and what a pod needs that is not best effort; then look as `validate` does."""
+        if not review.is_resource("", "pods"):
+            return None
+        spec, extra = review.object["spec"], []
+        if review.attributes.operation is Operation.CREATE:
+            of_namespace = _of_namespace(review, _DEFAULTS)
+            if isinstance(of_namespace, Refusal):
+                return of_namespace
+            extra += self._defaults if of_namespace is None else of_namespace
+        if not is_best_effort(review.object):
+            extra.append(dict(_MEMORY_PRESSURE))
+        if extra:
+            spec["tolerations"] = merged_tolerations(spec.get("tolerations") or [], extra)
+        return self.validate(review)
+
+    def validate(self, review: Review) -> Refusal | None:
+        """Refuse a toleration that nothing on the list covers."""
+        if not review.is_resource("", "pods"):
+            return None
+        tolerations = review.object["spec"].get("tolerations") or []
+        if not tolerations:
+            return None
+        of_namespace = _of_namespace(review, _WHITELIST)
+        if isinstance(of_namespace, Refusal):
+            return of_namespace
+        scope, allowed = ("cluster", self._allowed) if of_namespace is None else ("namespace", of_namespace)
+        if are_covered(tolerations, allowed):
+            return None
+        return plain_error(
+            f"pod tolerations (possibly merged with namespace default tolerations) conflict with its {scope} whitelist"
+        )
+
+
+def _of_namespace(review: Review, annotation: str) -> list[JSON] | Refusal | None:
+    """The tolerations of an annotation, None where there is none."""
+    namespace = known(review.cluster.namespace(review.attributes.namespace))
+    if namespace is None:
+        return namespace_not_found(review.attributes.namespace)
+    text = annotations_of(namespace).get(annotation)
+    if not text:
+        return None if text is None else []
+    try:
+        read_json(text.encode())
+    except JSONSyntaxError as error:
+        return plain_error(str(error))
+    return list(json.loads(text) or ())
