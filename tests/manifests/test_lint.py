@@ -90,6 +90,53 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
         ),
         [catalogue.OBJECT_NULL],
     ),
+    "object on DELETE, decided before": (
+        policy(rule=DELETE, validations=validation("request.operation == 'DELETE' || object.metadata.name != 'x'")),
+        [],
+    ),
+    "object on DELETE, never looked at": (
+        policy(rule=DELETE, validations=validation("true || object.metadata.name == 'x'")),
+        [],
+    ),
+    "object on DELETE in the message of what is decided before": (
+        policy(
+            rule=DELETE,
+            validations=validation(
+                "request.operation == 'DELETE' || object.metadata.name != 'x'",
+                messageExpression="'no ' + object.metadata.name",
+            ),
+        ),
+        [],
+    ),
+    "object on DELETE in a message": (
+        policy(
+            rule=DELETE, validations=validation("oldObject == null", messageExpression="'no ' + object.metadata.name")
+        ),
+        [catalogue.MESSAGE_CAN_FAIL],
+    ),
+    "object on CONNECT is the options": (
+        policy(
+            rule={"resources": ["pods/exec"], "operations": ["CONNECT"]},
+            validations=validation("object.container != 'x'"),
+        ),
+        [],
+    ),
+    "subresource without a test": (
+        policy(rule={"resources": ["pods", "pods/exec"]}, validations=validation("request.subResource != 'exec'")),
+        [catalogue.UNGUARDED_FIELD],
+    ),
+    "subresource that is always there": (
+        policy(rule={"resources": ["pods/exec"]}, validations=validation("request.subResource != 'exec'")),
+        [],
+    ),
+    "subresource with a test": (
+        policy(
+            rule={"resources": ["pods/*"]},
+            validations=validation("!has(request.subResource) || request.subResource == 'a'"),
+        ),
+        [],
+    ),
+    "subresource with an optional": (policy(validations=validation("request.?subResource.orValue('') == ''")), []),
     "oldObject on DELETE": (policy(rule=DELETE, validations=validation("oldObject.metadata.name != 'x'")), []),
     "labels without a test": (
         policy(validations=validation("object.metadata.labels['a'] == 'b'")),

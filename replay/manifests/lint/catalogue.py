@@ -21,7 +21,7 @@ IGNORED_DOCUMENT = "ignored-document"
 IGNORED_KIND = "ignored-kind"
 
 REASONS = {
-    OBJECT_NULL: "`object` is null on DELETE and CONNECT: reading it there fails, and failurePolicy Fail then denies every such request",
+    OBJECT_NULL: "`object` is null on DELETE: reading it there fails, and failurePolicy Fail then denies every such request",
     UNGUARDED_FIELD: "an optional field that is absent makes the expression fail, and failurePolicy Fail then denies the request",
     NO_BINDING: "a policy without a binding decides nothing",
     UNKNOWN_RESOURCE: "a rule for a resource that no server has matches nothing",

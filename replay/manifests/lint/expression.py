@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from typing import TYPE_CHECKING
 
 from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
@@ -12,6 +13,9 @@ from replay.manifests.lint import catalogue
 from replay.manifests.lint.cel import Path, Reading, compared_operations, mentions, reading_of, worst_cost
 from replay.manifests.lint.warning import LintContext, Warned, warned
 from replay.manifests.loader import LoadedObject
+
+if TYPE_CHECKING:
+    from replay.cellib.composition import Evaluated
 
 _PER_EXPRESSION_LIMIT = 1_000_000
 _OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
@@ -28,6 +32,7 @@ _OPTIONAL_METADATA = frozenset(
         "selfLink",
     ]
 )
+_OPTIONAL_IN_REQUEST: frozenset[Path] = frozenset({("request", "subResource"), ("request", "requestSubResource")})
 _MAX_KINDS = 8
 
 
@@ -81,15 +86,20 @@ def _lint_never_true(policy: LoadedObject, checked: CheckedExpression) -> Iterat
 
 def _is_always_false(checked: CheckedExpression) -> bool:
     """Whether the condition is false with nothing known about the request: `false && unknown` is false."""
+    result = _evaluated(checked)
+    return result.value is False and result.error is None and not result.unknown
+
+
+def _evaluated(checked: CheckedExpression, **known: JSON) -> Evaluated:
+    """An expression with nothing known but some variables."""
     from replay.cellib.composition import Evaluation, ExpressionCompiler  # noqa: PLC0415 - one evaluation per condition
     from replay.cellib.version import NEWEST  # noqa: PLC0415
     from replay.kube.attributes import Missing  # noqa: PLC0415
 
-    names = ("object", "oldObject", "request", "namespaceObject", "authorizer")
+    names = ("object", "oldObject", "request", "namespaceObject", "authorizer", "params")
     bindings = {name: Missing(name, "the request is not known") for name in names}
-    evaluation = Evaluation(ExpressionCompiler(NEWEST, has_params=False), bindings, _PER_EXPRESSION_LIMIT)
-    result = evaluation.evaluate(checked.compiled)
-    return result.value is False and result.error is None and not result.unknown
+    evaluation = Evaluation(ExpressionCompiler(NEWEST, has_params=False), {**bindings, **known}, _PER_EXPRESSION_LIMIT)
+    return evaluation.evaluate(checked.compiled)
 
 
 def operations_of(loaded: LoadedObject) -> frozenset[str]:
@@ -109,23 +119,40 @@ def rules_of(loaded: LoadedObject) -> list[JSON]:
 def _lint_null_object(
     policy: LoadedObject, compiled: list[CheckedExpression], readings: dict[str, Reading]
 ) -> Iterator[Warned]:
-    """`object` read where an operation of the rules makes it null, with nothing that tells the cases apart."""
-    # Mutating policies are not asked where there is no object.
-    if policy.kind != "ValidatingAdmissionPolicy" or policy.value["spec"]["failurePolicy"] != "Fail":
+    """`object` read on DELETE, where it is null, with nothing that tells the cases apart.
+
+    On CONNECT it is the options of the connection. Mutating policies are not asked where there is no object.
+    """
+    fails = policy.kind == "ValidatingAdmissionPolicy" and policy.value["spec"]["failurePolicy"] == "Fail"
+    if not fails or "DELETE" not in operations_of(policy):
         return
-    nulling = sorted(operations_of(policy) & {"DELETE", "CONNECT"})
-    conditions = [each for each in compiled if each.compiled.kind is ExpressionKind.MATCH_CONDITION]
-    if not nulling or any(_tells_null_apart(each) for each in conditions):
+    if any(_tells_null_apart(each) for each in compiled if each.compiled.kind is ExpressionKind.MATCH_CONDITION):
         return
     variables = {each.variable: each for each in compiled if each.variable}
+    by_path = {each.path: each for each in compiled}
     for checked in compiled:
         if checked.variable or not any(path.partition(".")[0] == "object" for path in checked.compiled.footprint):
             continue
-        used = [variables[name] for name in _variables_read(readings[checked.path]) if name in variables]
-        if any(_tells_null_apart(each) for each in (checked, *used)):
+        is_message = checked.compiled.kind is ExpressionKind.MESSAGE_EXPRESSION
+        validation = by_path.get(checked.path.replace(".messageExpression", ".expression")) if is_message else None
+        read = [each for each in (checked, validation) if each is not None]
+        used = [variables[name] for each in read for name in _variables_read(readings[each.path]) if name in variables]
+        if any(_tells_null_apart(each) for each in (*read, *used)) or _is_decided_without_object(checked, readings):
             continue
-        message = f"reads `object`, which is null on {' and '.join(nulling)}: with failurePolicy Fail every such request is denied"
+        if is_message:
+            message = "reads `object`, which is null on DELETE; the message is then the fixed one"
+            yield warned(policy, catalogue.MESSAGE_CAN_FAIL, message, checked.path)
+            continue
+        message = "reads `object`, which is null on DELETE: with failurePolicy Fail every such request is denied"
         yield warned(policy, catalogue.OBJECT_NULL, message, checked.path)
+
+
+def _is_decided_without_object(checked: CheckedExpression, readings: dict[str, Reading]) -> bool:
+    """Whether an expression has a value on DELETE, whatever the rest of the request is."""
+    if _variables_read(readings[checked.path]):
+        return False
+    result = _evaluated(checked, object=None)
+    return result.error is None and not result.unknown
 
 
 def _tells_null_apart(checked: CheckedExpression) -> bool:
@@ -145,6 +172,7 @@ def _lint_optional_fields(
     fails = policy.value["spec"]["failurePolicy"] == "Fail"
     conditions = [readings[each.path] for each in compiled if each.compiled.kind is ExpressionKind.MATCH_CONDITION]
     schemas = _schemas(policy, context)
+    request = _OPTIONAL_IN_REQUEST if _may_lack_subresource(policy) else frozenset()
     for checked in compiled:
         is_message = checked.compiled.kind is ExpressionKind.MESSAGE_EXPRESSION
         if not fails and not is_message:
@@ -154,16 +182,27 @@ def _lint_optional_fields(
             {
                 ".".join(prefix)
                 for path, _ in reading.paths
-                for prefix in _optional_prefixes(path, schemas)
+                for prefix in (*_optional_prefixes(path, schemas), *([path[:2]] if path[:2] in request else []))
                 if not reading.is_guarded(prefix) and not any(each.is_guarded(prefix) for each in conditions)
             }
         )
         if missing and is_message:
-            message = f"fails where an object has no `{missing[0]}`; the message is then the fixed one"
+            message = f"fails where {_lacking(missing[0])}; the message is then the fixed one"
             yield warned(policy, catalogue.MESSAGE_CAN_FAIL, message, checked.path)
         elif missing:
-            message = f"fails where an object has no `{missing[0]}`: test it with `has()` or read it with `.?`"
+            message = f"fails where {_lacking(missing[0])}: test it with `has()` or read it with `.?`"
             yield warned(policy, catalogue.UNGUARDED_FIELD, message, checked.path)
+
+
+def _lacking(path: str) -> str:
+    return f"{'a request' if path.startswith('request.') else 'an object'} has no `{path}`"
+
+
+def _may_lack_subresource(policy: LoadedObject) -> bool:
+    """Whether some rule matches requests of a resource itself: an AdmissionRequest leaves out what is empty."""
+    return any(
+        "/" not in entry or entry.endswith("/*") for rule in rules_of(policy) for entry in rule.get("resources") or ()
+    )
 
 
 def _optional_prefixes(path: Path, schemas: tuple[object, ...]) -> Iterator[Path]:
