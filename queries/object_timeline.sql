@@ -4,7 +4,7 @@
 -- Example:    replay sql object_timeline --param resource=deployments --param group=apps --param namespace=prod --param object=web --store STORE
 select
   seq, epoch_us(stage_time) as at,
-  audit_id, level, stage, verb, subresource, username, user_agent, code, status_reason, status_message,
+  audit_id, level, stage, verb, request_uri, subresource, username, user_agent, code, status_reason, status_message,
   response_kind, response_resource_version,
   request_object::varchar as request_object, response_object::varchar as response_object
 from request

@@ -14,6 +14,8 @@ from replay.kube.discovery import builtin_discovery
 from replay.kube.redact import redacted_object, redacted_text
 from replay.pipeline.log import Progress, opened, require_known, set_variables
 from replay.pipeline.scenario import Scenario
+from replay.reconstruct.record.body import Body
+from replay.reconstruct.record.exchange import is_dry_run
 from replay.report.timeline_report import Change, Timeline, TimelineEvent
 
 _READS = frozenset({"get", "list", "watch"})
@@ -90,6 +92,7 @@ def _collections(store: Store, target: Target, namespace: str, name: str) -> Ite
                     "at": record.stage_time,
                     "audit_id": record.audit_id,
                     "verb": record.verb,
+                    "request_uri": record.request_uri,
                     "subresource": "",
                     "username": record.user.username,
                     "user_agent": record.user_agent,
@@ -97,7 +100,7 @@ def _collections(store: Store, target: Target, namespace: str, name: str) -> Ite
                     "status_reason": record.status_reason,
                     "status_message": "",
                     "response_kind": "",
-                    "request_object": None,
+                    "request_object": record.request_object,
                     "response_object": None,
                 }
 
@@ -124,11 +127,13 @@ def _events(
     state: Any = None
     for row in rows:
         changes, note = None, ""
+        dry_run = is_dry_run(row["request_uri"], row["verb"], Body(row["request_object"]))
         body = _json(row["response_object"])
         if redact:
             body = redacted_object(resource, body)
         if 200 <= row["code"] < 300:
-            state, changes, note = _after(row, body, state)
+            after, changes, note = _after(row, body, state)
+            state = state if dry_run else after
         yield TimelineEvent(
             row["at"],
             row["audit_id"],
@@ -142,6 +147,7 @@ def _events(
             tuple(decisions.get(row["audit_id"], ())),
             changes,
             note,
+            dry_run,
         )
 
 

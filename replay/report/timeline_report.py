@@ -41,7 +41,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """One request; `changes` are against what the log last knew of the object, None where no body tells."""
+    """One request; `changes` are against what the log last knew of the object, None where no body tells.
+
+    Those of a dry run were not stored.
+    """
 
     at: int
     audit_id: str
@@ -55,6 +58,7 @@ class TimelineEvent:
     decisions: tuple[str, ...] = ()
     changes: tuple[Change, ...] | None = None
     note: str = ""
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def timeline_document(timeline: Timeline, zone: tzinfo = UTC) -> Document:
 
 
 def _lines(event: TimelineEvent, zone: tzinfo) -> Iterator[str]:
-    what = f"{event.verb} {event.subresource}".strip()
+    what = f"{event.verb} {event.subresource}".strip() + (" (dry run)" if event.dry_run else "")
     answer = f"{event.code} {event.reason}".strip() if event.code else "answer not recorded"
     yield f"{moment(event.at, zone)}  {what}  {answer}  {event.username}  {event.audit_id}"
     if event.code >= 400 and event.message:
@@ -132,6 +136,7 @@ def timeline_json(timeline: Timeline, zone: tzinfo = UTC) -> dict[str, Any]:
                 "auditID": event.audit_id,
                 "verb": event.verb,
                 "subresource": event.subresource,
+                "dryRun": event.dry_run,
                 "user": event.username,
                 "userAgent": event.user_agent,
                 "code": event.code,

@@ -12,7 +12,7 @@ import pytest
 from replay.errors import ReplayError
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.timeline import object_timeline
-from replay.report.timeline_report import Change, timeline_document
+from replay.report.timeline_report import Change, timeline_document, timeline_json
 
 
 def silent(_what: str, _done: int, _total: int) -> None:
@@ -89,6 +89,29 @@ def test_events_of_an_object(kind: str, source: Scenario) -> None:
     assert (found.kind, found.reads) == ("Deployment", 1)
     (section,) = timeline_document(found).sections
     assert "~ spec.replicas: 1 → 3" in str(section.blocks)
+
+
+def test_a_dry_run_is_marked_and_leaves_nothing(tmp_path: Path) -> None:
+    """Its changes are shown, and what comes after it is compared with what was stored."""
+    log = tmp_path / "audit.jsonl"
+    dry = {"requestURI": "/apis/apps/v1/namespaces/prod/deployments/web?dryRun=All"}
+    events = [
+        event(1, "create", 201, responseObject=deployment(1)),
+        event(2, "patch", responseObject=deployment(9), **dry),
+        event(3, "delete", requestObject={"dryRun": ["All"]}, responseObject={"kind": "Status", "apiVersion": "v1"}),
+        event(4, "patch", responseObject=deployment(2)),
+    ]
+    log.write_text("\n".join(map(json.dumps, events)))
+    found = object_timeline(Scenario((str(log),)), "Deployment", "prod/web", silent)
+    assert [(event.dry_run, event.changes, event.note) for event in found.events] == [
+        (False, None, "created: metadata, spec"),
+        (True, (Change("spec.replicas", 1, 9),), ""),
+        (True, None, "deleted"),
+        (False, (Change("spec.replicas", 1, 2),), ""),
+    ]
+    (section,) = timeline_document(found).sections
+    assert str(section.blocks).count("(dry run)") == 2
+    assert [each["dryRun"] for each in timeline_json(found)["events"]] == [False, True, True, False]
 
 
 ERRORS = [

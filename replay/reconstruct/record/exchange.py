@@ -86,18 +86,14 @@ class Exchange:
         """The query of the request URI."""
         if self._query is None:
             uri = self.record.request_uri
-            self._query = _query_of(uri.partition("?")[2]) if "?" in uri else {}
+            self._query = query_of(uri)
         return self._query
 
     @property
     def dry_run(self) -> bool:
         """Whether nothing was to be stored: `dryRun` in the query or, for a deletion, in its options."""
         if self._dry_run is None:
-            asked = "dryRun" in self.record.request_uri and bool(self.query.get("dryRun"))
-            if not asked and self.record.verb in ("delete", "deletecollection"):
-                options = self.request.json
-                asked = isinstance(options, dict) and bool(options.get("dryRun"))
-            self._dry_run = asked
+            self._dry_run = is_dry_run(self.record.request_uri, self.record.verb, self.request)
         return self._dry_run
 
     @property
@@ -108,7 +104,20 @@ class Exchange:
         return self._shape
 
 
+def is_dry_run(request_uri: str, verb: str, request: Body) -> bool:
+    """Whether a request is to be stored nowhere: it says so in its query or, where it deletes, in its options."""
+    if "dryRun" in request_uri and query_of(request_uri).get("dryRun"):
+        return True
+    options = request.json if verb in ("delete", "deletecollection") else None
+    return isinstance(options, dict) and bool(options.get("dryRun"))
+
+
+def query_of(request_uri: str) -> dict[str, list[str]]:
+    """The query of a request URI."""
+    return _parsed(request_uri.partition("?")[2]) if "?" in request_uri else {}
+
+
 @lru_cache(maxsize=1024)
-def _query_of(text: str) -> dict[str, list[str]]:
+def _parsed(text: str) -> dict[str, list[str]]:
     """A query string taken apart, which nobody changes: most requests of a client ask alike."""
     return parse_qs(text.partition("#")[0], keep_blank_values=True)
