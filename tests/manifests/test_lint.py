@@ -131,7 +131,7 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
     ),
     "subresource with a test": (
         policy(
-            rule={"resources": ["pods/*"]},
+            rule={"resources": ["pods", "pods/exec"]},
             validations=validation("!has(request.subResource) || request.subResource == 'a'"),
         ),
         [],

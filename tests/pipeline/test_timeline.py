@@ -94,10 +94,10 @@ def test_events_of_an_object(kind: str, source: Scenario) -> None:
 def test_a_dry_run_is_marked_and_leaves_nothing(tmp_path: Path) -> None:
     """Its changes are shown, and what comes after it is compared with what was stored."""
     log = tmp_path / "audit.jsonl"
-    dry = {"requestURI": "/apis/apps/v1/namespaces/prod/deployments/web?dryRun=All"}
+    dry: dict[str, Any] = {"requestURI": "/apis/apps/v1/namespaces/prod/deployments/web?dryRun=All"}
     events = [
         event(1, "create", 201, responseObject=deployment(1)),
-        event(2, "patch", responseObject=deployment(9), **dry),
+        event(2, "patch", **dry, responseObject=deployment(9)),
         event(3, "delete", requestObject={"dryRun": ["All"]}, responseObject={"kind": "Status", "apiVersion": "v1"}),
         event(4, "patch", responseObject=deployment(2)),
     ]
