@@ -11,6 +11,7 @@ import orjson
 from replay.admission.decision import Decision, Verdict
 from replay.audit.event import RequestRecord
 from replay.audit.observed import VALIDATION_FAILURE, Observed
+from replay.compare.same_text import says_the_same
 from replay.json import JSON
 from replay.kube.attributes import PartialObject
 
@@ -70,11 +71,13 @@ def evidence_of(
     for aspect, seen, replayed in pairs:
         for policy in sorted((seen.keys() | replayed.keys()) & known):
             sign = _sign(seen.get(policy), replayed.get(policy))
+            if open_policies and sign is Sign.SURPLUS:
+                continue  # what an undetermined decision does not say is open
             texts = seen.get(policy, ""), replayed.get(policy, "")
             first_only = aspect == "failure" and sign is not Sign.SEEN and is_first
             yield _evidence(record, policy, aspect, sign, texts, FIRST_ONLY if first_only else contention)
-    for policy, sign, texts in _denials(observed, decision):
-        if policy in known:
+    for policy, sign, texts in _denials(observed, decision, open_policies):
+        if policy in known and not (open_policies and sign is Sign.SURPLUS):
             yield _evidence(record, policy, "denial", sign, texts, contention)
 
 
@@ -129,7 +132,7 @@ def _sign(seen: str | None, replayed: str | None) -> Sign:
         return Sign.ABSENT
     if replayed is None:
         return Sign.SURPLUS
-    return Sign.SEEN if seen == replayed else Sign.OTHER
+    return Sign.SEEN if says_the_same(seen, replayed) else Sign.OTHER
 
 
 def _evidence(  # noqa: PLR0913, PLR0917 - the fields of the result
@@ -143,8 +146,15 @@ def _evidence(  # noqa: PLR0913, PLR0917 - the fields of the result
     )
 
 
-def _denials(observed: Observed, decision: Decision) -> Iterator[tuple[str, Sign, tuple[str, str]]]:
-    """The client sees the first denial alone: of the others the log says nothing, unless there is none at all."""
+def _denials(
+    observed: Observed, decision: Decision, open_policies: set[str]
+) -> Iterator[tuple[str, Sign, tuple[str, str]]]:
+    """The client sees the first denial alone: of the others the log says nothing, unless there is none at all.
+
+    Nor does it where the replay of the policy that denied is undetermined: its denial may have been the first.
+    """
+    if observed.denial is not None and observed.denial.policy in open_policies:
+        return
     denial = None if observed.denial is None or observed.denial.webhook else observed.denial
     replayed = {each.policy: each.message for each in reversed(decision.denials)}
     if denial is None:

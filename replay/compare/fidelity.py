@@ -15,6 +15,7 @@ import orjson
 
 from replay.admission.decision import Decision, Verdict
 from replay.audit.observed import VALIDATION_FAILURE, Observed
+from replay.compare.same_text import says_the_same
 
 MAX_EXAMPLES = 20
 
@@ -75,11 +76,12 @@ class Fidelity:
             if not seen and not replayed:
                 continue
             agreement.observed += bool(seen)
-            if decision.verdict is Verdict.UNDETERMINED and seen != replayed:
+            is_same = says_the_same(seen, replayed)
+            if decision.verdict is Verdict.UNDETERMINED and not is_same:
                 agreement.undetermined += 1
-            elif seen == replayed:
+            elif is_same:
                 agreement.reproduced += 1
-            elif aspect == "failure" and seen == replayed[:1]:
+            elif aspect == "failure" and says_the_same(seen, replayed[:1]):
                 agreement.differs += 1
                 self.first_only.append(Disagreement(seq, audit_id, aspect, _text(seen), _text(replayed)))
             else:

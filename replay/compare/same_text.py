@@ -1,0 +1,23 @@
+"""Texts that say the same: a map prints its keys in any order, in every evaluation another one (Go's iteration)."""
+
+from __future__ import annotations
+
+import re
+
+from replay.json import JSON
+
+_PARTS = re.compile(r"[\w./:@-]+|\W")
+"""Words, as keys and values of a map are, and what stands between them."""
+
+
+def says_the_same(one: JSON, other: JSON) -> bool:
+    """Whether two values are equal, but for the order of the words in their texts."""
+    if one == other:
+        return True
+    if isinstance(one, str) and isinstance(other, str):
+        return len(one) == len(other) and sorted(_PARTS.findall(one)) == sorted(_PARTS.findall(other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(says_the_same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(says_the_same, one, other))
+    return False
