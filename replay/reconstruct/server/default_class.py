@@ -79,22 +79,14 @@ class DefaultClasses:
         """The name of the default class at the time of a request."""
         unknown = Missing("", f"the default {plugin.kind.kind} is not known", "give a snapshot (--cluster) that has it")
         if plugin.classes in self._shown:
-            return unknown  # it was written during the log: which was the default when is not followed
+            return unknown  # which was the default when is not followed: without a write it was the same all the time
         classes = lister.list(plugin.kind, None)
         if not isinstance(classes, Missing):
             return _newest_default(classes, plugin)
-        got = self._got_nearby(exchange)
-        if not got or len(got) > 1:
-            return unknown
-        (name,) = got
-        return unknown if name is not None and mutated else name
-
-    def _got_nearby(self, exchange: Exchange) -> set[str | None]:
-        """What the last creation before a request and the first after it got."""
-        rows = self._shown.get(exchange.record.resource, ())
-        before = [row for row in rows if row[2] <= exchange.record.received]
-        after = [row for row in rows if row[1] >= exchange.record.stage_time]
-        return {row[3] for row in (*before[-1:], *after[:1])}
+        got = {name for _, _, _, name in self._shown.get(exchange.record.resource, ())}
+        if None in got:
+            return None
+        return unknown if mutated or len(got) != 1 else got.pop()
 
 
 def _newest_default(classes: Iterable[JSON], plugin: _Plugin) -> str | Missing | None:
