@@ -24,6 +24,7 @@ from replay.pipeline.facts import log_facts, set_facts
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
+from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.job import Job, without_shared_webhooks
 from replay.pipeline.replay.preparation import job_of
 from replay.pipeline.replay.replayer import as_far_as_reached
@@ -71,7 +72,7 @@ class CoverageJob:
             found.count_attributes(kind_of(record), request.attributes)
         else:
             lister = self.job.cluster.at(record)
-            decisions = self.job.chain.decide(request.before_mutation, request.attributes, lister)
+            decisions = decide(self.job.chain, request, lister)
             found.count(kind_of(record), as_far_as_reached(request, decisions)[-1])
 
 

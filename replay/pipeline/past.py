@@ -9,6 +9,7 @@ from replay.admission.decision import Decision
 from replay.audit.store import Store
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Options
+from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.preparation import job_of
 from replay.pipeline.replay.replayer import NOT_REACHED, as_far_as_reached
@@ -52,5 +53,5 @@ def decided(job: Job, request: ReplayRequest) -> list[Decision]:
         return [NOT_REACHED, NOT_REACHED]
     lister = job.cluster.at(request.record)
     backends = job.webhooks.backends(request)
-    decisions = job.chain.decide(request.before_mutation, request.attributes, lister, backends)
+    decisions = decide(job.chain, request, lister, backends)
     return as_far_as_reached(request, decisions)

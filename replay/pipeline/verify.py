@@ -26,6 +26,7 @@ from replay.pipeline.health import health_notes
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
+from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.job import Job, policy_names
 from replay.pipeline.replay.preparation import job_of
 from replay.pipeline.replay.replayer import as_far_as_reached
@@ -97,7 +98,7 @@ class VerifyJob:
         if request.reached is Reached.FAILED_BEFORE:
             return
         lister = self.job.cluster.at(record)
-        decisions = self.job.chain.decide(request.before_mutation, request.attributes, lister)
+        decisions = decide(self.job.chain, request, lister)
         decision = as_far_as_reached(request, decisions)[0]
         found.total += 1
         found.decided += decision.verdict is not Verdict.UNDETERMINED

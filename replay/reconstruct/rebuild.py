@@ -9,7 +9,6 @@ from replay.kube.attributes import Basis, Missing, Operation
 from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
 from replay.kube.schema import Schemas
-from replay.reconstruct.history.history import History
 from replay.reconstruct.history.old_object import RECORD_RESPONSES, OldObjects, sent_revision
 from replay.reconstruct.mutation_input import (
     Mutators,
@@ -20,7 +19,7 @@ from replay.reconstruct.mutation_input import (
     patched,
 )
 from replay.reconstruct.patch.apply import created_by_apply
-from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, form_of
+from replay.reconstruct.patch.body import UnappliedPatchError
 from replay.reconstruct.record.body import Shape
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get
@@ -59,27 +58,8 @@ class Surroundings(NamedTuple):
     """Whether anybody will ask for the object before mutation."""
 
 
-def operation_of(exchange: Exchange, history: History) -> Operation:
-    """The operation that admission sees: a patch or update of what does not exist is a CREATE."""
-    record = exchange.record
-    if exchange.is_connect:
-        return Operation.CONNECT
-    if record.verb == "create":
-        return Operation.CREATE
-    if record.verb in ("delete", "deletecollection"):
-        return Operation.DELETE
-    if exchange.succeeded:
-        return Operation.CREATE if record.code == 201 else Operation.UPDATE
-    if record.code == 404 or (record.verb == "patch" and form_of(exchange) is not PatchForm.APPLY):
-        return Operation.UPDATE
-    before = history.at(record.received, record.stage_time)
-    absent = isinstance(before, Known) and before.value is None
-    return Operation.CREATE if absent else Operation.UPDATE
-
-
-def rebuild(exchange: Exchange, around: Surroundings) -> Rebuilt:
-    """The objects of a request that reached the validating phase, as it ran last."""
-    operation = operation_of(exchange, around.olds.history)
+def rebuild(exchange: Exchange, around: Surroundings, operation: Operation) -> Rebuilt:
+    """The objects of a request of an operation that reached the validating phase, as it ran last."""
     if operation is Operation.CONNECT:
         options = connect_object(exchange)
         return Rebuilt(operation, options, NULL, options)

@@ -17,6 +17,7 @@ from replay.reconstruct.collection import deleted_items, is_pending
 from replay.reconstruct.history.history import History
 from replay.reconstruct.history.old_object import OldObjects
 from replay.reconstruct.mutation_input import Mutators, is_changed_by_webhook, no_policies, patched
+from replay.reconstruct.operation import operations_of
 from replay.reconstruct.progress import progress_of
 from replay.reconstruct.reached import Progress, progress
 from replay.reconstruct.rebuild import NOT_ASKED, NULL, Rebuilt, Surroundings, rebuild
@@ -127,8 +128,14 @@ class Reconstructor:
         around = Surroundings(
             olds, lister, self.cluster.discovery, self._schemas, self.classes, self.mutators, mutation
         )
-        rebuilt = rebuild(exchange, around)
-        return self._made(exchange, rebuilt, lister, progress_of(exchange, olds))
+        how_far = progress_of(exchange, olds)
+        made, *others = (
+            self._made(exchange, rebuild(exchange, around, operation), lister, how_far)
+            for operation in operations_of(exchange, olds.history)
+        )
+        for other in others:
+            made.otherwise = other.before_mutation, other.attributes
+        return made
 
     def _collection(self, exchange: Exchange) -> Iterator[ReplayRequest]:
         """A `deletecollection`: one deletion for each object that the response lists."""

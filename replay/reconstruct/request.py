@@ -27,7 +27,8 @@ class ReplayRequest:
     where what the mutators of the time did cannot be undone. `basis` has the keys `object`, `oldObject` and
     `namespaceObject`; a part that is null by the API's own rule has the basis None. `reached_reason` says in words why a
     request is taken not to have reached validation, or why that is unknown. A `deletecollection` event yields one
-    `ReplayRequest` per deleted object, numbered by `item`.
+    `ReplayRequest` per deleted object, numbered by `item`. `otherwise` is what both phases were told if the request was to
+    create its object, where the log does not tell whether that existed.
     """
 
     record: RequestRecord
@@ -38,3 +39,4 @@ class ReplayRequest:
     reached_reason: str = ""
     item: int = 0
     notes: tuple[str, ...] = field(default=())
+    otherwise: tuple[Attributes | Missing, Attributes] | None = None

@@ -91,6 +91,17 @@ def test_an_apply_that_creates_is_its_configuration_with_defaults(pod_record: Re
     assert before([custom]) == widget({"size": 3}, namespace="shop")
 
 
+def test_an_apply_that_was_refused_is_its_configuration_too(pod_record: Record) -> None:
+    created = pod_record("create", 2, code=201, ref=MAPS, response=config_map({}, "6"))
+    refused = pod_record("patch", 0, code=422, uri=APPLY, ref=MAPS, request=config_map({"a": "1"}))
+    records = Reconstructor(Cluster([CRD]), mutators=ANY).requests([refused, created])
+    found = next(iter(records)).before_mutation
+    assert isinstance(found, Attributes)
+    assert found.operation is Operation.CREATE
+    assert isinstance(found.object, PartialObject)
+    assert found.object.value["metadata"]["labels"] == {"a": "1"}
+
+
 def test_an_update_that_creates_is_its_body(pod_record: Record) -> None:
     """Its system fields are wiped by the store, not before admission."""
     body = config_map({"a": "1"}, creationTimestamp="2025-01-01T00:00:00Z")

@@ -24,6 +24,7 @@ from replay.kube.lister import Lister
 from replay.kube.schema import Schemas
 from replay.matching.coarse import CoarseClass, Predicate, both, may_select, mutating_criteria, mutating_policy_criteria
 from replay.matching.equivalence import EquivalentResourceMapper
+from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.replayer import PartOutcomes, Replayer
 from replay.pipeline.replay.totals import Totals
 from replay.pipeline.replay.webhook import NOBODY, Sets, WebhookAnswers
@@ -114,14 +115,13 @@ class Job:
         """The stages joined; made once in each process."""
         chain = self.chain
 
-        def decide(request: ReplayRequest, lister: Lister) -> list[Decision]:
-            backends = self.webhooks.backends(request)
-            return chain.decide(request.before_mutation, request.attributes, lister, backends)
+        def decisions(request: ReplayRequest, lister: Lister) -> list[Decision]:
+            return decide(chain, request, lister, self.webhooks.backends(request))
 
         return Replayer(
             self.cluster,
             self.reconstructor,
-            decide,
+            decisions,
             self.owners,
             policy_names(self.sets[0]),
             self.mutators,

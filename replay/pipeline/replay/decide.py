@@ -1,0 +1,47 @@
+"""The decisions about one request, of which the log may leave open whether it was to create or to update."""
+
+from __future__ import annotations
+
+from replay.admission.chain import Chain
+from replay.admission.decision import Decision, Undetermined, Verdict
+from replay.admission.webhook.plugin import Backends
+from replay.kube.lister import Lister
+from replay.reconstruct.request import ReplayRequest
+
+OPEN_OPERATION = "whether the object existed, so that it was updated and not created, is not known"
+
+
+def decide(chain: Chain, request: ReplayRequest, lister: Lister, backends: Backends | None = None) -> list[Decision]:
+    """What each set of the chain decides; what depends on an operation that is not known is undetermined."""
+    asked = backends or {}
+    decisions = chain.decide(request.before_mutation, request.attributes, lister, asked)
+    if request.otherwise is None:
+        return decisions
+    before, attributes = request.otherwise
+    others = chain.decide(before, attributes, lister, asked)
+    return [either(one, other) for one, other in zip(decisions, others, strict=True)]
+
+
+def either(one: Decision, other: Decision) -> Decision:
+    """What is certain of a decision that may be one or the other."""
+    if one == other:
+        return one
+    denials = tuple(denial for denial in one.denials if denial in other.denials)
+    acting = dict.fromkeys(
+        (each.policy, each.binding) for each in (*one.denials, *other.denials) if each not in denials
+    )
+    acting |= dict.fromkeys((each.policy, each.binding) for each in (*one.mutated, *other.mutated))
+    known = (*one.undetermined, *other.undetermined)
+    if not acting and not known:
+        acting[("", "")] = None
+    open_ones = (Undetermined(policy, binding, OPEN_OPERATION) for policy, binding in acting)
+    return Decision(
+        Verdict.UNDETERMINED,
+        denials=denials,
+        warnings=tuple(warning for warning in one.warnings if warning in other.warnings),
+        audit_annotations={
+            key: text for key, text in one.audit_annotations.items() if other.audit_annotations.get(key) == text
+        },
+        undetermined=tuple(dict.fromkeys((*known, *open_ones))),
+        webhooks=tuple(call for call in one.webhooks if call in other.webhooks),
+    )

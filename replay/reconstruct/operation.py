@@ -1,0 +1,71 @@
+"""Which operation admission sees: a PUT or an apply of what does not exist is a CREATE (`registry/generic/registry.Store.Update`)."""
+
+from __future__ import annotations
+
+from replay.kube.attributes import Operation
+from replay.reconstruct.history.effect import EffectKind
+from replay.reconstruct.history.history import CREATED, History
+from replay.reconstruct.history.old_object import NOT_FOUND, sent_revision
+from replay.reconstruct.patch.body import PatchForm, form_of
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Known
+
+_RBAC = "rbac.authorization.k8s.io"
+_CREATED_BY_PUT = frozenset(
+    [
+        ("", "endpoints"),
+        ("", "events"),
+        ("", "limitranges"),
+        ("", "services"),
+        ("coordination.k8s.io", "leasecandidates"),
+        ("coordination.k8s.io", "leases"),
+        ("events.k8s.io", "events"),
+        ("node.k8s.io", "runtimeclasses"),
+        *((_RBAC, name) for name in ("clusterrolebindings", "clusterroles", "rolebindings", "roles")),
+    ]
+)
+"""The resources whose strategy has `AllowCreateOnUpdate` (`pkg/registry`); an apply creates any."""
+
+_UPDATE, _CREATE, _EITHER = (Operation.UPDATE,), (Operation.CREATE,), (Operation.UPDATE, Operation.CREATE)
+
+
+def operations_of(exchange: Exchange, history: History) -> tuple[Operation, ...]:
+    """The operation of a request; both that it may have been where the log does not tell whether the object existed."""
+    record = exchange.record
+    if exchange.is_connect:
+        return (Operation.CONNECT,)
+    if record.verb == "create":
+        return _CREATE
+    if record.verb in ("delete", "deletecollection"):
+        return (Operation.DELETE,)
+    if exchange.succeeded:
+        return _CREATE if record.code == CREATED else _UPDATE
+    if record.code == NOT_FOUND or not _may_create(exchange):
+        return _UPDATE
+    return _by_history(exchange, history)
+
+
+def _may_create(exchange: Exchange) -> bool:
+    """Whether a PUT or patch creates what does not exist; of a subresource none does."""
+    record = exchange.record
+    if record.subresource:
+        return False
+    if record.verb == "patch":
+        return form_of(exchange) is PatchForm.APPLY
+    return (record.api_group, record.resource) in _CREATED_BY_PUT and sent_revision(exchange) is None
+
+
+def _by_history(exchange: Exchange, history: History) -> tuple[Operation, ...]:
+    """By what the log shows of the object before the request; before all that it shows, by what came first."""
+    record = exchange.record
+    before = history.at(record.received, record.stage_time)
+    if isinstance(before, Known):
+        return _CREATE if before.value is None else _UPDATE
+    if before is None:
+        if not history.effects:
+            return _EITHER
+        first = history.effects[0].exchange
+        return _CREATE if first is not None and first.record.code == CREATED else _UPDATE
+    places = history.window(record.received, record.stage_time)
+    came_or_went = places[0] < 0 or any(history.effects[place].kind is EffectKind.GONE for place in places)
+    return _EITHER if came_or_went else _UPDATE
