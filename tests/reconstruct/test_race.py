@@ -13,7 +13,7 @@ from replay.kube.discovery import builtin_discovery
 from replay.reconstruct.history.history import History
 from replay.reconstruct.history.old_object import OldObjects
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import attribute
+from replay.reconstruct.record.known import Known, attribute
 
 Record = Callable[..., RequestRecord]
 STATUS = {"kind": "Status", "apiVersion": "v1", "status": "Success"}
@@ -103,6 +103,39 @@ def test_what_an_eviction_leaves_open(
     place = history.index_of(exchanges[1])
     assert place is not None
     assert missing(attribute(history.after(place), "oldObject")) == paths
+
+
+def test_a_deletion_beside_an_eviction_may_have_found_its_condition(pod_record: Record) -> None:
+    """The eviction writes its condition first; the deletion answers with a Status, which shows nothing of it."""
+    deletion = pod_record("delete", 2.2, 2.3, response={"kind": "Status", "apiVersion": "v1", "status": "Success"})
+    records = [pod_record("create", 0, code=201, response=pod(5)), eviction(pod_record, 2, 2.5), deletion]
+    conditions = "oldObject.status.conditions"
+    assert missing(old_of(records)) == {REVISION, MANAGED, TIMESTAMP, PERIOD, GENERATION, conditions}
+    apart = [pod_record("create", 0, code=201, response=pod(5)), eviction(pod_record, 3, 3.5), deletion]
+    exchanges = [Exchange(record, builtin_discovery()) for record in apart]
+    found = attribute(OldObjects(History(exchanges)).of(exchanges[-1]), "oldObject")
+    assert found == pod(5)
+
+
+@pytest.mark.parametrize(
+    ("spec", "finalizers", "is_gone"),
+    [
+        ({}, [], True),
+        ({}, ["example.com/keep"], False),
+        ({"nodeName": "n", "terminationGracePeriodSeconds": 30}, [], False),
+    ],
+    ids=["it runs nowhere", "a finalizer keeps it", "it runs on a node"],
+)
+def test_an_eviction_removes_a_pod_that_nothing_keeps(
+    spec: dict[str, Any], finalizers: list[str], is_gone: bool, pod_record: Record
+) -> None:
+    created = pod(5, finalizers=finalizers)
+    created["spec"] = spec
+    records = [pod_record("create", 0, code=201, response=created), eviction(pod_record, 2)]
+    exchanges = [Exchange(record, builtin_discovery()) for record in records]
+    after = History(exchanges).after(1)
+    assert isinstance(after, Known)
+    assert (after.value is None) is is_gone
 
 
 def test_a_patch_shows_of_an_eviction_what_it_did_not_touch(pod_record: Record) -> None:

@@ -17,6 +17,9 @@ from replay.reconstruct.record.known import Hole, Known, get
 
 CONDITION = "DisruptionTarget"
 _REASON = "the pod was evicted, by a request whose response is not the pod"
+_RACE = "the pod was being evicted at the same time, by a request whose response is not the pod"
+_FINALIZERS = ("metadata", "finalizers")
+_UID = ("metadata", "uid")
 _CONDITIONS = ("status", "conditions")
 _TIMESTAMP = ("metadata", "deletionTimestamp")
 _PERIOD = ("metadata", "deletionGracePeriodSeconds")
@@ -37,10 +40,12 @@ class Overlap(Enum):
 
 
 def after_eviction(before: Known, exchange: Exchange, following: JSON, overlap: Overlap) -> Known:
-    """A pod that an eviction found in the state `before`, if it is still there.
+    """A pod that an eviction found in the state `before`; null where it was removed at once.
 
     `following` is the next state that the log shows, None if it shows none; `overlap` says what ran at the same time.
     """
+    if overlap is Overlap.NONE and _is_removed_at_once(before, exchange, following):
+        return Known(None, Basis.RECONSTRUCTED)
     state = before.as_basis(Basis.RECONSTRUCTED).with_holes([Hole(path, _REASON) for path in (_REVISION, _MANAGED)])
     state = _with_condition(state, following)
     period = None if overlap is Overlap.DELETION else _grace_period(before, exchange)
@@ -50,6 +55,25 @@ def after_eviction(before: Known, exchange: Exchange, following: JSON, overlap: 
     if isinstance(generation, int) and generation > 0:
         state = state.with_value(_GENERATION, generation + 1)
     return _deleting(state, exchange, following, period)
+
+
+def perhaps_evicted(found: Known) -> Known:
+    """A pod that an eviction may or may not have written to, once or twice: its condition and its deletion are open."""
+    known = [of.get("type") for of in get(found.value, _CONDITIONS) or ()]
+    paths = (_TIMESTAMP, _PERIOD, _GENERATION, _REVISION, _MANAGED, *(() if CONDITION in known else (_CONDITIONS,)))
+    return found.as_basis(Basis.RECONSTRUCTED).with_holes([Hole(path, _RACE) for path in paths])
+
+
+def _is_removed_at_once(before: Known, exchange: Exchange, following: JSON) -> bool:
+    """Whether nothing keeps the pod: it runs nowhere, or needs no time to end (`podStrategy.CheckGracefulDelete`)."""
+    found = before.value
+    if any(hole.path[0] in ("spec", "status") or hole.path == _FINALIZERS for hole in before.holes):
+        return False
+    if get(found, _FINALIZERS) or (following is not None and get(following, _UID) == get(found, _UID)):
+        return False
+    if not get(found, ("spec", "nodeName")) or get(found, ("status", "phase")) in _TERMINATED:
+        return True
+    return bool(get(exchange.request.json, ("deleteOptions", "gracePeriodSeconds")) == 0)
 
 
 def _grace_period(before: Known, exchange: Exchange) -> int | None:

@@ -22,7 +22,7 @@ from replay.reconstruct.history.derived import (
     second,
 )
 from replay.reconstruct.history.effect import Effect, EffectKind, effect_of
-from replay.reconstruct.history.eviction import Overlap, after_eviction
+from replay.reconstruct.history.eviction import Overlap, after_eviction, perhaps_evicted
 from replay.reconstruct.record.body import revision
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, merged
@@ -75,6 +75,14 @@ class History:
             while place >= 0 and self.effects[place].kind is EffectKind.GONE and self.effects[place].uid == own.uid:
                 place -= 1
         return place
+
+    def is_evicted_meanwhile(self, exchange: Exchange) -> bool:
+        """Whether an eviction, which writes twice and shows neither write, ran at the same time as a record's own effect."""
+        record, own = exchange.record, self._index.get(id(exchange), -1)
+        return any(
+            effect.kind is EffectKind.EVICTION and effect.start < record.stage_time and effect.end > record.received
+            for effect in self.effects[own + 1 :]
+        )
 
     def index_at_revision(self, at: int) -> int | None:
         """The place of the write that stored a revision, None if the log does not hold it."""
@@ -175,8 +183,11 @@ class History:
         for place in places:
             if place < 0:
                 continue
-            if self.effects[place].kind is not EffectKind.GONE:
-                found.append(self.after(place))
+            after = self.after(place)
+            if isinstance(after, Missing) or after.value is not None:
+                found.append(after)
+            elif self.effects[place].kind is EffectKind.EVICTION:
+                found += [perhaps_evicted(state) for state in found[-1:] if isinstance(state, Known)]
             elif place != places[0] and (removed := as_removed(self.effects[place].exchange)) is not None:
                 found.append(removed)
         return merged(found, "it was being changed at the same time") if found else Known(None, Basis.RECORDED)

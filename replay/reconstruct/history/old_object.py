@@ -18,6 +18,7 @@ from replay.json import JSON
 from replay.kube.attributes import Basis, Missing
 from replay.reconstruct.history.derived import MICROSECONDS, scale_of
 from replay.reconstruct.history.effect import EffectKind, is_gone
+from replay.reconstruct.history.eviction import perhaps_evicted
 from replay.reconstruct.history.history import History
 from replay.reconstruct.patch.body import PatchForm, agrees, form_of, made_by, touched
 from replay.reconstruct.record.body import Shape, revision
@@ -69,13 +70,15 @@ class OldObjects:
         """The state of the history before a request, by revision where both have one, else by time."""
         place = self.history.place_before(exchange)
         if place is not None:
-            return self.history.after(place) if place >= 0 else _nothing_before()
+            found = self.history.after(place) if place >= 0 else _nothing_before()
+            raced = isinstance(found, Known) and found.value and self.history.is_evicted_meanwhile(exchange)
+            return perhaps_evicted(found) if isinstance(found, Known) and raced else found
         at = revision(exchange.response.metadata) if exchange.succeeded and exchange.concerns_parent else None
         repeated = self.history.index_at_revision(at) if at is not None else None
         if repeated is not None:
             return self.history.after(repeated)
-        found = self.history.existing_at(exchange.record.received, exchange.record.stage_time)
-        return _nothing_before() if found is None else found
+        existing = self.history.existing_at(exchange.record.received, exchange.record.stage_time)
+        return _nothing_before() if existing is None else existing
 
     def _updated(self, exchange: Exchange) -> Known | Missing:
         named = sent_revision(exchange)
