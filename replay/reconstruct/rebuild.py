@@ -27,7 +27,7 @@ from replay.reconstruct.request_object import sent_object
 from replay.reconstruct.server.builtin import after_builtin_mutators
 from replay.reconstruct.server.default_class import DefaultClasses
 from replay.reconstruct.server.options import connect_object
-from replay.reconstruct.server.strategy import after_create, after_update
+from replay.reconstruct.server.strategy import after_create, after_update, as_validated
 
 NULL = Known(None, Basis.RECORDED)
 NOT_ASKED = Missing("", "the object before mutation was not asked for")
@@ -81,7 +81,8 @@ def _created(exchange: Exchange, around: Surroundings) -> Rebuilt:
     else:
         before = _sent(exchange, around, creating=True)
     if shown:
-        validated: Known | Missing = Known(exchange.response.json, Basis.RECORDED).without(_REVISION)
+        stored = Known(exchange.response.json, Basis.RECORDED).without(_REVISION)
+        validated: Known | Missing = as_validated(stored, exchange)
     elif isinstance(before, Missing) or exchange.record.subresource in _AS_SENT:
         validated = before
     else:

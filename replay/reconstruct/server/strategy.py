@@ -28,7 +28,7 @@ _SET_ON_CREATE: dict[tuple[str, str], tuple[Path, ...]] = {
     ("", "services"): tuple(
         ("spec", name) for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "ports")
     ),
-    ("batch", "jobs"): (("metadata", "labels"), ("spec", "selector"), ("spec", "template", "metadata", "labels")),
+    ("batch", "jobs"): (("spec", "selector"), ("spec", "template", "metadata", "labels")),
     ("apiregistration.k8s.io", "apiservices"): (("status",),),
     ("certificates.k8s.io", "certificatesigningrequests"): (("spec",), ("status",)),
 }
@@ -57,6 +57,21 @@ _KEPT_BY_STATUS: dict[tuple[str, str], tuple[str, ...]] = {
     ),
 }
 """The metadata that an update of `status` cannot change; of a built-in kind that is not named it can change all."""
+
+
+def as_validated(stored: Known, exchange: Exchange) -> Known:
+    """A created object without what reading it back adds (`SetDefaults_Job`).
+
+    The labels of a Job without any are those of its pods, which the strategy generates only before validation.
+    """
+    record = exchange.record
+    if (record.api_group, record.resource, record.subresource) != ("batch", "jobs", ""):
+        return stored
+    labels = get(stored.value, ("metadata", "labels"))
+    uid = get(stored.value, _UID)
+    if not labels or uid is None or labels.get("batch.kubernetes.io/controller-uid") != uid:
+        return stored
+    return stored.without(("metadata", "labels"))
 
 
 def after_create(before: Known, exchange: Exchange, api_resource: APIResource | None) -> Known:
