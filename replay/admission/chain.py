@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from replay.admission.change import Changes
 from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict
+from replay.admission.mutating.invocation import Planned
 from replay.admission.mutating.mutator import Object
-from replay.admission.mutating.plugin import MutatingAdmission, Planned, PolicyPlugin
+from replay.admission.mutating.plugin import MutatingAdmission, PolicyPlugin
 from replay.admission.validated_object import reference_object, validated_object
 from replay.admission.validating.plugin import ValidatingAdmission
 from replay.admission.webhook.plugin import Backends, MutatingWebhookPlugin, WebhookEffects, validate

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
+from replay.cel.value.typed import TypedMap
 from replay.json import JSON
 from replay.kube.admissionregistration import ParamKind, ParamRef
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.discovery import APIResource, Discovery
+from replay.kube.go_object import DecodeError, round_trip
 from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.lister import Lister
+from replay.kube.schema import Schema, Schemas
 from replay.matching.matcher import labels_of
 from replay.matching.selectors import Selector, SelectorError, selector_from_label_selector
 
@@ -70,7 +74,8 @@ def collect_params(
         return params
     if not params and param_ref.parameter_not_found_action == "Deny":
         return ConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
-    return [_as_seen_by_cel(param, api_resource) for param in params]
+    cached = [_as_cached(param, api_resource) for param in params]
+    return next((param for param in cached if isinstance(param, Missing)), None) or cached
 
 
 def _find(
@@ -107,12 +112,73 @@ def _select(objects: Sequence[JSON | PartialObject], selector: Selector) -> list
     return selected
 
 
-def _as_seen_by_cel(param: JSON | PartialObject, api_resource: APIResource) -> JSON | PartialObject:
-    """The parameter as the server's cache holds it: kind and apiVersion set, built-in kinds without managedFields."""
+def _as_cached(param: JSON | PartialObject, api_resource: APIResource) -> JSON | PartialObject | Missing:
+    """The parameter as the server's cache holds it, with its kind (`wrappedParam` of the validating dispatcher).
+
+    One of a built-in kind is decoded into its Go type: unknown fields are dropped, empty ones left out; managedFields are cut
+    off. One of a custom kind is what was written, read from JSON once more.
+    """
     if isinstance(param, PartialObject):
-        return PartialObject(_as_seen_by_cel(param.value, api_resource), param.missing)
+        return PartialObject(_typed_meta(param.value, api_resource), param.missing)
+    schema = None if api_resource.custom else _schema(api_resource.kind)
+    if schema is None:
+        return _typed_meta(as_read_again(param), api_resource)
+    try:
+        return _typed_meta(round_trip(schema, param), api_resource)
+    except DecodeError as error:
+        name = (param.get("metadata") or {}).get("name", "")
+        reason = f"{api_resource.kind.kind} `{name}` of the snapshot is none that a server could have stored: {error}"
+        return Missing("params", reason, "take the snapshot again")
+
+
+def _typed_meta(param: JSON, api_resource: APIResource) -> JSON:
     seen: dict[str, Any] = {"apiVersion": api_resource.kind.api_version, "kind": api_resource.kind.kind, **param}
     metadata = seen.get("metadata")
     if not api_resource.custom and isinstance(metadata, dict) and "managedFields" in metadata:
         seen["metadata"] = {name: value for name, value in metadata.items() if name != "managedFields"}
     return seen
+
+
+def as_read_again(value: JSON) -> JSON:
+    """JSON written and read again, as custom resources are on their way to CEL: a double without fraction becomes an int."""
+    if isinstance(value, dict):
+        return {key: as_read_again(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [as_read_again(item) for item in value]
+    # Go writes a double below 1e21 without exponent.
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**63
+    return int(value) if is_whole else value
+
+
+class GoParam(NamedTuple):
+    """A parameter as mutations see it: a Go object, without the kind that typed caches leave out."""
+
+    kind: GroupVersionKind
+    value: TypedMap
+
+
+def go_param(param: JSON | PartialObject | None) -> GoParam | None:
+    """A parameter of a built-in kind as mutations see it, None for any other (mutating dispatcher: not wrapped)."""
+    value = param.value if isinstance(param, PartialObject) else param
+    if value is None:
+        return None
+    kind = GroupVersionKind(*split_api_version(value["apiVersion"]), value["kind"])
+    if _schema(kind) is None:
+        return None
+    bare = {name: part for name, part in value.items() if name not in {"apiVersion", "kind"}}
+    struct: Any = PartialObject(bare, param.missing) if isinstance(param, PartialObject) else bare
+    return GoParam(kind, TypedMap(struct))
+
+
+_DYNAMIC = frozenset({"apiextensions.k8s.io", "apiregistration.k8s.io"})
+"""Built-in groups without typed informers (client-go `informers/generic.go`): their objects are plain JSON to the server."""
+
+
+@cache
+def _schemas() -> Schemas:
+    return Schemas()
+
+
+def _schema(kind: GroupVersionKind) -> Schema | None:
+    """The schema of a kind whose parameters are Go objects, None for any other."""
+    return None if kind.group in _DYNAMIC else _schemas().for_kind(kind)

@@ -92,8 +92,7 @@ def reads_of(manifests: ManifestSet, version: KubernetesVersion) -> Iterator[Pol
 
 def _paths(policy: _Policy, version: KubernetesVersion) -> frozenset[str]:
     """The footprint of all expressions of a policy; one that does not compile reads nothing."""
-    is_mutating = isinstance(policy, MutatingAdmissionPolicy)
-    compiler = ExpressionCompiler(version, has_params=policy.param_kind is not None, mutation=is_mutating)
+    compiler = ExpressionCompiler(version, has_params=policy.param_kind is not None)
     for variable in policy.variables:
         compiler.declare_variable(variable.name, variable.expression)
     compiled = [compiler.compile(kind, expression) for kind, expression in _expressions(policy)]

@@ -16,7 +16,6 @@ from replay.kube.attributes import Missing, PartialObject
 if TYPE_CHECKING:
     from replay.cellib.variables import VariableValues
 
-OBJECTS = ("object", "oldObject")
 _TYPED = ("request", "namespaceObject")
 
 
@@ -27,13 +26,13 @@ class Activation:
     there for compiled code.
     """
 
-    __slots__ = ("_bindings", "_plain", "_scopes")
+    __slots__ = ("_bindings", "_plain", "_scope")
 
     def __init__(self, bindings: Mapping[str, Value]) -> None:
         """The bindings are not copied and must not change."""
         self._bindings = bindings
         self._plain: dict[str, dict[str, Value]] = {}
-        self._scopes: dict[bool, Scope] = {}
+        self._scope: Scope | None = None
 
     @property
     def bindings(self) -> Mapping[str, Value]:
@@ -49,8 +48,6 @@ class Activation:
             _restrict(plain, group)
         if plain is None:
             plain = self._plain[group] = {"object": None, "oldObject": None, "namespaceObject": None, **self._bindings}
-            if plain.get("params") is not None:
-                plain["params"] = _rewritten(plain["params"])
             for name, value in self._bindings.items():
                 kind_of_value = type(value)
                 if kind_of_value is TypedMap or kind_of_value is TypedList:
@@ -61,12 +58,11 @@ class Activation:
             _restrict(plain, group)
         return plain
 
-    def scope(self, *, mutation: bool) -> Scope:
-        """The names for the strict engine; mutations see objects of built-in kinds as plain maps."""
-        scope = self._scopes.get(mutation)
-        if scope is None:
-            scope = self._scopes[mutation] = Scope(self._bindings, mutation=mutation)
-        return scope
+    def scope(self) -> Scope:
+        """The names for the strict engine."""
+        if self._scope is None:
+            self._scope = Scope(self._bindings)
+        return self._scope
 
 
 _UNAUTHORIZED = "unauthorized"
@@ -92,11 +88,11 @@ class Scope:
 
     __slots__ = ("_group", "_names", "_results")
 
-    def __init__(self, bindings: Mapping[str, Value], *, mutation: bool) -> None:
+    def __init__(self, bindings: Mapping[str, Value]) -> None:
         """`request` and `namespaceObject` are Go structs on the server; an object of a built-in kind is a `TypedMap`."""
         self._names: dict[str, Value] = {"object": None, "oldObject": None, "namespaceObject": None}
         for name, value in bindings.items():
-            self._names[name] = _bound(name, value, mutation=mutation)
+            self._names[name] = _bound(name, value)
         self._group = ""
         self._results: dict[tuple[str, int, int], Result] = {}
 
@@ -120,30 +116,14 @@ class Scope:
         return names
 
 
-def _bound(name: str, value: Value, *, mutation: bool) -> Value:
+def _bound(name: str, value: Value) -> Value:
     if isinstance(value, Missing):
         return Unknown((value,))
-    value = _as_received(name, value)
-    as_typed = name in _TYPED or (isinstance(value, TypedMap | TypedList) and not (mutation and name in OBJECTS))
+    as_typed = name in _TYPED or isinstance(value, TypedMap | TypedList)
     value = untyped(value)
     if isinstance(value, PartialObject):
         return partial_value(value.value, as_typed=as_typed)
     return typed(value) if as_typed else value
-
-
-def _as_received(name: str, value: Value) -> Value:
-    """Custom resources as params are written to JSON and read again: a double without fraction comes back as an int."""
-    return _rewritten(value) if name == "params" else value
-
-
-def _rewritten(value: JSON) -> JSON:
-    if isinstance(value, dict):
-        return {key: _rewritten(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_rewritten(item) for item in value]
-    # Go writes a double below 1e21 without exponent.
-    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**63
-    return int(value) if is_whole else value
 
 
 def partial_value(value: JSON, *, as_typed: bool) -> Value:

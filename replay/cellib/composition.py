@@ -96,14 +96,11 @@ _FALSE = Evaluated(False)
 class ExpressionCompiler:
     """Compiles the expressions of one policy for a server of one version."""
 
-    def __init__(
-        self, version: KubernetesVersion, *, has_params: bool, mutation: bool = False, composed: bool = True
-    ) -> None:
-        """`has_params` declares `params`; `mutation` is for policies that change objects; not `composed`: no `variables`."""
+    def __init__(self, version: KubernetesVersion, *, has_params: bool, composed: bool = True) -> None:
+        """`has_params` declares `params`; not `composed`: no `variables`."""
         self._composed = composed
         self._version = version
         self._has_params = has_params
-        self.mutation = mutation
         self._types: dict[str, Type] = {}
         self._traces: dict[str, Trace] = {}
         self.variables: dict[str, CompiledExpression] = {}
@@ -276,7 +273,7 @@ class Evaluation:
     def _evaluate_strictly(self, compiled: CompiledExpression) -> Evaluated:
         assert compiled.program is not None
         variables = self._strictly().values()
-        scope = self._activation.scope(mutation=self._compiler.mutation)
+        scope = self._activation.scope()
         scope.use_kind(compiled.kind)
         result = scope.eval(compiled.program, variables)
         cost = variables.take_cost() + result.cost
@@ -300,7 +297,7 @@ class Evaluation:
         if not self._uncounted:
             return
         variables = self._strictly().values()
-        scope = self._activation.scope(mutation=self._compiler.mutation)
+        scope = self._activation.scope()
         cost = 0
         for compiled in self._uncounted:
             assert compiled.program is not None
@@ -328,12 +325,12 @@ class _StrictVariables:
     def values(self) -> VariableValues:
         if self._made is None:
             variables = {name: Variable(each.program, each.error) for name, each in self._compiler.variables.items()}
-            self._made = VariableValues(variables, self._activation.scope(mutation=self._compiler.mutation))
+            self._made = VariableValues(variables, self._activation.scope())
         return self._made
 
     def value(self, kind: ExpressionKind, name: str) -> Value:
         """A variable that compiled code does not answer."""
-        self._activation.scope(mutation=self._compiler.mutation).use_kind(kind)
+        self._activation.scope().use_kind(kind)
         return self.values().find_key(name)[1]
 
     def take_cost(self) -> int:

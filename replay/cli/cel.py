@@ -76,7 +76,7 @@ def _evaluate(
         kind = ExpressionKind(kind_name)
     except ValueError:
         raise typer.BadParameter(f"one of {', '.join(ExpressionKind)}", param_hint="--kind") from None
-    compiler = ExpressionCompiler(version, has_params="params" in given, mutation=kind.is_mutation)
+    compiler = ExpressionCompiler(version, has_params="params" in given)
     compiled = compiler.compile(kind, expression)
     if compiled.program is None:
         sys.stdout.write(json.dumps({"compile_error": compiled.error}) + "\n" if as_json else compiled.error + "\n")

@@ -11,12 +11,13 @@ from replay.json import JSON
 class GoValue:
     """A value of a Go type that is none of JSON's: `text` is how Go prints it, `json` how encoding/json writes it.
 
-    `json` is None where encoding/json refuses the type.
+    `json` is None where encoding/json refuses the type. `syntax` is what `%#v` prints, empty where that is `text`.
     """
 
     go_type: str
     text: str
     json: JSON = None
+    syntax: str = ""
 
     def __str__(self) -> str:
         """As `%v` prints it."""

@@ -36,8 +36,8 @@ def round_trip(
     """The object as its Go type writes it; new containers wherever it differs in identity from `before`.
 
     `before` is an object known to be so written: what of `value` is (by identity) the same there is taken as it is.
-    `unknown` collects the paths of fields that the type does not know (strict decoding). With `lenient` a
-    double in the place of an integer is cut, as in a conversion that does not go by way of JSON text. Raises `DecodeError`.
+    `unknown` collects the paths of fields that the type does not know (strict decoding). With `lenient`
+    numbers are converted as where no JSON text is read. Raises `DecodeError`.
     """
     return _Decoder(unknown, lenient=lenient).value(schema, value, before, _Place(schema.name.rpartition(".")[2]))
 
@@ -83,9 +83,8 @@ class _Decoder:
             return self._list(schema, schema.items, value, before, place)
         if schema.type == "object" and schema.values is not None:
             return self._map(schema.values, value, before, place)
-        if self._lenient and isinstance(value, float) and schema.type == "integer":
-            value = int(value)
-        return _leaf(schema, value, place)
+        converted = self._lenient and schema.type == "integer" and type(value) in {int, float}
+        return _converted(schema, value) if converted else _leaf(schema, value, place)
 
     def _struct(self, schema: Schema, value: JSON, before: JSON, place: _Place) -> dict[str, JSON]:
         if not isinstance(value, dict):
@@ -196,6 +195,14 @@ _SCALARS: dict[str, Callable[[JSON, int], bool]] = {
 """Whether a value fits a type; the second argument bounds integers."""
 
 
+def _converted(schema: Schema, value: float) -> int:
+    """A number as an integer field (apimachinery `runtime.DefaultUnstructuredConverter`): whole, cut to the field's bits."""
+    if isinstance(value, float) and not value.is_integer():
+        raise DecodeError(f"cannot convert float64 to {schema.format or 'int64'}")
+    limit = _INTEGERS.get(schema.format, 2**63)
+    return (int(value) + limit) % (2 * limit) - limit
+
+
 def _bytes(value: JSON, place: _Place, schema: Schema) -> str:
     if not isinstance(value, str):
         raise _mismatch(value, place, schema)
@@ -227,19 +234,23 @@ def _mismatch(value: JSON, place: _Place, schema: Schema, go_type: str = "") -> 
     found = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value))
     if found is None:
         found = "number" if schema.type == "string" or schema.fields else f"number {value}"
-    target = go_type + _go_type(schema) if go_type != "int32" else go_type
+    target = go_type + go_type_name(schema) if go_type != "int32" else go_type
     return DecodeError(
         f"json: cannot unmarshal {found} into Go struct field {place.struct}.{place.field} of type {target}"
     )
 
 
-def _go_type(schema: Schema) -> str:
-    if schema.type == "array" and schema.items is not None:
-        return f"[]{_go_type(schema.items)}"
-    if schema.type == "object" and schema.values is not None:
-        return f"map[string]{_go_type(schema.values)}"
+def go_type_name(schema: Schema) -> str:
+    """The name of a Go type as `%T` prints it: `v1.PodSpec`, `[]v1.Container`, `map[string]string`."""
     if schema.name:
         return ".".join(schema.name.rsplit(".", 2)[1:])
+    if schema.format == "byte":
+        return "[]uint8"
+    if schema.type == "array" and schema.items is not None:
+        return f"[]{go_type_name(schema.items)}"
+    if schema.type == "object" and schema.values is not None:
+        # Every map of quantities in the API is of this type.
+        return "v1.ResourceList" if schema.values.name == _QUANTITY else f"map[string]{go_type_name(schema.values)}"
     if schema.type == "integer":
         return schema.format or "int64"
     return {"boolean": "bool", "number": "float64"}.get(schema.type, schema.type)

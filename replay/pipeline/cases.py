@@ -14,13 +14,15 @@ from functools import partial
 from typing import Any
 
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
+from replay.admission.mutating.input_value import InputValues
 from replay.admission.mutating.mutation_value import (
-    InputValues,
     MutationError,
     apply_configuration_from,
     json_from,
     json_patch_from,
 )
+from replay.admission.namespace import NAMESPACE_KIND
+from replay.admission.params import as_read_again
 from replay.admission.validating.validator import RUNTIME_BUDGET, audit_annotation, denial
 from replay.cel.ast.depth import with_room
 from replay.cel.value.text import type_text
@@ -35,7 +37,7 @@ from replay.errors import ReplayError
 from replay.kube.admissionregistration import FailurePolicy, Validation
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
-from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource, split_api_version
 
 Case = Mapping[str, Any]
 
@@ -84,14 +86,14 @@ class _Run:
         self._expression = expression
         self._version = version
         self._compiler, self._variables = self._new_compiler(version)
-        self._bindings = bindings_of(case)
+        self._bindings = bindings_of(case, mutation=kind.is_mutation)
         budget = MATCH_CONDITIONS_BUDGET if kind is ExpressionKind.MATCH_CONDITION else RUNTIME_BUDGET
         self._budget = budget
         self._evaluation = Evaluation(self._compiler, self._bindings, budget, exact=True)
 
     def _new_compiler(self, version: KubernetesVersion) -> tuple[ExpressionCompiler, dict[str, CompiledExpression]]:
         has_params = "params" in self._case.get("vars", {})
-        compiler = ExpressionCompiler(version, has_params=has_params, mutation=self._kind.is_mutation)
+        compiler = ExpressionCompiler(version, has_params=has_params)
         variables = {}
         for variable in self._case.get("variables", ()):
             variables[variable["name"]] = compiler.declare_variable(variable["name"], variable["expression"])
@@ -134,7 +136,7 @@ class _Run:
         return self._budget - self._evaluation.exactly_remaining()
 
     def _patch(self, evaluated: Evaluated) -> dict[str, Any]:
-        inputs = InputValues(self._bindings)
+        inputs = InputValues(self._bindings, _kinds(self._bindings))
         try:
             if self._kind is ExpressionKind.APPLY_CONFIGURATION:
                 return _apply_configuration(apply_configuration_from(evaluated.value, inputs))
@@ -193,13 +195,29 @@ def _apply_configuration(value: dict[str, Any]) -> dict[str, Any]:
         return {"patch_error": f"json: {error}"}
 
 
-def bindings_of(case: Case) -> dict[str, Any]:
-    """The bindings of a case; `request` gets what every AdmissionRequest has."""
+def _kinds(bindings: Mapping[str, Any]) -> dict[str, GroupVersionKind]:
+    """The kinds of the bindings that are Go objects."""
+    kinds = {"namespaceObject": NAMESPACE_KIND}
+    for name, value in bindings.items():
+        if isinstance(value, TypedMap):
+            kind = GroupVersionKind(*split_api_version(value.value.get("apiVersion", "")), value.value.get("kind", ""))
+            kinds[name] = kind
+    return kinds
+
+
+def bindings_of(case: Case, *, mutation: bool = False) -> dict[str, Any]:
+    """The bindings of a case; `request` gets what every AdmissionRequest has.
+
+    A `mutation` without match conditions sees its objects as plain JSON, whatever their form.
+    """
     forms = case.get("form", {})
     bindings: dict[str, Any] = {}
     for name, value in case.get("vars", {}).items():
         is_typed = forms.get(name) == "typed" and isinstance(value, dict)
-        bindings[name] = TypedMap(value) if is_typed else value
+        if is_typed and not (mutation and name in {"object", "oldObject"}):
+            bindings[name] = TypedMap(value)
+        else:
+            bindings[name] = as_read_again(value) if name == "params" else value
     bindings["request"] = admission_request(case.get("vars", {}))
     return {**bindings, **authorizer_bindings(DenyAll(), _attributes(bindings["request"]))}
 

@@ -28,8 +28,10 @@ from replay.admission.explain.hook import Hook, HookExplainer, not_asked
 from replay.admission.explain.webhook import WebhookExplainer
 from replay.admission.hooks import BoundBinding, policy_hooks
 from replay.admission.inputs import Inputs
+from replay.admission.mutating.invocation import Invocation
 from replay.admission.mutating.mutator import MutateResult, Mutator, Object
-from replay.admission.mutating.plugin import Invocation, MutatingRequest, PolicyPlugin
+from replay.admission.mutating.plugin import MutatingRequest, PolicyPlugin
+from replay.admission.mutating.shown import AS_IT_CAME, Shown
 from replay.admission.webhook.plugin import Backends, MutatingWebhookPlugin, WebhookEffects
 from replay.admission.webhook.webhooks import WebhookHook, WebhookInvocation
 from replay.cellib.composition import ExpressionCompiler
@@ -55,6 +57,7 @@ class _Ran(NamedTuple):
 
     invocation: Invocation
     before: Object
+    shown: Shown
     result: MutateResult
 
 
@@ -65,17 +68,17 @@ class _Watched(MutatingRequest):
         super().__init__(chain.mutating, attributes, lister)
         self.ran: list[_Ran] = []
 
-    def mutate(self, invocation: Invocation, value: Object) -> MutateResult:
+    def mutate(self, invocation: Invocation, value: Object, shown: Shown = AS_IT_CAME) -> MutateResult:
         """Mutate, and remember it."""
-        result = super().mutate(invocation, value)
-        self.ran.append(_Ran(invocation, value, result))
+        result = super().mutate(invocation, value, shown)
+        self.ran.append(_Ran(invocation, value, shown, result))
         return result
 
-    def match_error(self, invocation: Invocation, value: Object) -> str:
+    def match_error(self, invocation: Invocation, value: Object, shown: Shown) -> str:
         """The error of the match conditions of a policy that does not run again, which counts all the same."""
-        error = super().match_error(invocation, value)
+        error = super().match_error(invocation, value, shown)
         if error:
-            self.ran.append(_Ran(invocation, value, MutateResult(value, errors=(error,))))
+            self.ran.append(_Ran(invocation, value, shown, MutateResult(value, errors=(error,))))
         return error
 
 
@@ -179,43 +182,41 @@ class MutationExplainer:
 
     def _binding(self, ran: _Ran) -> BindingExplanation:
         """One policy, binding and parameter on the object that it was given."""
-        invocation, before, result = ran
+        invocation, before, shown, result = ran
         policy: MutatingAdmissionPolicy = invocation.hook.policy
         explained = BindingExplanation(invocation.binding.name, param=param_name(invocation.param))
-        compiler = ExpressionCompiler(self._version, has_params=policy.param_kind is not None, mutation=True)
+        compiler = ExpressionCompiler(self._version, has_params=policy.param_kind is not None)
         for variable in policy.variables:
             compiler.declare_variable(variable.name, variable.expression)
-        inputs = self._inputs(invocation, before)
+        if policy.match_conditions:
+            shown = shown.read(matching=True)
+        inputs = self._inputs(invocation, before, shown)
         matched, steps = explain_conditions(compiler, policy.match_conditions, inputs, policy.failure_policy)
         end = skipped(matched, steps)
         if end:
             return replace(explained, steps=tuple(steps), outcome=end)
         for index in range(len(policy.mutations)):
-            steps += self._mutation(compiler, invocation, index, before)
+            steps += self._mutation(compiler, ran, index)
         patch = () if invocation.unknown else changes(before, result.object)
         return replace(explained, steps=tuple(steps), outcome=_outcome(ran, patch), patch=patch)
 
-    def _inputs(self, invocation: Invocation, value: Object) -> Inputs:
+    def _inputs(self, invocation: Invocation, value: Object, shown: Shown) -> Inputs:
         """What the expressions read, with the object in the version that was matched."""
         admission, lister, kind = self._chain.mutating, self._lister, invocation.match.kind
         versioned = admission.converter.versioned(replace(self._attributes, object=value), kind, lister).object
         inputs = admission.inputs(invocation.match, self._attributes, lister, invocation.param)
-        return inputs.with_object(versioned)
+        return inputs.with_object(versioned, shown)
 
-    def _mutation(
-        self, compiler: ExpressionCompiler, invocation: Invocation, index: int, before: Object
-    ) -> list[ExpressionStep]:
+    def _mutation(self, compiler: ExpressionCompiler, ran: _Ran, index: int) -> list[ExpressionStep]:
         """One mutation, on what those before it left."""
+        invocation = ran.invocation
         policy = invocation.hook.policy
         mutation = policy.mutations[index]
         earlier = Mutator(replace(policy, mutations=policy.mutations[:index]), self._version)
         alone = invocation._replace(hook=replace(invocation.hook, evaluator=earlier))
-        value = (
-            MutatingRequest(self._chain.mutating, self._attributes, self._lister).mutate(alone, before).object
-            if index
-            else before
-        )
-        traced = TracedExpressions(compiler, self._inputs(invocation, value))
+        request = MutatingRequest(self._chain.mutating, self._attributes, self._lister)
+        left = request.mutate(alone, ran.before, ran.shown)
+        traced = TracedExpressions(compiler, self._inputs(invocation, left.object, left.shown.read()))
         compiled = compiler.compile(_KINDS[mutation.patch_type], mutation.expression)
         step = traced.step(f"mutation {index} ({mutation.patch_type})", compiled)
         return [step, *traced.variables()]

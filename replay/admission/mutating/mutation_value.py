@@ -8,19 +8,30 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Any
 
 import orjson
 
+from replay.admission.mutating.input_value import InputValues
 from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
+from replay.cel.value.text import display
 from replay.cel.value.timestamp import NANOS, Duration, Timestamp
-from replay.cel.value.typed import TypedList, TypedMap
-from replay.cel.value.values import MapKey, ObjectValue, OpaqueValue, OptionalValue, TypeValue, Uint, Value
+from replay.cel.value.typed import untyped
+from replay.cel.value.values import (
+    MapKey,
+    ObjectValue,
+    OpaqueValue,
+    OptionalValue,
+    TypeValue,
+    Uint,
+    Value,
+    plain_key,
+)
 from replay.go.format import quote
 from replay.go.value import GoValue
 from replay.json import JSON
-from replay.kube.attributes import PartialObject
 
 _SAFE_INTEGER = 2**53 - 1
 _UNMARSHALABLE = "JSONPath valueExpression evaluated to a type that could not marshal to JSON: "
@@ -36,74 +47,6 @@ _OPAQUE = {
 
 class MutationError(Exception):
     """A mutation cannot be made of a value; `str()` is the server's text."""
-
-
-class InputValues:
-    """The containers that came with the request, told from those that an expression made."""
-
-    def __init__(self, bindings: Mapping[str, Any]) -> None:
-        """`bindings` are those of the expression."""
-        self._bindings = bindings
-        self._ids: set[int] | None = None
-        self._typed_ids: set[int] | None = None
-
-    def __contains__(self, value: object) -> bool:
-        """Whether a list or dict is, by identity, part of an input."""
-        if self._ids is None:
-            self._ids = _containers(map(_plain, self._bindings.values()))
-        return id(value) in self._ids
-
-    def is_typed(self, value: object) -> bool:
-        """Whether a container is, by identity, part of `request` or `namespaceObject`, which are Go structs."""
-        if self._typed_ids is None:
-            self._typed_ids = _containers(_plain(self._bindings.get(name)) for name in _STRUCTS)
-        return id(value) in self._typed_ids
-
-    def struct_type(self, value: object) -> str:
-        """The Go type of a struct of `request` or `namespaceObject`, empty for any other container."""
-        for name, (own, fields) in _STRUCTS.items():
-            binding = _plain(self._bindings.get(name))
-            if binding is value:
-                return own
-            for field, go_type in fields.items():
-                if isinstance(binding, dict) and binding.get(field) is value:
-                    return go_type
-        return ""
-
-
-_STRUCTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "request": (
-        "v1.AdmissionRequest",
-        {
-            "kind": "v1.GroupVersionKind",
-            "requestKind": "v1.GroupVersionKind",
-            "resource": "v1.GroupVersionResource",
-            "requestResource": "v1.GroupVersionResource",
-            "userInfo": "v1.UserInfo",
-        },
-    ),
-    "namespaceObject": (
-        "v1.Namespace",
-        {"metadata": "v1.ObjectMeta", "spec": "v1.NamespaceSpec", "status": "v1.NamespaceStatus"},
-    ),
-}
-
-
-def _plain(value: Any) -> Any:
-    value = value.value if isinstance(value, TypedMap | TypedList) else value
-    return value.value if isinstance(value, PartialObject) else value
-
-
-def _containers(values: Iterable[Any]) -> set[int]:
-    """The ids of the containers among some values, and of all that are inside them."""
-    found = set()
-    left = list(values)
-    while left:
-        value = left.pop()
-        if isinstance(value, dict | list):
-            found.add(id(value))
-            left += value.values() if isinstance(value, dict) else value
-    return found
 
 
 def apply_configuration_from(value: Value, inputs: InputValues) -> dict[str, Any]:
@@ -217,8 +160,10 @@ class _Converter:
     def _field(self, value: Value) -> Any:
         """The value of a field: containers of the expression itself are opened one level deep, inputs all through."""
         if isinstance(value, OptionalValue):
-            value = value.value if value.has_value else None
-        value = _plain(value)
+            if not value.has_value or untyped(value.value) in self._inputs:
+                return self._item(value)
+            return self._field(value.value)
+        value = untyped(value)
         if _is_nested(value) and value in self._inputs:
             return _without_null(value)
         if isinstance(value, list | tuple):
@@ -228,19 +173,27 @@ class _Converter:
         return self._item(value)
 
     def _item(self, value: Value) -> Any:
-        """The `Value()` of a CEL value."""
-        if isinstance(value, ObjectValue):
-            try:
-                return self.object(value)
-            except _NoStringKeyError as error:
-                return GoValue("*types.Err", str(error))
-        if isinstance(value, list | tuple) and value not in self._inputs:
-            return GoValue("[]ref.Val", str(value))
-        if isinstance(value, dict) and value not in self._inputs:
-            return GoValue("map[ref.Val]ref.Val", _go_map(value))
+        """The `Value()` of a CEL value: JSON of an input stays what it is, all else becomes a Go type of its own."""
         if isinstance(value, OptionalValue):
             return self._item(value.value) if value.has_value else None
-        return _scalar(_plain(value))
+        value = untyped(value)
+        if isinstance(value, ObjectValue):
+            return self._message(value)
+        return self._container(value) if isinstance(value, list | tuple | dict) else _scalar(value)
+
+    def _message(self, value: ObjectValue) -> Any:
+        try:
+            return self.object(value)
+        except _NoStringKeyError as error:
+            return GoValue("*types.Err", str(error))
+
+    def _container(self, value: list[Value] | tuple[Value, ...] | dict[Any, Value]) -> Any:
+        go_type = self._inputs.go_type(value)
+        if go_type is not None:
+            return self._inputs.go_value(value, go_type)
+        if value in self._inputs:
+            return value
+        return _made(value)
 
 
 def _go_time(value: Timestamp) -> str:
@@ -276,8 +229,22 @@ def _string_key(key: Value) -> str:
     raise _NoStringKeyError(f"map key {shown} is of type types.{kind}, not string")
 
 
-def _go_map(value: dict[Any, Any]) -> str:
-    return "map[" + " ".join(sorted(f"{key}:{inner}" for key, inner in value.items())) + "]"
+def _made(value: list[Value] | tuple[Value, ...] | dict[Any, Value]) -> GoValue:
+    """A list or map that an expression made: CEL values all through, which print themselves."""
+    if isinstance(value, dict):
+        entries = sorted(
+            ((display(plain_key(key)), display(inner), key, inner) for key, inner in value.items()), key=itemgetter(0)
+        )
+        text = "map[" + " ".join(f"{key}:{inner}" for key, inner, _, _ in entries) + "]"
+        inside = ", ".join(f"{_cel_syntax(plain_key(key))}:{_cel_syntax(inner)}" for _, _, key, inner in entries)
+        return GoValue("map[ref.Val]ref.Val", text, syntax=f"map[ref.Val]ref.Val{{{inside}}}")
+    inside = ", ".join(map(_cel_syntax, value))
+    return GoValue("[]ref.Val", f"[{' '.join(map(display, value))}]", syntax=f"[]ref.Val{{{inside}}}")
+
+
+def _cel_syntax(value: Value) -> str:
+    """`%#v` of a CEL value."""
+    return quote(value) if isinstance(value, str) else display(value)
 
 
 def _scalar(value: Value) -> Any:
@@ -312,12 +279,11 @@ def _structpb(value: Value, inputs: InputValues) -> JSON:
         if value.type_name == "JSONPatch":
             raise _ConversionError(f"cannot convert to native type: {_TARGET}")
         return _from_native(_object(value, inputs))
-    plain = _plain(value)
-    if isinstance(plain, dict | list) and (plain is not value or inputs.is_typed(plain)):
-        struct = inputs.struct_type(plain)
-        if struct:
-            raise _ConversionError(f"type conversion error from struct type {struct} to {_TARGET}")
-        name = "map(dyn, dyn)" if isinstance(plain, dict) else "list(dyn)"
+    go_type = inputs.go_type(untyped(value))
+    if go_type is not None:
+        if go_type.is_struct:
+            raise _ConversionError(f"type conversion error from struct type {go_type.name} to {_TARGET}")
+        name = "map(dyn, dyn)" if is_map(value) else "list(dyn)"
         raise _ConversionError(f"type conversion error from '{name}' to '{_TARGET}'")
     if is_list(value):
         return [_structpb(item, inputs) for item in elements(value)]

@@ -9,13 +9,10 @@ from typing import Any, NamedTuple
 from replay.admission.inputs import Inputs, evaluations
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
-from replay.admission.mutating.mutation_value import (
-    InputValues,
-    MutationError,
-    apply_configuration_from,
-    json_patch_from,
-)
+from replay.admission.mutating.input_value import InputValues, is_go_object
+from replay.admission.mutating.mutation_value import MutationError, apply_configuration_from, json_patch_from
 from replay.admission.mutating.object_patcher import ObjectPatcher, StatusError
+from replay.admission.mutating.shown import AS_IT_CAME, Shown
 from replay.admission.partial_patch import is_same, patch_partially
 from replay.admission.place import root_of
 from replay.admission.validating.validator import RUNTIME_BUDGET
@@ -26,6 +23,7 @@ from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.admissionregistration import MutatingAdmissionPolicy, Mutation
 from replay.kube.attributes import Missing, PartialObject
+from replay.kube.gvk import GroupVersionKind
 
 Object = JSON | PartialObject | Missing | None
 
@@ -38,24 +36,37 @@ _KINDS = {
 class MutationInputs:
     """What the expressions for one match and parameter read, but for `object`, which changes."""
 
-    __slots__ = ("_bindings", "_made", "_match_request", "_view")
+    __slots__ = ("_bindings", "_made", "_match_request", "_view", "kinds")
 
-    def __init__(self, bindings: Mapping[str, Any], match_request: Any, view: Callable[[Object], Any]) -> None:
-        """`view` makes the `object` that expressions see.
+    def __init__(
+        self,
+        bindings: Mapping[str, Any],
+        match_request: Any,
+        view: Callable[[Object], Any],
+        kinds: Mapping[str, GroupVersionKind],
+    ) -> None:
+        """`view` makes a Go object of one of the kind that was matched, as expressions see it.
 
-        Match conditions have a `request` of their own: its resource is the one that was sent, whatever was matched.
+        Match conditions have a `request` of their own: its resource is the one that was sent, whatever was matched. `kinds`
+        are the kinds of the bindings that may be Go objects.
         """
         self._bindings = bindings
         self._match_request = match_request
         self._view = view
-        self._made: dict[int, tuple[Object, Inputs]] = {}
+        self._made: dict[tuple[int, Shown], tuple[Object, Inputs]] = {}
+        self.kinds = kinds
 
-    def with_object(self, value: Object) -> Inputs:
+    def with_object(self, value: Object, shown: Shown) -> Inputs:
         """All of it, made once for each state of the object, which is kept so that its id stays its own."""
-        made = self._made.get(id(value))
+        key = (id(value), shown)
+        made = self._made.get(key)
         if made is None:
-            inputs = Inputs({**self._bindings, "object": self._view(value)}, self._match_request)
-            made = self._made[id(value)] = (value, inputs)
+            old = self._bindings["oldObject"]
+            objects = {
+                "object": self._view(value) if shown.object else value,
+                "oldObject": self._view(old) if shown.old_object else old,
+            }
+            made = self._made[key] = (value, Inputs({**self._bindings, **objects}, self._match_request))
         return made[1]
 
 
@@ -63,7 +74,7 @@ class MutateResult(NamedTuple):
     """What a policy did for one binding and parameter.
 
     `matched` tells whether its match conditions held, `dirty` whether any mutation was applied, changing something or not.
-    `errors` count as `failurePolicy` says, in their order; `status` ends the request. `unknown` says on what it depends what
+    `errors` count as `failurePolicy` says, in their order; `status` ends the request. `shown` is how those after it see it. `unknown` says on what it depends what
     the policy does; `object` is then `Missing` too, unless nothing that is known of it can change.
     """
 
@@ -73,6 +84,7 @@ class MutateResult(NamedTuple):
     errors: tuple[str, ...] = ()
     status: StatusError | None = None
     unknown: tuple[Missing, ...] = ()
+    shown: Shown = AS_IT_CAME
 
 
 class Mutator:
@@ -87,7 +99,7 @@ class Mutator:
     @cached_property
     def _compiler(self) -> ExpressionCompiler:
         """The compiler, with the variables in their order."""
-        compiler = ExpressionCompiler(self._version, has_params=self._policy.param_kind is not None, mutation=True)
+        compiler = ExpressionCompiler(self._version, has_params=self._policy.param_kind is not None)
         for variable in self._policy.variables:
             compiler.declare_variable(variable.name, variable.expression)
         return compiler
@@ -104,39 +116,48 @@ class Mutator:
             for mutation in self._policy.mutations
         )
 
-    def mutate(self, inputs: MutationInputs, value: Object, patcher: ObjectPatcher | None) -> MutateResult:
-        """Mutate `value`, with `inputs` for everything but it.
+    def mutate(
+        self, inputs: MutationInputs, value: Object, patcher: ObjectPatcher | None, shown: Shown = AS_IT_CAME
+    ) -> MutateResult:
+        """Mutate `value`, with `inputs` for everything but it; `shown` is what those before left of the objects.
 
         Without a patcher the kind's schema is not known, and so is what the policy makes of the object.
         """
-        matched = self.match(inputs, value)
+        matched = self.match(inputs, value, shown)
+        if self.has_match_conditions:
+            shown = shown.read(matching=True)
         if matched.error:
-            return MutateResult(value, errors=(matched.error,))
+            return MutateResult(value, errors=(matched.error,), shown=shown)
         if not matched.matches:
-            return MutateResult(value)
+            return MutateResult(value, shown=shown)
         if value is None:
-            return MutateResult(None, matched=True)
-        result = self._mutate(inputs, value, patcher)
+            return MutateResult(None, matched=True, shown=shown)
+        result = self._mutate(inputs, value, patcher, shown)
         if not matched.unknown:
             return result
         if is_same(result.object, value) and not (result.errors or result.status or result.unknown):
-            return MutateResult(value)
+            return MutateResult(value, shown=result.shown)
         return _unknown(matched.unknown)
 
-    def match(self, inputs: MutationInputs, value: Object) -> MatchConditionsResult:
+    def match(self, inputs: MutationInputs, value: Object, shown: Shown) -> MatchConditionsResult:
         """Whether the match conditions hold for `value`; arguments as for `mutate`."""
         if not self.has_match_conditions:
             return MATCHES
-        evaluation = evaluations(self._compiler, inputs.with_object(value), MATCH_CONDITIONS_BUDGET, matching=True)
+        seen = inputs.with_object(value, shown.read(matching=True))
+        evaluation = evaluations(self._compiler, seen, MATCH_CONDITIONS_BUDGET, matching=True)
         return match_conditions(self._match_conditions, evaluation, self._policy.failure_policy)
 
-    def _mutate(self, inputs: MutationInputs, value: Object, patcher: ObjectPatcher | None) -> MutateResult:
+    def _mutate(
+        self, inputs: MutationInputs, value: Object, patcher: ObjectPatcher | None, shown: Shown
+    ) -> MutateResult:
         """The mutations in order, each on the result of the one before; one that fails is left out."""
         errors: list[str] = []
         dirty = False
         for mutation, compiled in self._mutations:
             try:
-                change = self._change(mutation, compiled, inputs.with_object(value), patcher)
+                # One that does not compile ends before it reads the objects.
+                shown = shown if compiled.error else shown.read()
+                change = self._change(mutation, compiled, inputs, inputs.with_object(value, shown), patcher)
                 mutated = change if isinstance(change, Unknown) else patch_partially(value, change)
             except MutationError as error:
                 errors.append(str(error))
@@ -147,26 +168,34 @@ class Mutator:
                 return _unknown(mutated.missing)
             if isinstance(mutated, Missing):
                 return _unknown((mutated,))
-            value, dirty = mutated, True
-        return MutateResult(value, matched=True, dirty=dirty, errors=tuple(errors))
+            value, dirty, shown = mutated, True, shown.updated()
+        return MutateResult(value, matched=True, dirty=dirty, errors=tuple(errors), shown=shown)
 
     def _change(
-        self, mutation: Mutation, compiled: CompiledExpression, inputs: Inputs, patcher: ObjectPatcher | None
+        self,
+        mutation: Mutation,
+        compiled: CompiledExpression,
+        inputs: MutationInputs,
+        seen: Inputs,
+        patcher: ObjectPatcher | None,
     ) -> Callable[[JSON], JSON] | Unknown:
         """What one mutation does to an object; it may raise `MutationError` and `StatusError`, as this may."""
         if compiled.error:
             raise MutationError(compiled.error)
-        evaluated = evaluations(self._compiler, inputs, RUNTIME_BUDGET).evaluate(compiled)
+        evaluated = evaluations(self._compiler, seen, RUNTIME_BUDGET).evaluate(compiled)
         if evaluated.unknown:
             return Unknown(evaluated.unknown)
         if evaluated.error is not None:
             raise MutationError(_error_text(evaluated, compiled))
         if patcher is None:
             return Unknown((_NO_SCHEMA,))
-        activation = inputs.activation(compiled.footprint)
+        activation = seen.activation(compiled.footprint)
         names = {root_of(path) for path in compiled.footprint}
         bindings = {**activation.bindings, **activation.plain(compiled.kind)}
-        values = InputValues({name: value for name, value in bindings.items() if name in names})
+        values = InputValues(
+            {name: value for name, value in bindings.items() if name in names},
+            {name: kind for name, kind in inputs.kinds.items() if is_go_object(activation.bindings.get(name), name)},
+        )
         if mutation.patch_type == "ApplyConfiguration":
             configuration = apply_configuration_from(evaluated.value, values)
             return partial(patcher.apply_configuration, configuration=configuration)

@@ -7,18 +7,20 @@ one before left. Several manifest sets are decided at once: the same policy on t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from replay.admission.change import Changes
 from replay.admission.conversion import ObjectConverter
 from replay.admission.decision import Denial, Mutated, Undetermined
-from replay.admission.hooks import BoundBinding, HookIndex, PlannedHook, PolicyHook, policy_hooks
+from replay.admission.hooks import HookIndex, policy_hooks
+from replay.admission.mutating.invocation import Bound, Hook, Invocation, Planned, Reinvocation
 from replay.admission.mutating.mutator import MutateResult, MutationInputs, Mutator, Object
 from replay.admission.mutating.object_patcher import ObjectPatchers, StatusError
-from replay.admission.namespace import namespace_object
-from replay.admission.params import ConfigurationError, collect_params, param_kind
+from replay.admission.mutating.shown import AS_IT_CAME, Shown
+from replay.admission.namespace import NAMESPACE_KIND, namespace_object
+from replay.admission.params import ConfigurationError, collect_params, go_param, param_kind
 from replay.admission.request import admission_request
 from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.version import KubernetesVersion
@@ -39,10 +41,6 @@ from replay.kube.schema import Schemas
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Match, Matcher, MatchError, RequestMatcher
 
-Planned = PlannedHook[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, Mutator]
-Hook = PolicyHook[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, Mutator]
-Bound = BoundBinding[MutatingAdmissionPolicyBinding]
-
 
 @dataclass(slots=True)
 class MutatingResult:
@@ -56,39 +54,6 @@ class MutatingResult:
     undetermined: tuple[Undetermined, ...] = ()
     mutated: tuple[Mutated, ...] = ()
     should_reinvoke: bool = False
-
-
-class Invocation(NamedTuple):
-    """A policy with a binding and a parameter that match; `unknown` says on what it depends whether they do."""
-
-    hook: Hook
-    binding: MutatingAdmissionPolicyBinding
-    match: Match
-    param: JSON | PartialObject | None
-    unknown: Missing | None
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """What tells invocations of both passes apart."""
-        metadata: dict[str, str] = {}
-        if self.param is not None:
-            param = self.param.value if isinstance(self.param, PartialObject) else self.param
-            metadata = param.get("metadata") or {}
-        return self.hook.policy.name, self.binding.name, f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
-
-
-@dataclass(slots=True)
-class Reinvocation:
-    """Who runs again in the second pass (`reinvocationcontext.go`)."""
-
-    last_output: Object = None
-    invoked: set[Any] = field(default_factory=set)
-    again: set[Any] = field(default_factory=set)
-
-    def require(self) -> None:
-        """Something changed the object after those who ran."""
-        self.again |= self.invoked
-        self.invoked = set()
 
 
 class MutatingAdmission:
@@ -154,16 +119,20 @@ class MutatingAdmission:
         """What the expressions read but for `object`."""
         objects = self.converter.versioned(attributes.with_object(None), match.kind, lister)
         request = admission_request(attributes, match.resource, match.kind)
+        kinds = {"object": match.kind, "oldObject": match.kind, "namespaceObject": NAMESPACE_KIND}
+        shown = go_param(param)
+        if shown is not None:
+            kinds["params"] = shown.kind
         bindings = {
-            "oldObject": self.converter.cel_value(objects.old_object, match.kind),
+            "oldObject": objects.old_object,
             "request": request,
             "namespaceObject": namespace_object(attributes),
-            "params": param,
+            "params": param if shown is None else shown.value,
             **authorizer_bindings(self._authorizer(lister), attributes),
         }
         if match.resource != attributes.resource:
             request = admission_request(attributes, attributes.resource, match.kind)
-        return MutationInputs(bindings, request, lambda value: self.converter.cel_value(value, match.kind))
+        return MutationInputs(bindings, request, lambda value: self.converter.cel_value(value, match.kind), kinds)
 
 
 class MutatingRequest:
@@ -179,24 +148,24 @@ class MutatingRequest:
         self._results: dict[Any, MutateResult] = {}
         self._alive: list[Any] = []
 
-    def mutate(self, invocation: Invocation, value: Object) -> MutateResult:
+    def mutate(self, invocation: Invocation, value: Object, shown: Shown = AS_IT_CAME) -> MutateResult:
         """What a policy makes of an object, each evaluation done once in a request.
 
         INVARIANT: `_alive` keeps what keys name by id alive, so that nothing else of the request can have the same id.
         """
         match = invocation.match
-        key = (id(invocation.hook.evaluator), match.resource, match.kind, id(invocation.param), id(value))
+        key = (id(invocation.hook.evaluator), match.resource, match.kind, id(invocation.param), id(value), shown)
         if key not in self._results:
             self._alive += [invocation.param, value]
-            self._results[key] = self._mutate(invocation, value)
+            self._results[key] = self._mutate(invocation, value, shown)
         return self._results[key]
 
-    def match_error(self, invocation: Invocation, value: Object) -> str:
+    def match_error(self, invocation: Invocation, value: Object, shown: Shown) -> str:
         """The error of the match conditions of a policy that is asked again but need not run again, empty if none."""
         evaluator, kind = invocation.hook.evaluator, invocation.match.kind
         if not evaluator.has_match_conditions:
             return ""
-        return evaluator.match(self._input(invocation), self._versioned(kind, value)).error
+        return evaluator.match(self._input(invocation), self._versioned(kind, value), shown).error
 
     def _input(self, invocation: Invocation) -> MutationInputs:
         match = invocation.match
@@ -211,13 +180,13 @@ class MutatingRequest:
             return value
         return self.admission.converter.versioned(self.attributes.with_object(value), kind, self.lister).object
 
-    def _mutate(self, invocation: Invocation, value: Object) -> MutateResult:
+    def _mutate(self, invocation: Invocation, value: Object, shown: Shown) -> MutateResult:
         """The same in the version that the policy matched."""
         kind, sent = invocation.match.kind, self.attributes.kind
         converter = self.admission.converter
         versioned = self._versioned(kind, value)
         patcher = self.admission.patchers.of(kind)
-        result = invocation.hook.evaluator.mutate(self._input(invocation), versioned, patcher)
+        result = invocation.hook.evaluator.mutate(self._input(invocation), versioned, patcher, shown)
         if result.object is value or kind == sent:
             return result
         if result.object is versioned:
@@ -254,6 +223,7 @@ class _Pass:
         self._mutated: list[Mutated] = []
         self._dirty = False
         self._should_reinvoke = False
+        self._shown: dict[GroupVersionKind, Shown] = {}
 
     @cached_property
     def _matcher(self) -> RequestMatcher:
@@ -329,12 +299,16 @@ class _Pass:
 
     def _invoke(self, invocation: Invocation) -> None:
         """Run one policy, unless this is the second pass and it need not run again."""
-        before, policy = self._object, invocation.hook.policy
+        before, policy, kind = self._object, invocation.hook.policy, invocation.match.kind
+        shown = self._shown.get(kind, AS_IT_CAME)
         if self._reinvoke and invocation.key not in self._again.again:
-            error = self._request.match_error(invocation, before)
+            error = self._request.match_error(invocation, before, shown)
+            if invocation.hook.evaluator.has_match_conditions:
+                self._shown[kind] = shown.read(matching=True)
             self._errors(invocation, (error,) if error else ())
             return
-        result = self._request.mutate(invocation, before)
+        result = self._request.mutate(invocation, before, shown)
+        self._shown[kind] = result.shown
         if not result.matched:
             self._errors(invocation, result.errors)
             return

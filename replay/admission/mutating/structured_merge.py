@@ -22,6 +22,15 @@ _EXACT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 _REMEMBERED, _LONGEST = 1024, 4096
 """How many patches of a kind are known to be good, and how many bytes one of them may have."""
 
+
+class _Undefined:
+    def __str__(self) -> str:
+        return "{{undefined}}"
+
+
+_UNDEFINED = _Undefined()
+"""What stands for any value of an unknown Go type in a key (structured-merge-diff `value.Compare`, `value.ToString`)."""
+
 _ABSENT: Any = object()
 """No value on one side of a merge; null is a value."""
 
@@ -322,7 +331,7 @@ def _comparable(value: JSON) -> Any:
         return ("map", tuple(sorted((name, _comparable(inner)) for name, inner in value.items())))
     if isinstance(value, list):
         return ("list", tuple(map(_comparable, value)))
-    return value
+    return _UNDEFINED if isinstance(value, GoValue) else value
 
 
 def _element_text(key: tuple[Any, ...]) -> str:
@@ -382,7 +391,7 @@ def _go_value_syntax(value: GoValue) -> str:
         return hex(int(value.text))
     if value.go_type == "[]uint8":
         return "[]uint8{" + ", ".join(f"0x{int(byte):x}" for byte in value.text[1:-1].split()) + "}"
-    return str(value.json) if isinstance(value.json, int) else value.text
+    return str(value.json) if isinstance(value.json, int) else value.syntax or value.text
 
 
 def _go_type(value: JSON) -> str:

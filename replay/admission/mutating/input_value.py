@@ -1,0 +1,150 @@
+"""Which containers in the result of a mutation came with the request, and of which Go type they are.
+
+The server shows plain JSON (`map[string]interface {}`, `[]interface {}`) and typed Go objects to CEL alike
+(apiserver `pkg/cel/common.SchemalessTypedToVal`); what becomes of them in a patch differs. What compiled code answers has
+lost the difference, so a container is told by its identity: it is where it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from replay.admission.mutating.go_text import go_syntax, go_text
+from replay.cel.value.typed import TypedMap, untyped
+from replay.go.value import GoValue
+from replay.json import JSON
+from replay.kube.attributes import PartialObject
+from replay.kube.go_object import go_type_name
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.schema import Schema, Schemas
+
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_OPAQUE = frozenset({"io.k8s.apimachinery.pkg.runtime.RawExtension", _META + "FieldsV1"})
+"""Types that write their own JSON: what is in them is plain JSON again."""
+
+_TEXT: Mapping[str, Any] = {"type": "string"}
+_GVK: Mapping[str, Any] = {"type": "object", "properties": {"group": _TEXT, "version": _TEXT, "kind": _TEXT}}
+_GVR: Mapping[str, Any] = {"type": "object", "properties": {"group": _TEXT, "version": _TEXT, "resource": _TEXT}}
+_KIND, _RESOURCE = {"$ref": _META + "GroupVersionKind"}, {"$ref": _META + "GroupVersionResource"}
+_REQUEST = Schema(
+    {"$ref": "io.k8s.api.admission.v1.AdmissionRequest"},
+    {
+        "io.k8s.api.admission.v1.AdmissionRequest": {
+            "type": "object",
+            "properties": {
+                "kind": _KIND,
+                "resource": _RESOURCE,
+                "requestKind": _KIND,
+                "requestResource": _RESOURCE,
+                "userInfo": {"$ref": "io.k8s.api.authentication.v1.UserInfo"},
+                "options": {"$ref": "io.k8s.apimachinery.pkg.runtime.RawExtension"},
+            },
+        },
+        _META + "GroupVersionKind": _GVK,
+        _META + "GroupVersionResource": _GVR,
+        "io.k8s.api.authentication.v1.UserInfo": {
+            "type": "object",
+            "properties": {
+                "username": _TEXT,
+                "uid": _TEXT,
+                "groups": {"type": "array", "items": _TEXT},
+                "extra": {
+                    "type": "object",
+                    "additionalProperties": {"$ref": "io.k8s.api.authentication.v1.ExtraValue"},
+                },
+            },
+        },
+        "io.k8s.api.authentication.v1.ExtraValue": {"type": "array", "items": _TEXT},
+    },
+)
+"""`request`, which no OpenAPI document describes (`k8s.io/api/admission/v1`)."""
+
+
+@cache
+def _schemas() -> Schemas:
+    return Schemas()
+
+
+class GoType(NamedTuple):
+    """The Go type of a container: its schema and name."""
+
+    schema: Schema
+
+    @property
+    def name(self) -> str:
+        """As `%T` prints it: `v1.ObjectMeta`, `map[string]string`, `[]string`."""
+        return go_type_name(self.schema)
+
+    @property
+    def is_struct(self) -> bool:
+        """Whether it is a struct, and not a map or slice."""
+        return bool(self.schema.fields)
+
+
+def is_go_object(value: Any, name: str) -> bool:
+    """Whether the server has a Go object under a name that may be plain JSON as well."""
+    return name == "namespaceObject" or isinstance(value, TypedMap)
+
+
+class InputValues:
+    """The containers that came with the request, told from those that an expression made."""
+
+    def __init__(self, bindings: Mapping[str, Any], kinds: Mapping[str, GroupVersionKind]) -> None:
+        """`bindings` are those of the expression that may be in its result.
+
+        `kinds` are the kinds of those that are Go objects, by name; `request` always is one.
+        """
+        self._bindings = bindings
+        self._kinds = kinds
+        self._types: dict[int, GoType | None] | None = None
+
+    def _known(self) -> dict[int, GoType | None]:
+        if self._types is None:
+            self._types = {}
+            for name, value in self._bindings.items():
+                _collect(_plain(value), self._schema(name), self._types)
+        return self._types
+
+    def _schema(self, name: str) -> Schema | None:
+        if name == "request":
+            return _REQUEST
+        kind = self._kinds.get(name)
+        return None if kind is None else _schemas().for_kind(kind)
+
+    def __contains__(self, value: object) -> bool:
+        """Whether a list or dict is part of an input."""
+        return id(value) in self._known()
+
+    def go_type(self, value: object) -> GoType | None:
+        """The Go type of a container, None if it is plain JSON or none of an input."""
+        return self._known().get(id(value))
+
+    def go_value(self, value: JSON, go_type: GoType) -> GoValue:
+        """A container of a Go type as structured merge meets it inside a list or map that an expression made."""
+        return GoValue(go_type.name, go_text(go_type.schema, value), value, go_syntax(go_type.schema, value))
+
+
+def _plain(value: Any) -> Any:
+    value = untyped(value)
+    return value.value if isinstance(value, PartialObject) else value
+
+
+def _collect(value: Any, schema: Schema | None, types: dict[int, GoType | None]) -> None:
+    """Note each container of an input with its Go type."""
+    left: list[tuple[Any, Schema | None]] = [(value, schema)]
+    while left:
+        value, schema = left.pop()
+        if not isinstance(value, dict | list):
+            continue
+        if schema is not None and (schema.name in _OPAQUE or not (schema.fields or schema.items or schema.values)):
+            schema = None
+        types[id(value)] = None if schema is None else GoType(schema)
+        left += _parts(value, schema)
+
+
+def _parts(value: dict[str, Any] | list[Any], schema: Schema | None) -> Iterable[tuple[Any, Schema | None]]:
+    if isinstance(value, list):
+        return [(item, schema and schema.items) for item in value]
+    return [(item, schema and schema.field(name)) for name, item in value.items()]

@@ -1,0 +1,50 @@
+"""Who is invoked in the mutating phase, and who again (`policy/mutating/reinvocationcontext.go`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from replay.admission.hooks import BoundBinding, PlannedHook, PolicyHook
+from replay.admission.mutating.mutator import Mutator, Object
+from replay.json import JSON
+from replay.kube.admissionregistration import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
+from replay.kube.attributes import Missing, PartialObject
+from replay.matching.matcher import Match
+
+Planned = PlannedHook[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, Mutator]
+Hook = PolicyHook[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, Mutator]
+Bound = BoundBinding[MutatingAdmissionPolicyBinding]
+
+
+class Invocation(NamedTuple):
+    """A policy with a binding and a parameter that match; `unknown` says on what it depends whether they do."""
+
+    hook: Hook
+    binding: MutatingAdmissionPolicyBinding
+    match: Match
+    param: JSON | PartialObject | None
+    unknown: Missing | None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells invocations of both passes apart."""
+        metadata: dict[str, str] = {}
+        if self.param is not None:
+            param = self.param.value if isinstance(self.param, PartialObject) else self.param
+            metadata = param.get("metadata") or {}
+        return self.hook.policy.name, self.binding.name, f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+
+
+@dataclass(slots=True)
+class Reinvocation:
+    """Who runs again in the second pass (`reinvocationcontext.go`)."""
+
+    last_output: Object = None
+    invoked: set[Any] = field(default_factory=set)
+    again: set[Any] = field(default_factory=set)
+
+    def require(self) -> None:
+        """Something changed the object after those who ran."""
+        self.again |= self.invoked
+        self.invoked = set()
