@@ -1,75 +1,192 @@
 """API-based policies, bindings and webhook configurations: what the cluster holds, not what a server reads at its start.
 
-They passed the REST API once, so they are decoded as it decodes what it stored: unknown fields are dropped, defaults set.
+A set's `api/` is what one would create: the REST API decodes it, sets the defaults of its version and validates it as a new
+object (`k8s.io/kubernetes/pkg/registry/admissionregistration`, the `Validate` of each strategy). Objects of a snapshot passed
+that once, maybe under another server: unknown fields are dropped, defaults set, and no more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
+from replay.go.format import quote
 from replay.json import JSON
 from replay.manifests.defaulting import set_defaults
+from replay.manifests.field_error import FieldError, aggregate, invalid, required
+from replay.manifests.finding import SERVER, Finding, Refusal, Severity
 from replay.manifests.go_type.decode import decode
 from replay.manifests.go_type.scheme import GROUP, LOADER_SCHEME
+from replay.manifests.loader import LoadedObject
 from replay.manifests.plugin import Plugin
-from replay.manifests.read.document_reader import UndecodableError, read_object
-from replay.manifests.read.documents import read_directory
-from replay.manifests.read.node import Mapping, Node, node_from_json
+from replay.manifests.read.document_reader import DecodedObject, UndecodableError, read_item, read_object
+from replay.manifests.read.documents import Document, read_directory
+from replay.manifests.read.json_reader import text_from_bytes
+from replay.manifests.read.node import Mapping, Node, Position, Sequence, node_from_json, position_of
+from replay.manifests.static_rule import STATIC_SUFFIX
+from replay.manifests.validate.kind import validate
 
 _KINDS = frozenset(kind for plugin in Plugin for kind in plugin.kinds)
-_API_VERSION = f"{GROUP}/v1"
+_VERSIONS = ("v1", "v1beta1", "v1alpha1")
+_RESERVED = (
+    f"names ending with {quote(STATIC_SUFFIX)} are reserved for static manifest-based configurations and cannot be "
+    "managed via the API"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedApi:
+    """A set's `api/`: what the REST API accepts of it, and what it refuses."""
+
+    path: str
+    objects: tuple[LoadedObject, ...]
+    refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def error(self) -> str | None:
+        """The text of the first refusal, None if all is accepted."""
+        return self.refusals[0].text if self.refusals else None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All that is wrong; each object is refused by itself."""
+        return tuple(finding for refusal in self.refusals for finding in refusal.findings)
 
 
 def defaulted_api_objects(objects: Iterable[JSON]) -> Iterator[JSON]:
     """Those of the objects that decide about requests, as the server holds them; others are left out.
 
-    Raises ManifestError for one that no server could have stored.
+    One that is there in several versions counts once. Raises ManifestError for one that no server could have stored.
     """
+    seen = set()
     for obj in objects:
-        if isinstance(obj, dict) and obj.get("apiVersion") == _API_VERSION and obj.get("kind") in _KINDS:
-            yield _defaulted(obj["kind"], node_from_json(obj), "")
+        group, _, version = str(obj.get("apiVersion", "") if isinstance(obj, dict) else "").rpartition("/")
+        if group == GROUP and version in _VERSIONS and obj.get("kind") in _KINDS:
+            stored = _stored(obj["kind"], version, node_from_json(obj))
+            key = (stored["kind"], stored["metadata"]["name"])
+            if key not in seen:
+                seen.add(key)
+                yield stored
 
 
-def api_objects_from_directory(path: Path, version: KubernetesVersion) -> Iterator[JSON]:
-    """The objects of a set's `api/`: manifests as one would apply them.
-
-    Raises ManifestError for a document that cannot be read, or that is of no such kind.
-    """
-    del version  # what the REST API accepted once stays in force, whatever its expressions need
-    directory = read_directory(path)
-    for unreadable in directory.unreadable:
-        raise ManifestError(unreadable.reason, path=unreadable.path, line=unreadable.line)
-    for document in directory.documents:
-        try:
-            decoded = read_object(document.data, document.line, LOADER_SCHEME)
-        except UndecodableError as error:
-            position = error.problems[0].position
-            raise ManifestError(str(error), path=document.path, line=position.line, column=position.column) from error
-        yield from _objects(decoded.node, decoded.registered.kind, document.path)
-
-
-def _objects(node: Node, kind: str, path: str) -> Iterator[JSON]:
-    if kind.removesuffix("List") not in _KINDS and kind != "List":
-        raise ManifestError(f"kind `{kind}` decides about no requests", path=path, line=node.position.line)
-    if not kind.endswith("List"):
-        yield _defaulted(kind, node, path)
-        return
-    assert isinstance(node, Mapping)
-    items = node.get("items")
-    for item in getattr(items, "items", ()):
-        item_kind = item.get("kind") if isinstance(item, Mapping) and kind == "List" else None
-        yield from _objects(item, kind.removesuffix("List") or str(getattr(item_kind, "value", "")), path)
-
-
-def _defaulted(kind: str, node: Node, path: str) -> JSON:
+def _stored(kind: str, version: str, node: Node) -> JSON:
     decoded = decode(node, f"v1.{kind}")
     for problem in decoded.type_errors:
-        raise ManifestError(problem.message, path=path, line=problem.position.line, column=problem.position.column)
-    value = {**decoded.value, "kind": kind, "apiVersion": _API_VERSION}
-    set_defaults(kind, value)
+        raise ManifestError(problem.message, line=problem.position.line, column=problem.position.column)
+    value = _defaulted(kind, version, decoded.value)
     if not value["metadata"].get("name"):
-        raise ManifestError(f"{kind}: metadata.name: Required value", path=path, line=node.position.line)
+        raise ManifestError(f"{kind}: metadata.name: Required value", line=node.position.line)
     return value
+
+
+def _defaulted(kind: str, version: str, decoded: JSON) -> JSON:
+    value = {**decoded, "kind": kind, "apiVersion": f"{GROUP}/v1"}
+    set_defaults(kind, value, version)
+    return value
+
+
+def load_api(path: Path, version: KubernetesVersion) -> LoadedApi:
+    """Load a set's `api/` without raising: what the REST API would refuse to create is in `refusals`."""
+    directory = read_directory(path)
+    loading = _Loading(version)
+    for unreadable in directory.unreadable:
+        position = Position(unreadable.line, 1) if unreadable.line else Position(0, 0)
+        loading.refuse(unreadable.reason, [_finding(unreadable.reason, unreadable.path, position)])
+    for document in directory.documents:
+        loading.load(document)
+    return LoadedApi(str(path), tuple(loading.objects), tuple(loading.refusals))
+
+
+@dataclass(slots=True)
+class _Loading:
+    """A directory being loaded; `seen` are the names of each kind with their files."""
+
+    version: KubernetesVersion
+    objects: list[LoadedObject] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    seen: dict[tuple[str, str], str] = field(default_factory=dict)
+    text: str = ""
+
+    def refuse(self, text: str, findings: Iterable[Finding]) -> None:
+        self.refusals.append(Refusal(text, tuple(findings)))
+
+    def load(self, document: Document) -> None:
+        self.text = text_from_bytes(document.data)
+        try:
+            self._accept(read_object(document.data, document.line, LOADER_SCHEME), document.path)
+        except UndecodableError as error:
+            self._refuse_undecodable(error, document.path)
+
+    def _accept(self, decoded: DecodedObject, path: str) -> None:
+        """Take an object, or the items of a list one by one."""
+        kind = decoded.registered.kind
+        if kind.removesuffix("List") not in _KINDS and kind != "List":
+            message = f"kind `{kind}` decides about no requests"
+            self.refuse(message, [_finding(message, path, position_of(decoded.node, "kind"), "kind")])
+        elif kind == "List":
+            for item in _items(decoded.node):
+                try:
+                    self._accept(read_item(item, LOADER_SCHEME), path)
+                except UndecodableError as error:
+                    self._refuse_undecodable(error, path)
+        elif kind.endswith("List"):
+            for value, node in zip(decoded.value["items"], _items(decoded.node), strict=True):
+                self._create(kind.removesuffix("List"), decoded.registered.package, value, node, path)
+        else:
+            self._create(kind, decoded.registered.package, decoded.value, decoded.node, path)
+
+    def _create(self, kind: str, version: str, decoded: JSON, node: Node, path: str) -> None:
+        """What `create` does with one object of a version of the API."""
+        value = _defaulted(kind, version, decoded)
+        name = value["metadata"].get("name", "")
+        if version != "v1" and kind.endswith("WebhookConfiguration"):
+            message = f"no server serves {kind} in {GROUP}/{version}: it is {GROUP}/v1 since 1.16, and alone since 1.22"
+            self.refuse(message, [_finding(message, path, position_of(node, "apiVersion"), "apiVersion")])
+            return
+        errors, expressions = validate(kind, value, self.version)
+        errors = [*([] if name else [required("metadata.name", "name or generateName is required")]), *errors]
+        if name.endswith(STATIC_SUFFIX):
+            errors.append(invalid("metadata.name", name, _RESERVED))
+        loaded = LoadedObject(kind, name, value, path, node, expressions, self.text, not errors)
+        self.objects.append(loaded)
+        if errors:
+            self._refuse_invalid(loaded, errors)
+        elif (kind, name) in self.seen:
+            message = f"{_resource(kind)} {quote(name)} already exists (in {self.seen[kind, name]})"
+            self.refuse(message, [_finding(message, path, loaded.position("metadata.name"), "metadata.name", loaded)])
+        else:
+            self.seen[kind, name] = path
+
+    def _refuse_invalid(self, loaded: LoadedObject, errors: list[FieldError]) -> None:
+        text = f"{loaded.kind}.{GROUP} {quote(loaded.name)} is invalid: {aggregate(errors)}"
+        findings = (
+            _finding(str(error), loaded.path, loaded.position(error.path), error.path, loaded) for error in errors
+        )
+        self.refuse(text, findings)
+
+    def _refuse_undecodable(self, error: UndecodableError, path: str) -> None:
+        findings = (
+            replace(_finding(problem.message, path, problem.position, problem.path), first=index < error.told)
+            for index, problem in enumerate(error.problems)
+        )
+        self.refuse(str(error), findings)
+
+
+def _items(node: Node) -> tuple[Node, ...]:
+    items = node.get("items") if isinstance(node, Mapping) else None
+    return tuple(items.items) if isinstance(items, Sequence) else ()
+
+
+def _resource(kind: str) -> str:
+    plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+    return f"{plural.lower()}.{GROUP}"
+
+
+def _finding(
+    message: str, path: str, position: Position, field_path: str = "", loaded: LoadedObject | None = None
+) -> Finding:
+    subject = f"{loaded.kind}/{loaded.name}" if loaded is not None else ""
+    return Finding(Severity.ERROR, SERVER, message, path, position, field_path, subject, first=True)

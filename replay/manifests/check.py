@@ -10,6 +10,7 @@ from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.manifests.admission_configuration import LoadedConfiguration, load_configuration
+from replay.manifests.api_object import LoadedApi
 from replay.manifests.finding import Finding, Severity
 from replay.manifests.lint.run import lint
 from replay.manifests.loader import LoadedDirectory, load_directory
@@ -21,7 +22,8 @@ from replay.manifests.set_loader import load_set
 class CheckedSet:
     """A set with all that was found; `silenced` counts warnings that a comment or an option hides.
 
-    `configuration` is there for an AdmissionConfiguration file alone; `error` is the text with which the server stops.
+    `configuration` is there for an AdmissionConfiguration file alone; `error` is the text with which the server stops, or
+    with which its API refuses the first object of `api`.
     """
 
     path: str
@@ -30,10 +32,11 @@ class CheckedSet:
     silenced: int
     error: str | None
     configuration: LoadedConfiguration | None = None
+    api: LoadedApi | None = None
 
     @property
     def is_accepted(self) -> bool:
-        """Whether a server would start with it."""
+        """Whether a server would start with it, and its API take the rest."""
         return self.error is None
 
 
@@ -51,25 +54,37 @@ def check_set(
     """
     if not path.exists():
         raise ManifestError("no such file or directory", path=str(path))
-    configuration = None
+    configuration = api = None
     if not path.is_dir():
         configuration = load_configuration(path, version)
         directories, errors = configuration.directories, configuration.findings
         error = configuration.error
     else:
-        directories = _directories(path, version, plugin)
-        errors = tuple(dict.fromkeys(finding for directory in directories for finding in directory.findings))
-        error = next((directory.error for directory in directories if directory.error is not None), None)
-    warnings = lint(directories, configuration, cluster)
+        directories, api = _parts(path, version, plugin)
+        parts: tuple[LoadedDirectory | LoadedApi, ...] = directories if api is None else (*directories, api)
+        errors = tuple(dict.fromkeys(finding for part in parts for finding in part.findings))
+        error = next((part.error for part in parts if part.error is not None), None)
+    warnings = lint(directories, configuration, cluster, api)
     hidden = frozenset(silenced)
     shown = tuple(found.finding for found in warnings if found.finding.name not in hidden | found.silenced)
-    return CheckedSet(str(path), directories, (*errors, *shown), len(warnings) - len(shown), error, configuration)
+    return CheckedSet(
+        str(path),
+        directories,
+        (*errors, *shown),
+        silenced=len(warnings) - len(shown),
+        error=error,
+        configuration=configuration,
+        api=api,
+    )
 
 
-def _directories(path: Path, version: KubernetesVersion, plugin: Plugin | None) -> tuple[LoadedDirectory, ...]:
+def _parts(
+    path: Path, version: KubernetesVersion, plugin: Plugin | None
+) -> tuple[tuple[LoadedDirectory, ...], LoadedApi | None]:
     if plugin is not None:
-        return (load_directory(path, plugin, version),)
-    return tuple(load_set(path, version).directories.values())
+        return (load_directory(path, plugin, version),), None
+    loaded = load_set(path, version)
+    return tuple(loaded.directories.values()), loaded.api
 
 
 def counts(findings: Iterable[Finding]) -> tuple[int, int]:

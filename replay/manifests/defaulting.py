@@ -1,4 +1,4 @@
-"""The defaults of `admissionregistration.k8s.io/v1` (`k8s.io/kubernetes/pkg/apis/admissionregistration/v1/defaults.go`).
+"""The defaults of `admissionregistration.k8s.io` (`k8s.io/kubernetes/pkg/apis/admissionregistration/*/defaults.go`).
 
 Objects are changed in place, right after decoding, before anybody else has seen them.
 """
@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from replay.json import JSON
 
-_EQUIVALENT, _FAIL, _NEVER, _ALL_SCOPES = "Equivalent", "Fail", "Never", "*"
+_EQUIVALENT, _FAIL, _NEVER, _ALL_SCOPES, _DENY = "Equivalent", "Fail", "Never", "*", "Deny"
 _TIMEOUT_SECONDS, _SERVICE_PORT = 10, 443
 
 
-def set_defaults(kind: str, obj: JSON) -> None:
-    """Set what the manifest leaves out; `obj` is the decoded object of that kind."""
+def set_defaults(kind: str, obj: JSON, version: str = "v1") -> None:
+    """Set what the manifest leaves out; `obj` is the decoded object of that kind, `version` that of the API it is in.
+
+    Policies and bindings have the same defaults in all versions but one: v1alpha1 denies where no parameter is found.
+    """
     if kind.endswith("WebhookConfiguration"):
         for webhook in obj.get("webhooks") or ():
             _default_webhook(webhook, mutating=kind.startswith("Mutating"))
@@ -20,6 +23,8 @@ def set_defaults(kind: str, obj: JSON) -> None:
     spec = obj["spec"]
     if kind.endswith("PolicyBinding"):
         _default_match_resources(spec.get("matchResources"))
+        if version == "v1alpha1" and spec.get("paramRef") is not None:
+            spec["paramRef"].setdefault("parameterNotFoundAction", _DENY)
         return
     spec.setdefault("failurePolicy", _FAIL)
     _default_match_resources(spec.get("matchConstraints"))

@@ -10,7 +10,7 @@ from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
-from replay.manifests.api_object import api_objects_from_directory, defaulted_api_objects
+from replay.manifests.api_object import LoadedApi, defaulted_api_objects, load_api
 from replay.manifests.finding import Finding
 from replay.manifests.loader import LoadedDirectory, load_directory
 from replay.manifests.manifest_set import manifest_set_from_objects
@@ -21,17 +21,22 @@ API_DIRECTORY = "api"
 
 @dataclass(frozen=True, slots=True)
 class LoadedSet:
-    """The directories of a set by plugin, in the order of the chain; `api` are its API-based objects, None if it has no `api/`."""
+    """The directories of a set by plugin, in the order of the chain; `api` is its `api/`, None if it has none."""
 
     path: str
     directories: Mapping[Plugin, LoadedDirectory]
-    api: tuple[JSON, ...] | None = None
+    api: LoadedApi | None = None
+
+    @property
+    def parts(self) -> tuple[LoadedDirectory | LoadedApi, ...]:
+        """The directories, and `api/`."""
+        own = tuple(self.directories.values())
+        return own if self.api is None else (*own, self.api)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All that is wrong in any directory, each once."""
-        found = (finding for directory in self.directories.values() for finding in directory.findings)
-        return tuple(dict.fromkeys(found))
+        """All that is wrong in any part, each once."""
+        return tuple(dict.fromkeys(finding for part in self.parts for finding in part.findings))
 
 
 def load_manifest_set(path: Path, *, version: KubernetesVersion, api_objects: Iterable[JSON] = ()) -> ManifestSet:
@@ -40,11 +45,12 @@ def load_manifest_set(path: Path, *, version: KubernetesVersion, api_objects: It
     Raises ManifestError with file, line and the server's reason if any part of it is refused.
     """
     loaded = load_set(path, version)
-    for directory in loaded.directories.values():
-        for finding in directory.findings:
-            raise error_from_finding(finding)
+    for finding in loaded.findings:
+        raise error_from_finding(finding)
     static = [item.value for directory in loaded.directories.values() for item in directory.objects]
-    api = loaded.api if loaded.api is not None else defaulted_api_objects(api_objects)
+    api: Iterable[JSON] = defaulted_api_objects(api_objects)
+    if loaded.api is not None:
+        api = [item.value for item in loaded.api.objects]
     hashes = {plugin.value: directory.hash for plugin, directory in loaded.directories.items() if directory.hash}
     return manifest_set_from_objects(static, api, hashes=hashes)
 
@@ -60,7 +66,7 @@ def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
         return _configured_set(path, version)
     own = {plugin: path / plugin.directory for plugin in CHAIN_ORDER if (path / plugin.directory).is_dir()}
     api_directory = path / API_DIRECTORY
-    api = tuple(api_objects_from_directory(api_directory, version)) if api_directory.is_dir() else None
+    api = load_api(api_directory, version) if api_directory.is_dir() else None
     if own or api is not None:
         return LoadedSet(str(path), {p: load_directory(at, p, version) for p, at in own.items()}, api)
     directories = {plugin: load_directory(path, plugin, version, mixed=True) for plugin in CHAIN_ORDER}

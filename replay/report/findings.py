@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from replay.json import JSON
+from replay.manifests.api_object import LoadedApi
 from replay.manifests.check import CheckedSet, counts
 from replay.manifests.finding import SERVER, Finding, Severity
 from replay.manifests.lint.catalogue import REASONS
@@ -24,6 +26,10 @@ def findings_text(checked: CheckedSet) -> Iterator[str]:
         if directory.error is None and directory.path:
             kinds = ", ".join(f"{_count(directory, kind)} {kind}" for kind in directory.plugin.kinds)
             yield f"{directory.path}: {directory.plugin.value} loads {kinds}; {directory.hash or 'no data'}"
+    if checked.api is not None and checked.api.error is None:
+        numbers = Counter(loaded.kind for loaded in checked.api.objects)
+        listed = ", ".join(f"{count} {kind}" for kind, count in sorted(numbers.items())) or "nothing"
+        yield f"{checked.api.path}: the API accepts {listed}"
     tally = f"{_plural(errors, 'error')}, {_plural(warnings, 'warning')}"
     if checked.silenced:
         tally += f", {checked.silenced} silenced"
@@ -78,9 +84,17 @@ def checked_json(checked: CheckedSet) -> dict[str, JSON]:
         {"plugin": directory.plugin.value, "path": directory.path, **directory_json(directory)}
         for directory in checked.directories
     ]
-    if len(plugins) == 1:
+    if len(plugins) == 1 and checked.api is None:
         return {**plugins[0], "findings": findings}
-    return {"path": checked.path, "ok": checked.is_accepted, "plugins": plugins, "findings": findings}
+    api = {} if checked.api is None else {"api": _api_json(checked.api)}
+    return {"path": checked.path, "ok": checked.is_accepted, "plugins": plugins, **api, "findings": findings}
+
+
+def _api_json(api: LoadedApi) -> dict[str, JSON]:
+    """A set's `api/` in the form of a directory, which has a hash besides."""
+    objects = [{"kind": loaded.kind, "name": loaded.name, "defaulted": loaded.value} for loaded in api.objects]
+    refused = None if api.error is None else _without_directory(api.error, api.path)
+    return {"path": api.path, "ok": refused is None, "error": refused, "objects": [] if refused else objects}
 
 
 def _configuration_json(checked: CheckedSet) -> dict[str, JSON]:

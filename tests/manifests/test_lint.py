@@ -138,6 +138,21 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
     ),
     "subresource with an optional": (policy(validations=validation("request.?subResource.orValue('') == ''")), []),
     "oldObject on DELETE": (policy(rule=DELETE, validations=validation("oldObject.metadata.name != 'x'")), []),
+    "namespaceObject in a match condition": (
+        policy(matchConditions=[{"name": "c", "expression": "namespaceObject.metadata.name != 'x'"}]),
+        [catalogue.NAMESPACE_IN_CONDITION],
+    ),
+    "namespaceObject in a webhook's match condition": (
+        webhook(
+            "https://h.example.com/x",
+            matchConditions=[{"name": "c", "expression": "has(namespaceObject.metadata.labels)"}],
+        ),
+        [catalogue.NAMESPACE_IN_CONDITION],
+    ),
+    "namespaceObject in a validation": (
+        policy(validations=validation("namespaceObject.metadata.name != object.metadata.name")),
+        [],
+    ),
     "labels without a test": (
         policy(validations=validation("object.metadata.labels['a'] == 'b'")),
         [catalogue.UNGUARDED_FIELD],
@@ -231,6 +246,23 @@ def warnings(path: Path, objects: list[Any], **options: Any) -> list[str]:
 def test_warnings(name: str, tmp_path: Path) -> None:
     objects, names = CASES[name]
     assert warnings(tmp_path, objects) == names
+
+
+def test_an_api_directory_is_checked_too(tmp_path: Path) -> None:
+    """API-based policies never see admission configuration, so they are not warned of it."""
+    (tmp_path / "api").mkdir()
+    one, binding = policy(rule=ADMISSION, bound=True, matchConditions=[{"name": "c", "expression": "params == null"}])
+    one["metadata"]["name"] = binding["spec"]["policyName"] = "p"
+    binding["metadata"]["name"] = "b"
+    text = "---\n".join(yaml.safe_dump(obj, sort_keys=False) for obj in (one, binding))
+    (tmp_path / "api" / "a.yaml").write_text(text, encoding="utf-8")
+    refused = check_set(tmp_path, NEWEST)
+    assert [finding.field_path for finding in refused.findings] == ["spec.matchConditions[0].expression"]
+    assert refused.error is not None
+    assert refused.error.startswith('ValidatingAdmissionPolicy.admissionregistration.k8s.io "p" is invalid: spec.match')
+    (tmp_path / "api" / "a.yaml").write_text(text.replace("params == null", "'true' == 'true'"), encoding="utf-8")
+    accepted = check_set(tmp_path, NEWEST)
+    assert (accepted.error, accepted.findings) == (None, ())
 
 
 def test_silenced_by_a_comment_in_the_document(tmp_path: Path) -> None:

@@ -104,6 +104,42 @@ def test_api_objects_of_the_cluster_stand_in_for_api(scenario: Path) -> None:
     assert [policy.name for policy in without.validating_policies if not policy.static] == ["from-cluster"]
 
 
+API_POLICY = """apiVersion: admissionregistration.k8s.io/{version}
+kind: ValidatingAdmissionPolicy
+metadata: {{name: aa}}
+spec: {{{body}}}
+"""
+PARAM_BINDING = """apiVersion: admissionregistration.k8s.io/{version}
+kind: ValidatingAdmissionPolicyBinding
+metadata: {{name: b}}
+spec: {{policyName: aa, paramRef: {{name: x}}, validationActions: [Deny]}}
+"""
+
+
+def test_alpha_bindings_deny_where_no_parameter_is_found(scenario: Path) -> None:
+    write(scenario / "api/q.yaml", PARAM_BINDING.format(version="v1alpha1"))
+    binding = load_manifest_set(scenario, version=NEWEST).validating_bindings[-1]
+    assert binding.param_ref is not None
+    assert (binding.name, binding.param_ref.parameter_not_found_action) == ("b", "Deny")
+
+
+def test_stored_objects_of_older_versions_count_once(scenario: Path) -> None:
+    shutil.rmtree(scenario / "api")
+    spec = {"policyName": "p", "paramRef": {"name": "x"}, "validationActions": ["Deny"]}
+    stored = [
+        {
+            "apiVersion": f"admissionregistration.k8s.io/{version}",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": "b"},
+            "spec": spec,
+        }
+        for version in ("v1alpha1", "v1")
+    ]
+    loaded = load_manifest_set(scenario, version=NEWEST, api_objects=stored).validating_bindings
+    found = [(each.name, each.param_ref and each.param_ref.parameter_not_found_action) for each in loaded]
+    assert found == [("bind.static.k8s.io", None), ("b", "Deny")]
+
+
 NOT_BOOL = 'spec.validations[0].expression: Invalid value: "1": must evaluate to bool but got int'
 REFUSED = {
     "nothing there": ("none", "", "none: no such file or directory"),
@@ -117,12 +153,52 @@ REFUSED = {
     "an api object without a name": (
         "api/p.yaml",
         POLICY.format(kind="ValidatingAdmissionPolicy", name="''", body=VALIDATING),
-        "api/p.yaml:1: ValidatingAdmissionPolicy: metadata.name: Required value",
+        "api/p.yaml:4:9: ValidatingAdmissionPolicy/: metadata.name: Required value: name or generateName is required",
     ),
     "an api object that decides nothing": (
         "api/p.yaml",
         "apiVersion: v1\nkind: Status\n",
-        "api/p.yaml:1: kind `Status` decides about no requests",
+        "api/p.yaml:2:7: kind `Status` decides about no requests",
+    ),
+    "an api policy that does not compile": (
+        "api/p.yaml",
+        POLICY.format(kind="ValidatingAdmissionPolicy", name="aa", body="validations: [{expression: '1'}]"),
+        f"api/p.yaml:9:30: ValidatingAdmissionPolicy/aa: {NOT_BOOL}",
+    ),
+    "an api policy without constraints": (
+        "api/p.yaml",
+        API_POLICY.format(version="v1", body="validations: [{expression: 'true'}]"),
+        "api/p.yaml:4:1: ValidatingAdmissionPolicy/aa: spec.matchConstraints: Required value",
+    ),
+    "an api policy with a static name": (
+        "api/p.yaml",
+        POLICY.format(kind="ValidatingAdmissionPolicy", name="aa.static.k8s.io", body=VALIDATING),
+        (
+            'api/p.yaml:4:9: ValidatingAdmissionPolicy/aa.static.k8s.io: metadata.name: Invalid value: "aa.static.k8s.io": '
+            'names ending with ".static.k8s.io" are reserved for static manifest-based configurations and cannot be managed '
+            "via the API"
+        ),
+    ),
+    "an api object that is there twice": (
+        "api/q.yaml",
+        POLICY.format(kind="ValidatingAdmissionPolicy", name="aa", body=VALIDATING),
+        (
+            'api/q.yaml:4:9: ValidatingAdmissionPolicy/aa: validatingadmissionpolicies.admissionregistration.k8s.io "aa" '
+            "already exists (in api/p.yaml)"
+        ),
+    ),
+    "an api binding that does not say what to do without a parameter": (
+        "api/q.yaml",
+        PARAM_BINDING.format(version="v1beta1"),
+        "api/q.yaml:4:24: ValidatingAdmissionPolicyBinding/b: spec.paramRef.parameterNotFoundAction: Required value",
+    ),
+    "a webhook configuration of a version that is gone": (
+        "api/q.yaml",
+        "apiVersion: admissionregistration.k8s.io/v1beta1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: w}\n",
+        (
+            "api/q.yaml:1:13: no server serves ValidatingWebhookConfiguration in admissionregistration.k8s.io/v1beta1: it is "
+            "admissionregistration.k8s.io/v1 since 1.16, and alone since 1.22"
+        ),
     ),
 }
 

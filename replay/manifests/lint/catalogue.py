@@ -11,6 +11,7 @@ CONTROL_PLANE_LOCKOUT = "control-plane-lockout"
 ADMISSION_LOCKOUT = "admission-configuration-lockout"
 NEVER_SENT = "resource-never-sent"
 NO_NAMESPACE = "binding-selects-no-namespace"
+NAMESPACE_IN_CONDITION = "namespace-object-in-condition"
 MESSAGE_CAN_FAIL = "message-expression-can-fail"
 COST = "cost-may-exceed-limit"
 LOOPBACK_WITHOUT_CA = "loopback-without-ca-bundle"
@@ -30,6 +31,7 @@ REASONS = {
     ADMISSION_LOCKOUT: "a static policy also sees admission configuration: denying changes to it can make it impossible to lift",
     NEVER_SENT: "reviews of access and tokens are never sent to policies",
     NO_NAMESPACE: "a binding whose namespaceSelector selects no namespace of the cluster decides nothing there",
+    NAMESPACE_IN_CONDITION: "match conditions are evaluated without a namespace: reading `namespaceObject` there fails for every request",
     MESSAGE_CAN_FAIL: "a messageExpression that fails is dropped without a trace, and the message says less",
     COST: "on large objects the expression can exceed the cost that one expression may have, which is an error",
     LOOPBACK_WITHOUT_CA: "the certificate of a webhook on loopback is hardly signed by one of the system's authorities",

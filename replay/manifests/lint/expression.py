@@ -42,6 +42,7 @@ def lint_expressions(policy: LoadedObject, context: LintContext) -> Iterator[War
     for checked in compiled:
         yield from _lint_cost(policy, checked)
         if checked.compiled.kind is ExpressionKind.MATCH_CONDITION:
+            yield from _lint_namespace(policy, checked)
             yield from _lint_never_true(policy, checked)
     if not policy.kind.endswith("AdmissionPolicy"):
         return
@@ -63,6 +64,13 @@ def _lint_cost(policy: LoadedObject, checked: CheckedExpression) -> Iterator[War
             f"loops in loops can cost {cost:,} where each list has 200 elements; the limit is {_PER_EXPRESSION_LIMIT:,}"
         )
         yield warned(policy, catalogue.COST, message, checked.path)
+
+
+def _lint_namespace(policy: LoadedObject, checked: CheckedExpression) -> Iterator[Warned]:
+    """`namespaceObject` in a match condition (`webhook/matchconditions/matcher.go` passes none)."""
+    if any(path.startswith("namespaceObject") for path in checked.compiled.footprint):
+        message = "`namespaceObject` is always null in a match condition: reading a field of it is an error"
+        yield warned(policy, catalogue.NAMESPACE_IN_CONDITION, message, checked.path)
 
 
 def _lint_never_true(policy: LoadedObject, checked: CheckedExpression) -> Iterator[Warned]:

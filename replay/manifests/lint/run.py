@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from replay.json import JSON
 from replay.kube.discovery import Discovery, builtin_discovery
 from replay.manifests.admission_configuration import LoadedConfiguration
+from replay.manifests.api_object import LoadedApi
 from replay.manifests.lint import catalogue
 from replay.manifests.lint.configuration import lint_configuration
 from replay.manifests.lint.expression import lint_expressions
@@ -15,16 +16,22 @@ from replay.manifests.lint.warning import LintContext, Warned, warned
 from replay.manifests.lint.webhook import lint_webhooks
 from replay.manifests.loader import LoadedDirectory, LoadedObject
 from replay.manifests.read.node import Mapping, Scalar
+from replay.manifests.static_rule import STATIC_SUFFIX
+
+_OF_STATIC_HOOKS = frozenset({catalogue.ADMISSION_LOCKOUT, catalogue.CLUSTER_WEBHOOK})
+"""Warnings about what API-based hooks cannot do: they never see their own kinds, and come with the cluster."""
 
 
 def lint(
     directories: Sequence[LoadedDirectory],
     configuration: LoadedConfiguration | None = None,
     cluster: Sequence[JSON] | None = None,
+    api: LoadedApi | None = None,
 ) -> list[Warned]:
     """The warnings about objects that the server accepts, directory by directory, by file and line."""
     found = list(lint_configuration(configuration)) if configuration is not None else []
-    for directory in directories:
+    parts: Sequence[LoadedDirectory | LoadedApi] = directories if api is None else (*directories, api)
+    for directory in parts:
         context = _context(directory, cluster)
         in_directory = [
             each for loaded in directory.objects if loaded.is_valid for each in _lint_object(loaded, context)
@@ -33,7 +40,7 @@ def lint(
     return found
 
 
-def _context(directory: LoadedDirectory, cluster: Sequence[JSON] | None) -> LintContext:
+def _context(directory: LoadedDirectory | LoadedApi, cluster: Sequence[JSON] | None) -> LintContext:
     if cluster is None:
         return LintContext(directory.objects, builtin_discovery())
     namespaces = [obj for obj in cluster if obj.get("kind") == "Namespace"]
@@ -53,4 +60,5 @@ def _lint_object(loaded: LoadedObject, context: LintContext) -> list[Warned]:
     if isinstance(kind, Scalar) and kind.value not in (None, loaded.kind):
         message = f"the item calls itself `{kind.value}` and is read as {loaded.kind}"
         found.append(warned(loaded, catalogue.IGNORED_KIND, message, "kind"))
-    return found
+    is_static = loaded.name.endswith(STATIC_SUFFIX)
+    return [each for each in found if is_static or each.finding.name not in _OF_STATIC_HOOKS]
