@@ -1,6 +1,59 @@
-"""Decoded JSON."""
+"""Decoded JSON, with numbers as Kubernetes has them (`sigs.k8s.io/json`, `UnmarshalCaseSensitivePreserveInts`)."""
 
+import math
 from typing import Any
+
+import orjson
+import re2
 
 JSON = Any
 """A decoded JSON value: dict, list, str, int, float, bool or None."""
+
+_LIMIT = 2**63
+_LONG = re2.compile("[0-9]{19}")
+"""Digits of which an integer beyond int64 could be made; most texts have none, and looking is cheap."""
+
+
+def decode_json(text: str | bytes) -> JSON:
+    """A JSON text: integers that fit int64 are ints, all other numbers are doubles. Raises `orjson.JSONDecodeError`."""
+    value = orjson.loads(text)
+    return with_doubles(value) if _LONG.search(text) else value
+
+
+def integer(digits: str) -> float:
+    """An integer as written: an int if it fits int64, else the nearest double."""
+    number = float(digits)
+    if not -_LIMIT <= number <= _LIMIT:
+        return number
+    exact = int(digits)
+    return exact if -_LIMIT <= exact < _LIMIT else number
+
+
+def with_doubles(value: JSON) -> JSON:
+    """The value with doubles for integers that int64 does not hold; containers are changed in place."""
+    if type(value) is int:
+        return _held(value)
+    left = [value]
+    while left:
+        container = left.pop()
+        if isinstance(container, dict):
+            entries: Any = container.items()
+        elif isinstance(container, list):
+            entries = enumerate(container)
+        else:
+            continue
+        for key, item in entries:
+            if type(item) is int and not -_LIMIT <= item < _LIMIT:
+                container[key] = _held(item)
+            elif isinstance(item, (dict, list)):
+                left.append(item)
+    return value
+
+
+def _held(number: int) -> float:
+    if -_LIMIT <= number < _LIMIT:
+        return number
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf

@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from replay.audit.event import RequestRecord
+from replay.json import decode_json
 
 VALIDATION_FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 _MUTATION = "mutation.webhook.admission.k8s.io/"
@@ -157,7 +158,7 @@ def _mutations(annotations: Mapping[str, str]) -> tuple[WebhookMutation, ...]:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        value = orjson.loads(text) if text else {}
+        value = decode_json(text) if text else {}
     except orjson.JSONDecodeError:
         return {}
     return value if isinstance(value, dict) else {}

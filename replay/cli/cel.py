@@ -119,7 +119,7 @@ def _as_text(compiled: CompiledExpression, evaluated: Evaluated) -> str:
 
 def _document(path: Path) -> Any:
     from replay.errors import ReplayError  # noqa: PLC0415
-    from replay.pipeline.cases import decode_json  # noqa: PLC0415
+    from replay.json import decode_json  # noqa: PLC0415
 
     try:
         return decode_json(sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes())

@@ -34,6 +34,7 @@ from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.tagged import tagged
 from replay.cellib.version import NEWEST, OLDEST_MINOR, KubernetesVersion
 from replay.errors import ReplayError
+from replay.json import integer
 from replay.kube.admissionregistration import FailurePolicy, Validation
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
@@ -50,22 +51,12 @@ class DenyAll:
         return AuthorizationDecision(allowed=False)
 
 
-def decode_json(text: str | bytes) -> Any:
-    """JSON as Kubernetes reads it: integers that fit int64 are ints, all other numbers doubles."""
-    return json.loads(text, parse_int=_int64)
-
-
-def _int64(digits: str) -> float:
-    number = int(digits) if len(digits) < 30 else 2**64
-    return number if -(2**63) <= number < 2**63 else float(digits)
-
-
 def results(lines: Iterable[str], version: KubernetesVersion = NEWEST) -> Iterator[dict[str, Any]]:
     """The result of each case, given one on a line; raises `ReplayError` for a line that is none."""
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                case = with_room(partial(decode_json, line))
+                case = with_room(partial(json.loads, line, parse_int=integer))
                 kind = ExpressionKind(case.get("kind", "variable"))
                 expression = case["expr"]
             except (ValueError, KeyError, AttributeError, RecursionError) as error:

@@ -14,7 +14,7 @@ import orjson
 import yaml
 
 from replay.errors import SnapshotError
-from replay.json import JSON
+from replay.json import JSON, decode_json, with_doubles
 from replay.reconstruct.record.body import revision
 
 _COMPRESSED = (".gz", ".zst")
@@ -85,13 +85,13 @@ def _documents(path: Path, content: bytes) -> Iterator[tuple[int, JSON]]:
     stripped = content.lstrip()
     if stripped[:1] in (b"{", b"["):
         try:
-            yield 1, orjson.loads(stripped)
+            yield 1, decode_json(stripped)
         except orjson.JSONDecodeError:
             yield from _json_lines(path, content)
         return
     try:
         for document in yaml.load_all(content, _Loader):
-            yield 1, document
+            yield 1, with_doubles(document)
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else 0
@@ -104,7 +104,7 @@ def _json_lines(path: Path, content: bytes) -> Iterator[tuple[int, JSON]]:
     for number, line in enumerate(content.splitlines(), 1):
         if line.strip():
             try:
-                yield number, orjson.loads(line)
+                yield number, decode_json(line)
             except orjson.JSONDecodeError as error:
                 raise SnapshotError(f"not a JSON object: {error}", path=str(path), line=number) from error
 

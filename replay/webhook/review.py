@@ -12,6 +12,7 @@ import orjson
 
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.go.format import quote
+from replay.json import decode_json
 
 _API_VERSION = "admission.k8s.io/v1"
 
@@ -89,7 +90,7 @@ def _patch(response: Mapping[str, Any]) -> tuple[Any, ...]:
     if not text or response.get("allowed") is not True:
         return ()
     try:
-        operations = orjson.loads(base64.b64decode(text, validate=True))
+        operations = decode_json(base64.b64decode(text, validate=True))
     except (binascii.Error, orjson.JSONDecodeError, TypeError, ValueError) as error:
         raise ResponseError(f"received undecodable patch in webhook response: {error}") from None
     if not isinstance(operations, list) or not all(isinstance(operation, dict) for operation in operations):

@@ -13,7 +13,8 @@ import pytest
 
 from replay.cel.ast.depth import with_room
 from replay.errors import ReplayError
-from replay.pipeline.cases import decode_json, results
+from replay.json import decode_json
+from replay.pipeline.cases import results
 
 HERE = Path(__file__).parent / "data" / "cases.jsonl"
 CORPUS = Path(__file__).parents[2].parent / "shared" / "cel" / "kubernetes" / "cases.jsonl.zst"

@@ -21,7 +21,8 @@ from replay.cellib.activation import Activation
 from replay.cellib.composition import Evaluation, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind, admission_env
 from replay.cellib.version import NEWEST
-from replay.pipeline.cases import bindings_of, decode_json
+from replay.json import decode_json
+from replay.pipeline.cases import bindings_of
 
 CASES = Path(__file__).parents[1] / "admission" / "data" / "cases.jsonl"
 BUDGET = 10_000_000

@@ -236,7 +236,7 @@ def large(table: Table, directory: Path, sets: Path) -> None:
 
 def engines(table: Table) -> None:
     """Expressions of policies, evaluated here and by cel-python on the same objects."""
-    from replay.pipeline.cases import decode_json  # noqa: PLC0415
+    from replay.json import decode_json  # noqa: PLC0415
     from tests.bench.cel import measure  # noqa: PLC0415
 
     cases = [decode_json(line) for line in CASES.read_text(encoding="utf-8").splitlines()]

@@ -71,7 +71,7 @@ def bindings(case: Any) -> dict[str, Any]:
 
 def answer(case: Any) -> dict[str, Any]:
     kind = ExpressionKind(case["kind"])
-    compiler = ExpressionCompiler(NEWEST, has_params="params" in case.get("vars", {}), mutation=kind.is_mutation)
+    compiler = ExpressionCompiler(NEWEST, has_params="params" in case.get("vars", {}))
     for variable in case.get("variables", []):
         compiler.declare_variable(variable["name"], variable["expression"])
     compiled = compiler.compile(kind, case["expr"])

@@ -260,7 +260,9 @@ def test_an_api_directory_is_checked_too(tmp_path: Path) -> None:
     assert [finding.field_path for finding in refused.findings] == ["spec.matchConditions[0].expression"]
     assert refused.error is not None
     assert refused.error.startswith('ValidatingAdmissionPolicy.admissionregistration.k8s.io "p" is invalid: spec.match')
-    (tmp_path / "api" / "a.yaml").write_text(text.replace("params == null", "'true' == 'true'"), encoding="utf-8")
+    (tmp_path / "api" / "a.yaml").write_text(
+        text.replace("params == null", "request.dryRun == false"), encoding="utf-8"
+    )
     accepted = check_set(tmp_path, NEWEST)
     assert (accepted.error, accepted.findings) == (None, ())
 

@@ -112,7 +112,7 @@ def untouched(_text: str, value: Value) -> Value:
 def evaluated(expression: str, bindings: dict[str, Any]) -> tuple[Any, Any, Any]:
     env = admission_env(KubernetesVersion.parse("1.37"), ExpressionKind.VALIDATION, has_params=False, variables={})
     program = env.program(env.compile(expression))  # type: ignore[arg-type]
-    scope = Activation(bindings).scope(mutation=False)
+    scope = Activation(bindings).scope()
     scope.use_kind(ExpressionKind.VALIDATION)
     result, trace = program.trace(scope.with_variables(VariableValues({}, scope)))
     return program.ast, result, trace

@@ -7,7 +7,7 @@ from functools import cache
 
 import orjson
 
-from replay.json import JSON
+from replay.json import JSON, decode_json
 from replay.kube.gvk import GroupVersionKind
 
 
@@ -39,7 +39,7 @@ class Body:
             self._json = None
             if self.text:
                 try:
-                    self._json = orjson.loads(self.text)
+                    self._json = decode_json(self.text)
                 except orjson.JSONDecodeError:
                     self._json = None
         return self._json
