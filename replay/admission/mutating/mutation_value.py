@@ -16,7 +16,7 @@ import orjson
 
 from replay.admission.mutating.input_value import InputValues
 from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
-from replay.cel.value.text import display
+from replay.cel.value.text import display, go_duration
 from replay.cel.value.timestamp import NANOS, Duration, Timestamp
 from replay.cel.value.typed import untyped
 from replay.cel.value.values import (
@@ -259,7 +259,7 @@ _GO_VALUES: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
     (Uint, lambda value: GoValue("uint64", str(int(value)), int(value))),
     (bytes, lambda value: GoValue("[]uint8", f"[{' '.join(map(str, value))}]", _base64(value))),
     (Timestamp, lambda value: GoValue("time.Time", _go_time(value), value.text())),
-    (Duration, lambda value: GoValue("time.Duration", value.seconds_text(), value.nanos)),
+    (Duration, lambda value: GoValue("time.Duration", go_duration(value.nanos), value.nanos)),
     (TypeValue, lambda value: value.name),
     (OpaqueValue, lambda value: GoValue(getattr(value, "go_type", "ref.Val"), str(value), str(value))),
 )
