@@ -16,6 +16,7 @@ from replay.cel.declare.dispatcher import Dispatcher
 from replay.cel.strict.frame import Frame
 from replay.cel.strict.step import Step
 from replay.cel.strict.trace import Trace, TracingTracker
+from replay.cel.value.bounds import Undetermined, UndeterminedError
 from replay.cel.value.values import CostLimitExceeded, EvalError, PanicError, Unknown, Value
 
 PER_CALL_LIMIT = 1_000_000
@@ -78,12 +79,14 @@ class Program:
             return None, str(error)
         except RecursionError:
             return None, "it is nested too deeply"
+        except UndeterminedError as error:
+            return None, str(error)
 
     def eval(self, bindings: Mapping[str, Value]) -> Result:
         """Evaluate with the given input; never raises."""
         if not self._reads_input:
             return self._constant
-        return with_room(lambda: self._eval(bindings, CostTracker(self._dispatcher.costs, self._limit)))
+        return self._counted(bindings)
 
     @cached_property
     def _reads_input(self) -> bool:
@@ -92,7 +95,13 @@ class Program:
 
     @cached_property
     def _constant(self) -> Result:
-        return with_room(lambda: self._eval({}, CostTracker(self._dispatcher.costs, self._limit)))
+        return self._counted({})
+
+    def _counted(self, bindings: Mapping[str, Value]) -> Result:
+        try:
+            return with_room(lambda: self._eval(bindings, CostTracker(self._dispatcher.costs, self._limit)))
+        except RecursionError:
+            return Result(Unknown((Undetermined("a value in it is nested too deeply"),)), 0)
 
     def trace(self, bindings: Mapping[str, Value]) -> tuple[Result, Trace]:
         """`eval` that also tells the value of every step, for people who want to see how the result came about."""
@@ -111,4 +120,8 @@ class Program:
             value = EvalError(str(limit))
         except PanicError as panic:
             value = EvalError(f"internal error: {panic}")
+        except UndeterminedError as error:
+            value = Unknown((Undetermined(str(error)),))
+        except MemoryError:
+            value = Unknown((Undetermined("it takes more memory than there is"),))
         return Result(value, tracker.cost)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Self
 
+from replay.cel.ast.depth import with_room
 from replay.cel.ast.footprint import Trace, trace_of
 from replay.cel.ast.issues import Issues
 from replay.cel.compiled.codegen import Compiled
@@ -18,6 +19,8 @@ from replay.cel.compiled.fastpath import LeaveError
 from replay.cel.env import Env
 from replay.cel.program import Program
 from replay.cel.strict.folding import PlanError
+from replay.cel.value.bounds import UndeterminedError
+from replay.cel.value.materialize import materialized
 from replay.cel.value.text import type_text
 from replay.cel.value.types import (
     ANY,
@@ -37,7 +40,7 @@ from replay.cel.value.types import (
     map_type,
     struct_type,
 )
-from replay.cel.value.values import Value
+from replay.cel.value.values import Unknown, Value
 from replay.cellib.activation import Activation
 from replay.cellib.environment import ExpressionKind, admission_env
 from replay.cellib.variables import FastVariables, Variable, VariableValues
@@ -263,7 +266,7 @@ class Evaluation:
         self._floor -= spent
         self._bounded += spent
         self._uncounted.append(compiled)
-        return _TRUE if value is True else _FALSE if value is False else Evaluated(value)
+        return _TRUE if value is True else _FALSE if value is False else Evaluated(materialized(value))
 
     def _strictly(self) -> _StrictVariables:
         if self._strict is None:
@@ -284,10 +287,13 @@ class Evaluation:
             return Evaluated(error=OUT_OF_BUDGET, out_of_budget=True)
         self._floor -= cost
         if result.unknown is not None:
-            return Evaluated(unknown=result.unknown.missing, cost=cost)  # type: ignore[arg-type]
+            return Evaluated(unknown=_missing(result.unknown), cost=cost)
         if result.error is not None:
             return Evaluated(error=result.error, cost=cost)
-        return Evaluated(result.value, cost=cost)
+        try:
+            return Evaluated(with_room(lambda: materialized(result.value)), cost=cost)
+        except UndeterminedError as error:
+            return Evaluated(unknown=(Missing("", str(error)),), cost=cost)
 
     def _recount(self) -> None:
         """Replace upper bounds by costs: of the budget that was handed over, and of what compiled code answered."""
@@ -306,6 +312,11 @@ class Evaluation:
         self._floor += self._bounded - cost - variables.take_cost()
         self._bounded = 0
         self._uncounted.clear()
+
+
+def _missing(unknown: Unknown) -> tuple[Missing, ...]:
+    """What is missing; an evaluation that was given up has the reason alone."""
+    return tuple([item if isinstance(item, Missing) else Missing("", str(item)) for item in unknown.missing])
 
 
 class _StrictVariables:

@@ -10,6 +10,8 @@ from typing import Protocol
 from replay.cel.compiled.fastpath import LeaveError
 from replay.cel.program import Program, Result
 from replay.cel.syntax.parser import RESERVED
+from replay.cel.value.bounds import Steps
+from replay.cel.value.concat import ConcatList
 from replay.cel.value.typed import untyped
 from replay.cel.value.types import struct_type
 from replay.cel.value.values import EvalError, ObjectValue, OpaqueValue, OptionalValue, Unknown, Value
@@ -159,16 +161,28 @@ class FastVariables(dict[str, Value]):
 
 
 def plain_value(value: Value) -> Value:
-    """A strict value without views of typed objects; raises for errors, unknowns and optionals."""
+    """A strict value without views of typed objects; raises for errors, unknowns and optionals, and for what is too large."""
+    return _plain_value(value, Steps(LARGE))
+
+
+def _plain_value(value: Value, steps: Steps) -> Value:
     if isinstance(value, EvalError):
         raise value
     if isinstance(value, Unknown | OptionalValue | ObjectValue | VariableValues):
         raise LeaveError
     value = untyped(value)
-    if type(value) is list:
-        return [plain_value(item) for item in value]
-    return {key: plain_value(item) for key, item in value.items()} if type(value) is dict else value
+    kind = type(value)
+    if kind is list or kind is ConcatList:
+        steps.take(len(value))
+        return [_plain_value(item, steps) for item in value]
+    if kind is dict:
+        steps.take(len(value))
+        return {key: _plain_value(item, steps) for key, item in value.items()}
+    return value
 
+
+LARGE = 200_000
+"""How many values a variable may hold so that compiled code gets a copy of it."""
 
 _ESCAPE = re.compile(r"__([^_]+)__")
 _SYMBOLS = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}

@@ -20,7 +20,9 @@ def with_room(action: Callable[[], T]) -> T:
         return action()
     except RecursionError:
         limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(max(limit, _FRAMES))
+        if limit >= _FRAMES:
+            raise  # whoever is around has made room already; each of them trying again would take for ever
+        sys.setrecursionlimit(_FRAMES)
         try:
             return action()
         finally:

@@ -15,6 +15,7 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from replay.cel.ast.depth import with_room
 from replay.cel.ast.tree import (
     Ast,
     Call,
@@ -55,6 +56,10 @@ def footprint_of(ast: Ast) -> frozenset[str]:
 
 def trace_of(ast: Ast, variables: Mapping[str, Trace]) -> Trace:
     """The trace of a checked expression; `variables.name` is where the variable of that name comes from."""
+    return with_room(lambda: _trace_of(ast, variables))
+
+
+def _trace_of(ast: Ast, variables: Mapping[str, Trace]) -> Trace:
     reader = _Reader(ast, variables)
     places = reader.trace(ast.expr, {})
     return Trace(frozenset(reader.read), places)

@@ -15,7 +15,7 @@ from replay.cel.check.diagnostics import Diagnostics
 from replay.cel.declare.unification import is_equivalent, unwrap_optional
 from replay.cel.value import conversion
 from replay.cel.value.format_string import FormatError, conversions
-from replay.cel.value.regexp import compile_pattern
+from replay.cel.value.regexp import check_pattern
 from replay.cel.value.types import Kind, Type, optional_type
 from replay.cel.value.values import EvalError, Value
 
@@ -98,7 +98,7 @@ duration_literals: Final = _literal_argument("duration", conversion.to_duration)
 timestamp_literals: Final = _literal_argument("timestamp", conversion.to_timestamp)
 """Literal timestamps must be timestamps."""
 
-regex_literals: Final = _literal_argument("matches", compile_pattern)
+regex_literals: Final = _literal_argument("matches", check_pattern)
 """Literal patterns must be patterns of RE2. Of the global `matches(text, pattern)` it is the text that is looked at."""
 
 

@@ -8,9 +8,11 @@ give exactly the strict result or raise; which exception does not matter.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any, NoReturn
 
 from replay.cel.value import arithmetic
+from replay.cel.value.bounds import Steps
 from replay.cel.value.equality import compare, equal
 from replay.cel.value.number import INT_MAX, INT_MIN
 from replay.cel.value.regexp import compile_pattern
@@ -80,8 +82,8 @@ def is_number(value: Value) -> bool:
     return False
 
 
-def same(left: Value, right: Value) -> bool:
-    """`left == right` of any two values.
+def same(left: Value, right: Value, steps: Steps | None = None) -> bool:
+    """`left == right` of any two values; `steps` is what is left for their parts, a new allowance if it is None.
 
     Containers of built-in kinds equal plain ones except beside a value of another type: there this leaves.
     """
@@ -91,11 +93,13 @@ def same(left: Value, right: Value) -> bool:
             return bool(left == right)
         return False if other in SCALARS else _mixed(left, right)
     if kind is dict and other is dict:
-        return _same_maps(left, right)
+        return _same_maps(left, right, steps or Steps())
     if kind is list and other is list:
         if len(left) > LONG:
             raise LeaveError
-        return len(left) == len(right) and all(map(same, left, right))
+        steps = steps or Steps()
+        steps.take(len(left))
+        return len(left) == len(right) and all(map(same, left, right, repeat(steps)))
     if other in SCALARS and (kind is int or kind is float):
         return _same_numbers(left, right)
     return _mixed(left, right)
@@ -109,12 +113,13 @@ def _same_numbers(left: Value, right: Value) -> bool:
     return False
 
 
-def _same_maps(left: dict[Value, Value], right: dict[Value, Value]) -> bool:
+def _same_maps(left: dict[Value, Value], right: dict[Value, Value], steps: Steps) -> bool:
     if len(left) != len(right):
         return False
     if len(left) > LONG:
         raise LeaveError
-    return all(key in right and same(value, right[key]) for key, value in left.items())
+    steps.take(len(left))
+    return all(key in right and same(value, right[key], steps) for key, value in left.items())
 
 
 def _mixed(left: Value, right: Value) -> bool:
@@ -147,7 +152,7 @@ def add(left: Value, right: Value) -> Value:
         return left + right
     if kind is int and is_number(left) and is_number(right):
         return in_range(left + right)
-    if kind is list or kind is float:
+    if kind is float or (kind is list and len(left) + len(right) <= LONG):
         return left + right
     if kind in _MOMENTS:
         return arithmetic.add(left, right)

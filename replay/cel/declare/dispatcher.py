@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from replay.cel.declare.cost import CallCosts
 from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.declare.stdlib import IMPLEMENTATIONS, SINGLETONS, UNGUARDED
-from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
+from replay.cel.value.equality import every_element, find, is_list, is_map, map_keys
 from replay.cel.value.text import type_name
 from replay.cel.value.types import BOOL, DOUBLE, STRING, Kind, Type
 from replay.cel.value.values import EvalError, Unknown, Value
@@ -31,7 +31,7 @@ def is_assignable(declared: Type, value: Value) -> bool:
     if declared.name != type_name(value):
         return False
     if declared.kind is Kind.LIST and is_list(value):
-        return all(is_assignable(declared.parameters[0], element) for element in _first(elements(value)))
+        return all(is_assignable(declared.parameters[0], element) for element in _first(every_element(value)))
     if declared.kind is Kind.MAP and is_map(value):
         key_type, value_type = declared.parameters
         return all(

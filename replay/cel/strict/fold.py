@@ -8,7 +8,7 @@ from replay.cel.declare.cost import CostTracker
 from replay.cel.strict.frame import FoldFrame, Frame, MutableMap
 from replay.cel.strict.step import Step
 from replay.cel.value.arithmetic import MutableList
-from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
+from replay.cel.value.equality import every_element, find, is_list, is_map, map_keys
 from replay.cel.value.text import go_type_name
 from replay.cel.value.traits import ITERABLE, has_trait
 from replay.cel.value.values import EvalError, Unknown, Value
@@ -78,10 +78,10 @@ class FoldStep:
 
 
 def _singles(fold_range: Value) -> Iterator[Value]:
-    return elements(fold_range) if is_list(fold_range) else map_keys(fold_range)
+    return every_element(fold_range) if is_list(fold_range) else map_keys(fold_range)
 
 
 def _pairs(fold_range: Value) -> Iterator[tuple[Value, Value]]:
     if is_list(fold_range):
-        return enumerate(elements(fold_range))
+        return enumerate(every_element(fold_range))
     return ((key, find(fold_range, key)[1]) for key in map_keys(fold_range))

@@ -7,7 +7,7 @@ from replay.cel.strict.literal_step import ListStep, MapStep
 from replay.cel.strict.membership import MembershipStep, membership_key
 from replay.cel.strict.step import CallStep, ConstStep, Observed, Step
 from replay.cel.value.number import INT_MAX, lossless_int, lossless_uint
-from replay.cel.value.regexp import compile_pattern
+from replay.cel.value.regexp import check_pattern
 from replay.cel.value.text import go_type_name
 from replay.cel.value.values import EvalError, PanicError, Uint, Value
 
@@ -68,7 +68,7 @@ def fold_constants(step: Step) -> Step:
 
 def _check_pattern(pattern: str) -> None:
     try:
-        compile_pattern(pattern)
+        check_pattern(pattern)
     except EvalError as error:
         raise PlanError(error.message) from None
 

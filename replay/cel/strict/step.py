@@ -7,11 +7,12 @@ order, and in what they charge. The compiled path (`replay.cel.compiled.codegen`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from replay.cel.declare.cost import SELECT_COST, CostTracker
 from replay.cel.strict.attribute import Attribute, ConditionalAttribute, Qualifier
 from replay.cel.strict.frame import Frame
+from replay.cel.value.bounds import UndeterminedError, UnmadeValue
 from replay.cel.value.equality import Verdict, equal
 from replay.cel.value.selection import Present
 from replay.cel.value.traits import RECEIVER, has_trait
@@ -50,12 +51,24 @@ class Observed:
 
     def exec(self, frame: Frame) -> Value:
         """The value of the step."""
-        value = self.step.exec(frame)
         tracker = frame.tracker
+        try:
+            value = self.step.exec(frame)
+        except UndeterminedError as error:
+            self._give_up(tracker, error)
         if tracker is not None:
             self.step.charge(tracker, value)
             tracker.push(self.id, value)
         return value
+
+    def _give_up(self, tracker: CostTracker | None, error: UndeterminedError) -> NoReturn:
+        """Charge for a call that is too much to make: past the limit, the server answers with that, however long it takes."""
+        if tracker is not None and not error.charged:
+            error.charged = True
+            value = UnmadeValue(error.size)
+            self.step.charge(tracker, value)
+            tracker.push(self.id, value)
+        raise error
 
     def charge(self, tracker: CostTracker, value: Value) -> None:
         """As the step."""

@@ -5,6 +5,8 @@ The left operand is known to have the trait; a right operand of another type is 
 
 from __future__ import annotations
 
+from replay.cel.value.bounds import check_elements
+from replay.cel.value.concat import ConcatList
 from replay.cel.value.equality import NO_SUCH_OVERLOAD, elements, is_list
 from replay.cel.value.number import (
     checked_int,
@@ -38,12 +40,13 @@ def add(left: Value, right: Value) -> Value:  # noqa: C901, PLR0911 - one branch
     if kind is MutableList:
         if not is_list(right):
             raise EvalError(NO_SUCH_OVERLOAD)
+        check_elements(len(left) + len(right))
         left.extend(elements(right))
         return left
-    if kind is list or kind is tuple or kind is TypedList:
+    if is_list(left):
         if not is_list(right):
             raise EvalError(NO_SUCH_OVERLOAD)
-        return [*elements(left), *elements(right)]
+        return _joined(left, right)
     if kind is Timestamp and type(right) is Duration:
         return add_duration(left, right)
     if kind is Duration and type(right) is Timestamp:
@@ -58,6 +61,16 @@ def add(left: Value, right: Value) -> Value:  # noqa: C901, PLR0911 - one branch
     if kind is Timestamp:
         raise EvalError(NO_SUCH_OVERLOAD)
     return left + right
+
+
+def _joined(left: Value, right: Value) -> Value:
+    """Two lists as one; only those of built-in kinds are copied (apiserver `reflectSchemalessTypedList.Add`)."""
+    if type(left) is TypedList:
+        check_elements(len(left) + len(right))
+        return [*elements(left), *elements(right)]
+    if not len(left):
+        return right
+    return ConcatList(left, right) if len(right) else left
 
 
 def subtract(left: Value, right: Value) -> Value:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from replay.cel.value.bounds import Steps
+from replay.cel.value.concat import ConcatList
 from replay.cel.value.number import INT_MAX
 from replay.cel.value.text import go_type_name
 from replay.cel.value.timestamp import Duration, Timestamp
@@ -32,28 +34,37 @@ NAN_ORDER = "NaN values cannot be ordered"
 Verdict = bool | EvalError
 
 
-def equal(left: Value, right: Value) -> Verdict:
-    """`left == right` (cel-go `types.Equal`): null equals null alone, else the left operand decides."""
+def equal(left: Value, right: Value, steps: Steps | None = None) -> Verdict:
+    """`left == right` (cel-go `types.Equal`): null equals null alone, else the left operand decides.
+
+    `steps` is what is left for comparing elements, a new allowance if it is None; raises `UndeterminedError` past it.
+    """
     if left is None or right is None:
         return left is right
-    return value_equal(left, right)
+    return value_equal(left, right, steps)
 
 
-def value_equal(left: Value, right: Value) -> Verdict:  # noqa: PLR0911, C901 - one return a kind
-    """The left operand's own equality (cel-go `ref.Val.Equal`)."""
+def value_equal(  # noqa: PLR0911, PLR0912, C901 - one return a kind
+    left: Value, right: Value, steps: Steps | None = None
+) -> Verdict:
+    """The left operand's own equality (cel-go `ref.Val.Equal`); `steps` as for `equal`."""
     kind = type(left)
     if kind is str or kind is bool or kind is bytes:
         return type(right) is kind and bool(left == right)
     if kind is int or kind is Uint or kind is float:
         return _numbers_equal(left, right)
-    if kind is list or kind is dict:
-        return _list_equal(left, right) if kind is list else _map_equal(left, right)
     if left is None:
         return right is None
+    if steps is None:
+        steps = Steps()
+    if kind is list or kind is dict:
+        return _list_equal(left, right, steps) if kind is list else _map_equal(left, right, steps)
     if kind is TypedList or kind is TypedMap:
-        return _typed_equal(left, right)
+        return _typed_equal(left, right, steps)
+    if kind is ConcatList:
+        return _concat_equal(left, right, steps)
     if isinstance(left, OptionalValue):
-        return _optional_equal(left, right)
+        return _optional_equal(left, right, steps)
     if isinstance(left, TypeValue):
         return isinstance(right, TypeValue) and left.name == right.name
     if isinstance(left, Timestamp | Duration):
@@ -63,8 +74,8 @@ def value_equal(left: Value, right: Value) -> Verdict:  # noqa: PLR0911, C901 - 
     if isinstance(left, OpaqueValue):
         return _opaque_equal(left, right)
     if isinstance(left, ObjectValue):
-        return _object_equal(left, right)
-    return _list_equal(left, right) if isinstance(left, list | tuple) else _map_equal(left, right)
+        return _object_equal(left, right, steps)
+    return _list_equal(left, right, steps) if isinstance(left, list | tuple) else _map_equal(left, right, steps)
 
 
 def _opaque_equal(left: OpaqueValue, right: Value) -> Verdict:
@@ -74,12 +85,12 @@ def _opaque_equal(left: OpaqueValue, right: Value) -> Verdict:
         return error
 
 
-def _optional_equal(left: OptionalValue, right: Value) -> Verdict:
+def _optional_equal(left: OptionalValue, right: Value, steps: Steps) -> Verdict:
     if not isinstance(right, OptionalValue):
         return False
     if not (left.has_value and right.has_value):
         return left.has_value == right.has_value
-    return value_equal(left.value, right.value)
+    return value_equal(left.value, right.value, steps)
 
 
 def _numbers_equal(left: float, right: Value) -> bool:
@@ -110,28 +121,44 @@ def _compare_double(left: float, right: float) -> int:
     return (left > rounded) - (left < rounded)
 
 
-def _list_equal(left: Value, right: Value) -> Verdict:
+def _list_equal(left: Value, right: Value, steps: Steps) -> Verdict:
     if not is_list(right) or len(left) != len(right):
         return False
-    return all(equal(a, b) is not False for a, b in zip(elements(left), elements(right), strict=True))
+    pairs = zip(elements(left), elements(right), strict=True)
+    return all(equal(a, b, steps) is not False for a, b in steps.each(pairs))
 
 
-def _map_equal(left: Value, right: Value) -> Verdict:
+def _concat_equal(left: ConcatList, right: Value, steps: Steps) -> Verdict:
+    """Unlike other lists, a joined one passes on an error between elements where no two are unequal."""
+    if not is_list(right) or len(left) != len(right):
+        return False
+    failed: Verdict = True
+    for a, b in steps.each(zip(left.all(), every_element(right), strict=True)):
+        verdict = equal(a, b, steps)
+        if verdict is False:
+            return False
+        if failed is True and isinstance(verdict, EvalError):
+            failed = verdict
+    return failed
+
+
+def _map_equal(left: Value, right: Value, steps: Steps) -> Verdict:
     if not is_map(right) or map_size(left) != map_size(right):
         return False
+    steps.take(map_size(left))
     for key, value in left.items():
         found, other = find(right, plain_key(key))
-        if not found or equal(value, other) is False:
+        if not found or equal(value, other, steps) is False:
             return False
     return True
 
 
-def _typed_equal(left: TypedList | TypedMap, right: Value) -> Verdict:  # noqa: PLR0911 - one return a reason
+def _typed_equal(left: TypedList | TypedMap, right: Value, steps: Steps) -> Verdict:  # noqa: PLR0911 - one return a reason
     if isinstance(left, TypedList):
         if not is_list(right):
             return EvalError(NO_SUCH_OVERLOAD)
         return len(left) == len(right) and all(
-            value_equal(a, b) is True for a, b in zip(left, elements(right), strict=True)
+            value_equal(a, b, steps) is True for a, b in steps.each(zip(left, elements(right), strict=True))
         )
     if not is_map(right):
         return EvalError(NO_SUCH_OVERLOAD)
@@ -142,34 +169,36 @@ def _typed_equal(left: TypedList | TypedMap, right: Value) -> Verdict:  # noqa: 
         found, other = find(right, key)
         if not found:
             return False
-        verdict = value_equal(typed(value), other)
+        verdict = value_equal(typed(value), other, steps)
         if verdict is not True:
             # Two structs are compared by Go, which knows no error; a struct with a map passes on what it got.
             return False if both_typed else verdict
     return True
 
 
-def _object_equal(left: ObjectValue, right: Value) -> Verdict:
+def _object_equal(left: ObjectValue, right: Value, steps: Steps) -> Verdict:
     """Objects built by an expression compare like Go's `reflect.DeepEqual`: same type, fields of the same types.
 
     A `JSONPatch` compares its value as CEL does.
     """
     if isinstance(right, ObjectValue) and left.type_name == right.type_name == "JSONPatch":
-        return _patch_equal(left.fields, right.fields)
+        return _patch_equal(left.fields, right.fields, steps)
     if not isinstance(right, ObjectValue) or left.type_name != right.type_name or len(left.fields) != len(right.fields):
         return False
     return all(
-        name in right.fields and type(value) is type(right.fields[name]) and equal(value, right.fields[name]) is True
+        name in right.fields
+        and type(value) is type(right.fields[name])
+        and equal(value, right.fields[name], steps) is True
         for name, value in left.fields.items()
     )
 
 
-def _patch_equal(left: Mapping[str, Value], right: Mapping[str, Value]) -> Verdict:
+def _patch_equal(left: Mapping[str, Value], right: Mapping[str, Value], steps: Steps) -> Verdict:
     if any(left.get(name, "") != right.get(name, "") for name in ("op", "path", "from")):
         return False
     if "value" not in left or "value" not in right:
         return ("value" in left) == ("value" in right)
-    return value_equal(left["value"], right["value"])
+    return value_equal(left["value"], right["value"], steps)
 
 
 def compare(left: Value, right: Value) -> int:
@@ -212,7 +241,7 @@ def _ordered_numbers(left: float, right: Value) -> int:
 
 def is_list(value: Value) -> bool:
     """Whether a value is a list (cel-go `traits.Lister`)."""
-    return isinstance(value, list | tuple | TypedList)
+    return isinstance(value, list | tuple | TypedList | ConcatList)
 
 
 def is_map(value: Value) -> bool:
@@ -221,8 +250,13 @@ def is_map(value: Value) -> bool:
 
 
 def elements(value: Value) -> Iterator[Value]:
-    """The elements of a list."""
+    """The elements of a list; raises `UndeterminedError` where they are too many to walk through in one call."""
     return iter(value)
+
+
+def every_element(value: Value) -> Iterator[Value]:
+    """The elements of a list, however many: for what is charged, or counted, one by one."""
+    return value.all() if type(value) is ConcatList else iter(value)
 
 
 def map_size(value: Value) -> int:
@@ -286,12 +320,15 @@ def _key_candidates(key: Value) -> Iterator[Value]:
         yield MapKey(key)
 
 
-def contains(container: Value, element: Value) -> Verdict:
-    """`element in container`; raises `EvalError` where the container is none."""
+def contains(container: Value, element: Value, steps: Steps | None = None) -> Verdict:
+    """`element in container`; raises `EvalError` where the container is none. `steps` as for `equal`."""
+    steps = steps or Steps()
+    if isinstance(container, ConcatList):
+        return any(contains(part, element, steps) is True for part in container.lists())
     if isinstance(container, TypedList):
-        return any(value_equal(item, element) is True for item in container)
+        return any(value_equal(item, element, steps) is True for item in steps.each(container))
     if isinstance(container, list | tuple):
-        return any(value_equal(element, item) is True for item in container)
+        return any(value_equal(element, item, steps) is True for item in steps.each(container))
     if is_map(container):
         found, value = find(container, element)
         if isinstance(container, dict):

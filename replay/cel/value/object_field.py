@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from replay.cel.value.concat import ConcatList
 from replay.cel.value.values import ObjectValue, OptionalValue, TypeValue, Value
 
 
 def field_content(value: Value) -> Value:
     """A field as it is read back: the server turns it into a Go value and that into a CEL value (`dynamic.convertField`)."""
-    if isinstance(value, list):
+    if isinstance(value, list | ConcatList):
         return [_content(element) for element in value]
     if isinstance(value, dict):
         return {key: _content(element) for key, element in value.items()}

@@ -1,70 +1,112 @@
-"""Regular expressions in RE2 syntax, in linear time, with the error texts of Go's `regexp` package."""
+"""Regular expressions: Go's syntax and error texts, matched by RE2 in linear time."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import re2
 
+from replay.cel.value.bounds import UndeterminedError
 from replay.cel.value.values import EvalError, Value
+from replay.go.regexp import re2_pattern
+from replay.go.regexp_class import UnsupportedRegexpError
+from replay.go.regexp_tree import RegexpError
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 
-_CODES = (
-    ("missing ]", "missing closing ]"),
-    ("missing )", "missing closing )"),
-    ("bad repetition operator", "invalid nested repetition operator"),
-    ("invalid repetition size", "invalid repeat count"),
-    ("invalid perl operator", "invalid or unsupported Perl syntax"),
-    ("no argument for repetition operator", "missing argument to repetition operator"),
-    ("invalid named capture group", "invalid named capture"),
-    ("trailing \\", "trailing backslash at end of expression"),
-)
-"""RE2's words and Go's for the same error; the others are spelled alike."""
+_LARGE_OPTIONS = re2.Options()
+_LARGE_OPTIONS.log_errors = False
+_LARGE_OPTIONS.max_mem = 256 << 20
+"""For patterns that Go compiles within its limits and RE2 only with more memory than it takes by itself."""
 
-_SINGLE_BYTE = re.compile(r"(?:[^\\]|\\[^C])*?(\\C)", re.DOTALL)
-_HUGE_REPEAT = re.compile(r"\{[0-9]{9,}(?:,[0-9]*)?\}|\{[0-9]+,[0-9]{9,}\}")
+_NO_UTF8: Final = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
+
+
+def check_pattern(pattern: str) -> None:
+    """Raise `EvalError` with Go's text where a pattern is wrong."""
+    try:
+        _re2_pattern(pattern)
+    except RegexpError as error:
+        raise EvalError(str(error)) from None
+    except UnsupportedRegexpError:
+        pass  # a pattern all the same: only matching with it is out of reach
+
+
+def compile_pattern(pattern: str) -> Any:
+    """A compiled pattern with `search`.
+
+    Raises `EvalError` with Go's text where the pattern is wrong, `UndeterminedError` where RE2 does not have what it asks for.
+    """
+    try:
+        return _compiled(pattern)
+    except RegexpError as error:
+        raise EvalError(str(error)) from None
 
 
 @lru_cache(maxsize=4096)
-def compile_pattern(pattern: str) -> Any:
-    """A compiled pattern with `search`; raises `EvalError` with Go's text where the pattern is wrong."""
+def _re2_pattern(pattern: str) -> str:
+    return re2_pattern(pattern)
+
+
+@lru_cache(maxsize=4096)
+def _compiled(pattern: str) -> Any:
     try:
-        compiled = re2.compile(pattern, _OPTIONS)
+        translated = _re2_pattern(pattern)
+    except UnsupportedRegexpError as error:
+        raise UndeterminedError(f"a pattern has {error}, which is not matched here") from None
+    try:
+        return re2.compile(translated, _OPTIONS)
+    except re2.error:
+        return _compiled_large(translated)
+
+
+@lru_cache(maxsize=4)
+def _compiled_large(translated: str) -> Any:
+    try:
+        return re2.compile(translated, _LARGE_OPTIONS)
     except re2.error as error:
-        raise _go_error(_text(error)) from None
-    _check_go_limits(pattern)
-    return compiled
+        detail = error.args[0] if error.args else ""
+        text = detail.decode("utf-8", "replace") if isinstance(detail, bytes) else str(detail)
+        raise UndeterminedError(f"a pattern cannot be compiled here: {text}") from None
 
 
-def _text(error: Exception) -> str:
-    detail = error.args[0] if error.args else ""
-    return detail.decode("utf-8", "replace") if isinstance(detail, bytes) else str(detail)
+def matchable(text: str) -> str:
+    """The text as Go's matcher reads it: bytes that are no UTF-8 (`surrogateescape`) are U+FFFD."""
+    return text if text.isascii() or not _has_surrogates(text) else text.translate(_NO_UTF8)
 
 
-def _go_error(detail: str) -> EvalError:
-    code, _, fragment = detail.partition(": ")
-    for known, wording in _CODES:
-        if code == known:
-            code = wording
-            break
-    return EvalError(f"error parsing regexp: {code}: `{fragment}`")
-
-
-def _check_go_limits(pattern: str) -> None:
-    """What RE2's C++ implementation accepts and Go's does not: single bytes, and counts too long to be numbers."""
-    if _SINGLE_BYTE.match(pattern):
-        raise EvalError("error parsing regexp: invalid escape sequence: `\\C`")
-    huge = _HUGE_REPEAT.search(pattern)
-    if huge and not pattern[: huge.start()].endswith("\\"):
-        raise EvalError(f"error parsing regexp: invalid repeat count: `{huge[0]}`")
+def _has_surrogates(text: str) -> bool:
+    return any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def matches(text: Value, pattern: Value) -> bool:
     """`matches(text, pattern)`: whether the pattern is found anywhere in the text."""
     if type(pattern) is not str or type(text) is not str:
         raise EvalError("no such overload")
-    return compile_pattern(pattern).search(text) is not None
+    return compile_pattern(pattern).search(matchable(text)) is not None
+
+
+def found(text: str, pattern: Any) -> Iterator[str]:
+    """All matches of a compiled pattern in turn: as in Go, an empty one right after another does not count."""
+    data = matchable(text).encode("utf-8")  # once: RE2 would encode a text anew for each match
+    position, last_end = 0, -1
+    while position <= len(data):
+        match = pattern.search(data, position)
+        if match is None:
+            return
+        start, end = match.span()
+        if start != end or start != last_end:
+            yield data[start:end].decode("utf-8")
+        last_end = end
+        position = end if end > start else _next_rune(data, end)
+
+
+def _next_rune(data: bytes, position: int) -> int:
+    """The start of the next character."""
+    position += 1
+    while position < len(data) and data[position] & 0xC0 == 0x80:
+        position += 1
+    return position

@@ -6,7 +6,7 @@ from replay.cel.value.equality import find, is_list, is_map
 from replay.cel.value.number import lossless_int
 from replay.cel.value.partial import PartialValue
 from replay.cel.value.text import display, general_double, go_type_name, type_name
-from replay.cel.value.typed import TypedList, typed
+from replay.cel.value.typed import TypedList
 from replay.cel.value.values import EvalError, MessageValue, ObjectValue, Uint, Unknown, Value
 
 Present = tuple[Value, bool]
@@ -70,10 +70,8 @@ def _index(value: Value, key: Value) -> Present:
         return EvalError(f"unsupported index value {text} in list"), False
     if not 0 <= index < len(value):
         return None, False
-    if type(value) is TypedList:
-        if kind is not int:
-            return ElementError(f"unsupported index type: {go_type_name(key)}"), True
-        return typed(value.value[index]), True
+    if type(value) is TypedList and kind is not int:
+        return ElementError(f"unsupported index type: {go_type_name(key)}"), True
     return value[index], True
 
 

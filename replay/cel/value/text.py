@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
+from replay.cel.value.bounds import Steps, joined
+from replay.cel.value.concat import ConcatList
 from replay.cel.value.timestamp import Duration, Timestamp
 from replay.cel.value.typed import TypedList, TypedMap
 from replay.cel.value.types import Kind, Type
@@ -32,6 +34,7 @@ _TYPE_NAMES: dict[type, str] = {
     tuple: "list",
     dict: "map",
     TypedList: "list",
+    ConcatList: "list",
     TypedMap: "map",
     Timestamp: "google.protobuf.Timestamp",
     Duration: "google.protobuf.Duration",
@@ -53,6 +56,7 @@ _GO_TYPES: dict[type, str] = {
     tuple: "*types.baseList",
     dict: "*types.baseMap",
     TypedList: "*common.reflectSchemalessTypedList",
+    ConcatList: "*types.concatList",
     TypedMap: "*common.reflectSchemalessTypedStruct",
     Timestamp: "types.Timestamp",
     Duration: "types.Duration",
@@ -126,8 +130,12 @@ def general_double(value: float) -> str:
     return f"{sign}{whole}" + (f".{fraction}" if fraction else "")
 
 
-def display(value: Value) -> str:  # noqa: C901, PLR0911, PLR0912 - one branch a kind
-    """Go's `%v` of a CEL value, as error texts quote it."""
+def display(value: Value) -> str:
+    """Go's `%v` of a CEL value, as error texts quote it; raises `UndeterminedError` where that is far too long."""
+    return _display(value, Steps())
+
+
+def _display(value: Value, steps: Steps) -> str:  # noqa: C901, PLR0911, PLR0912 - one branch a kind
     kind = type(value)
     if kind is str:
         return str(value)
@@ -148,15 +156,17 @@ def display(value: Value) -> str:  # noqa: C901, PLR0911, PLR0912 - one branch a
     if isinstance(value, TypeValue):
         return value.name
     if isinstance(value, OptionalValue):
-        return f"optional({display(value.value)})" if value.has_value else "optional.none()"
+        return f"optional({_display(value.value, steps)})" if value.has_value else "optional.none()"
     if isinstance(value, EvalError):
         return value.message
     if isinstance(value, TypedMap | TypedList):
-        return display(value.value)
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(display(element) for element in value) + "]"
+        return _display(value.value, steps)
+    if isinstance(value, list | tuple | ConcatList):
+        return "[" + joined(", ", (_display(element, steps) for element in steps.each(value))) + "]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{display(plain_key(key))}: {display(item)}" for key, item in value.items()) + "}"
+        entries = steps.each(value.items())
+        shown = (f"{_display(plain_key(key), steps)}: {_display(item, steps)}" for key, item in entries)
+        return "{" + joined(", ", shown) + "}"
     return str(value)
 
 

@@ -39,6 +39,10 @@ class TypedList:
         """The number of elements."""
         return len(self.value)
 
+    def __getitem__(self, index: int) -> Any:
+        """An element, wrapped."""
+        return typed(self.value[index])
+
     def __iter__(self) -> Iterator[Any]:
         """The elements, wrapped."""
         return map(typed, self.value)

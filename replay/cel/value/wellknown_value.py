@@ -6,6 +6,7 @@ import base64
 import struct
 from collections.abc import Mapping
 
+from replay.cel.value.concat import ConcatList
 from replay.cel.value.number import INT_OVERFLOW, UINT_OVERFLOW
 from replay.cel.value.timestamp import NANOS, checked_duration, timestamp_from_unix
 from replay.cel.value.types import struct_type
@@ -49,7 +50,7 @@ def new_well_known(type_name: str, fields: Mapping[str, Value]) -> Value:  # noq
 
 def _json(value: Value) -> Value:
     """JSON knows doubles only, and bytes as base64."""
-    if isinstance(value, list):
+    if isinstance(value, list | ConcatList):
         return [_json(item) for item in value]
     if isinstance(value, dict):
         return {key: _json(item) for key, item in value.items()}

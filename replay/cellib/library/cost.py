@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from replay.cel.declare.cost import LIST_COST, STRING_FACTOR, regex_cost, scaled, sizer_size
 from replay.cel.declare.library import CallCost
+from replay.cel.value.bounds import Steps
+from replay.cel.value.concat import ConcatList
 from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
 from replay.cel.value.values import Value
 
@@ -45,16 +47,36 @@ def whole_traversal(args: Args, _result: Value) -> int:
 
 
 def traversal_cost(value: Value) -> int:
-    """The cost of visiting a value as a tree."""
+    """The cost of visiting a value as a tree; raises `UndeterminedError` where that would take too long."""
+    return _traversal_cost(value, Steps())
+
+
+def _traversal_cost(value: Value, steps: Steps) -> int:
     if isinstance(value, str):
         return int(len(value.encode("utf-8", "surrogateescape")) * STRING_FACTOR)
     if isinstance(value, bytes):
         return int(len(value) * STRING_FACTOR)
     if is_list(value):
-        return sum(traversal_cost(element) for element in elements(value))
+        return _list_traversal_cost(value, steps)
     if is_map(value):
-        return sum(traversal_cost(key) + traversal_cost(find(value, key)[1]) for key in map_keys(value))
+        keys = steps.each(map_keys(value))
+        return sum(_traversal_cost(key, steps) + _traversal_cost(find(value, key)[1], steps) for key in keys)
     return 1
+
+
+def _list_traversal_cost(values: Value, steps: Steps) -> int:
+    """Lists that were joined are counted once, however often they come."""
+    known: dict[int, int] = {}
+
+    def cost(part: Value) -> int:
+        if id(part) not in known:
+            if isinstance(part, ConcatList):
+                known[id(part)] = cost(part.left) + cost(part.right)
+            else:
+                known[id(part)] = sum(_traversal_cost(element, steps) for element in steps.each(elements(part)))
+        return known[id(part)]
+
+    return cost(values)
 
 
 def list_building_cost(size: int, factor: float = 1.0) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from replay.cel.declare.cost import STRING_FACTOR, sizer_size
 from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.value.bounds import Steps, check_elements
 from replay.cel.value.equality import compare, elements, is_list, value_equal
 from replay.cel.value.text import go_type_name, type_name
 from replay.cel.value.traits import ADDER, COMPARER, LISTER, has_trait
@@ -39,28 +40,29 @@ def _slice(values: Value, start: int, end: int) -> list[Value]:
         raise EvalError(f"{where} start index must be less than or equal to end index")
     if len(values) < end:
         raise EvalError(f"{where} list is length {len(values)}")
-    return list(elements(values))[start:end]
+    check_elements(end - start)
+    return [values[index] for index in range(start, end)]
 
 
 def _flatten(values: Value, depth: Value = 1) -> list[Value]:
     if not is_list(values) or type(depth) is not int:
         raise EvalError(f"no such overload: {type_name(values)}.flatten({type_name(depth)})")
-    return _flattened(values, depth)
+    return _flattened(values, depth, Steps())
 
 
 def _flatten_once(values: Value) -> list[Value]:
     if not is_list(values):
         raise EvalError(f"no such overload: {type_name(values)}.flatten()")
-    return _flattened(values, 1)
+    return _flattened(values, 1, Steps())
 
 
-def _flattened(values: Value, depth: int) -> list[Value]:
+def _flattened(values: Value, depth: int, steps: Steps) -> list[Value]:
     if depth < 0:
         raise EvalError("level must be non-negative")
     flat: list[Value] = []
-    for element in elements(values):
+    for element in steps.each(elements(values)):
         if depth and is_list(element):
-            flat.extend(_flattened(element, depth - 1))
+            flat.extend(_flattened(element, depth - 1, steps))
         else:
             flat.append(element)
     return flat
@@ -85,10 +87,12 @@ def _sort_by_keys(values: Value, keys: Value) -> Value:
     # The sort looks at every key once there are two, and so finds one of another type.
     if any(type_name(rank) != kind for rank in ranks):
         raise EvalError("list elements must have the same type")
-    return [items[index] for index in go_sorted(len(ranks), lambda i, j: _precedes(ranks[i], ranks[j]))]
+    steps = Steps()
+    return [items[index] for index in go_sorted(len(ranks), lambda i, j: _precedes(ranks[i], ranks[j], steps))]
 
 
-def _precedes(left: Value, right: Value) -> bool:
+def _precedes(left: Value, right: Value, steps: Steps) -> bool:
+    steps.take(1)
     try:
         return compare(left, right) < 0
     except EvalError:
@@ -109,8 +113,9 @@ def _reverse(values: Value) -> list[Value]:
 
 def _distinct(values: Value) -> Value:
     unique: list[Value] = []
+    steps = Steps()
     for element in elements(values):
-        if not any(value_equal(element, known) is True for known in unique):
+        if not any(value_equal(element, known, steps) is True for known in steps.each(unique)):
             unique.append(element)
     return unique
 

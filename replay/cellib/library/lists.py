@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.value.arithmetic import add
+from replay.cel.value.bounds import Steps
 from replay.cel.value.equality import NO_SUCH_OVERLOAD, compare, elements, is_list, value_equal
 from replay.cel.value.timestamp import Duration
 from replay.cel.value.traits import ADDER, COMPARER, has_trait
@@ -94,16 +95,18 @@ def _sum_from(zero: Value) -> Implementation:
 
 
 def _index_of(values: Value, item: Value) -> int:
-    for index, element in enumerate(elements(values)):
-        if value_equal(element, item) is True:
+    steps = Steps()
+    for index, element in enumerate(steps.each(elements(values))):
+        if value_equal(element, item, steps) is True:
             return index
     return -1
 
 
 def _last_index_of(values: Value, item: Value) -> int:
     last = -1
-    for index, element in enumerate(elements(values)):
-        if value_equal(element, item) is True:
+    steps = Steps()
+    for index, element in enumerate(steps.each(elements(values))):
+        if value_equal(element, item, steps) is True:
             last = index
     return last
 

@@ -46,16 +46,11 @@ def _of_non_zero(value: Value) -> Value:
 
 
 def _first(value: Value) -> Value:
-    for element in elements(value):
-        return OptionalValue(element)
-    return OPTIONAL_NONE
+    return OptionalValue(value[0]) if len(value) else OPTIONAL_NONE
 
 
 def _last(value: Value) -> Value:
-    last = OPTIONAL_NONE
-    for element in elements(value):
-        last = OptionalValue(element)
-    return last
+    return OptionalValue(value[len(value) - 1]) if len(value) else OPTIONAL_NONE
 
 
 def _unwrap(value: Value) -> Value:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from replay.cel.declare.library import Function, Library, Overload
-from replay.cel.value.regexp import compile_pattern
+from replay.cel.value.regexp import compile_pattern, found, matchable
 from replay.cel.value.types import INT, STRING, list_type
 from replay.cel.value.values import EvalError
 from replay.cellib.library.cost import pattern_cost
@@ -19,28 +20,14 @@ def _compiled(pattern: str) -> Any:
 
 
 def _find(text: str, pattern: str) -> str:
-    match = _compiled(pattern).search(text)
+    match = _compiled(pattern).search(matchable(text))
     return match[0] if match else ""
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    """At most `limit` matches, all of them if it is negative.
-
-    As in Go's `FindAllString`, an empty match right after another match does not count.
-    """
-    compiled = _compiled(pattern)
-    found: list[str] = []
-    position, last_end = 0, -1
-    while len(found) != limit and position <= len(text):
-        match = compiled.search(text, position)
-        if match is None:
-            break
-        start, end = match.span()
-        if start != end or start != last_end:
-            found.append(match[0])
-        last_end = end
-        position = end if end > start else end + 1
-    return found
+    """At most `limit` matches, all of them if it is negative."""
+    matches = found(text, _compiled(pattern))
+    return list(matches if limit < 0 else islice(matches, limit))
 
 
 REGEX = Library(

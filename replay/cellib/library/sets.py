@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from replay.cel.declare.cost import sizer_size
 from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.value.bounds import Steps
 from replay.cel.value.equality import contains, elements
 from replay.cel.value.types import BOOL, list_type, type_param
 from replay.cel.value.values import Value
@@ -13,15 +14,21 @@ Args = tuple[Value, ...]
 
 
 def _contains(values: Value, part: Value) -> bool:
-    return all(contains(values, element) is True for element in elements(part))
+    return _contains_all(values, part, Steps())
+
+
+def _contains_all(values: Value, part: Value, steps: Steps) -> bool:
+    return all(contains(values, element, steps) is True for element in elements(part))
 
 
 def _equivalent(left: Value, right: Value) -> bool:
-    return _contains(left, right) and _contains(right, left)
+    steps = Steps()
+    return _contains_all(left, right, steps) and _contains_all(right, left, steps)
 
 
 def _intersects(left: Value, right: Value) -> bool:
-    return any(contains(right, element) is True for element in elements(left))
+    steps = Steps()
+    return any(contains(right, element, steps) is True for element in elements(left))
 
 
 def _cost(args: Args, _result: Value) -> int:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from replay.cel.value.bounds import Steps, joined
 from replay.cel.value.conversion import to_double, to_string
 from replay.cel.value.equality import elements, find, map_keys
 from replay.cel.value.text import shortest_digits, type_name
@@ -31,27 +32,30 @@ _CLAUSE = re.compile(r"%(?:(%)|(?:\.([0-9]*))?(.)?)", re.DOTALL)
 def format_string(template: str, args: Value) -> str:
     """The template with each `%` clause replaced by an argument; raises `EvalError` with the server's text."""
     values = list(elements(args))
-    parts, position, used = [], 0, 0
+    return joined("", _parts(template, values, Steps()))
+
+
+def _parts(template: str, values: list[Value], steps: Steps) -> Iterator[str]:
+    position = used = 0
     for match in _CLAUSE.finditer(template):
-        parts.append(template[position : match.start()])
+        yield template[position : match.start()]
         position = match.end()
         if match[1]:
-            parts.append("%")
+            yield "%"
             continue
         if used >= len(values):
             raise EvalError(f"index {used} out of range")
-        parts.append(_clause(match, values[used]))
+        yield _clause(match, values[used], steps)
         used += 1
-    parts.append(template[position:])
-    return "".join(parts)
+    yield template[position:]
 
 
-def _clause(match: re.Match[str], value: Value) -> str:
+def _clause(match: re.Match[str], value: Value, steps: Steps) -> str:
     precision, verb = match[2], match[3]
     if verb is None and precision is None:
         raise EvalError("unexpected end of string")
     try:
-        formatter = _formatter(precision, verb)
+        formatter = _formatter(precision, verb, steps)
     except EvalError as error:
         raise EvalError(f"could not parse formatting clause: {error.message}") from None
     try:
@@ -60,9 +64,11 @@ def _clause(match: re.Match[str], value: Value) -> str:
         raise EvalError(f"error during formatting: {error.message}") from None
 
 
-def _formatter(precision: str | None, verb: str | None) -> Callable[[Value], str]:
+def _formatter(precision: str | None, verb: str | None, steps: Steps) -> Callable[[Value], str]:
     digits = _precision(precision, verb)
-    simple = {"s": _text, "d": _decimal, "b": _binary, "o": _octal}.get(verb or "")
+    if verb == "s":
+        return lambda value: _text(value, steps)
+    simple = {"d": _decimal, "b": _binary, "o": _octal}.get(verb or "")
     if simple is not None:
         return simple
     if verb == "f":
@@ -93,12 +99,12 @@ def _precision(precision: str | None, verb: str | None) -> int:
     return int(precision)
 
 
-def _text(value: Value) -> str:
+def _text(value: Value, steps: Steps) -> str:
     kind = type_name(value)
     if kind == "list":
-        return "[" + ", ".join(map(_literal, elements(value))) + "]"
+        return "[" + joined(", ", (_literal(element, steps) for element in steps.each(elements(value)))) + "]"
     if kind == "map":
-        return _map_text(value)
+        return _map_text(value, steps)
     if value is None or isinstance(value, TypeValue):
         return "null" if value is None else value.name
     if kind not in _TEXT_TYPES:
@@ -125,35 +131,35 @@ _TEXT_TYPES = {
 }
 
 
-def _map_text(value: Value) -> str:
+def _map_text(value: Value, steps: Steps) -> str:
     entries = []
-    for key in map_keys(value):
+    for key in steps.each(map_keys(value)):
         kind = type_name(key)
         if kind not in ("string", "bool", "int", "uint"):
             raise EvalError(f"no formatting function for map key of type {kind}")
-        entries.append((_literal(key), _literal(find(value, key)[1])))
+        entries.append((_literal(key, steps), _literal(find(value, key)[1], steps)))
     entries.sort(key=lambda entry: entry[0].encode("utf-8", "surrogateescape"))
-    return "{" + ", ".join(f"{key}:{text}" for key, text in entries) + "}"
+    return "{" + joined(", ", (f"{key}:{text}" for key, text in entries)) + "}"
 
 
-def _literal(value: Value) -> str:  # noqa: PLR0911 - one return a kind
+def _literal(value: Value, steps: Steps) -> str:  # noqa: PLR0911 - one return a kind
     """A value inside a list or map, as an expression could write it."""
     if isinstance(value, str):
         return quote(value)
     if isinstance(value, bytes):
-        return "b" + quote(_text(value))
+        return "b" + quote(_text(value, steps))
     if isinstance(value, float):
         if math.isfinite(value):
             return f"{value:.6f}"
         return '"NaN"' if math.isnan(value) else ('"+Inf"' if value > 0 else '"-Inf"')
     if isinstance(value, Timestamp):
-        return f"timestamp({quote(_text(value))})"
+        return f"timestamp({quote(_text(value, steps))})"
     if isinstance(value, Duration):
-        return f"duration({quote(_text(value))})"
+        return f"duration({quote(_text(value, steps))})"
     kind = type_name(value)
     if value is not None and kind not in ("list", "map") and kind not in _TEXT_TYPES:
         raise EvalError(f"no formatting function for {kind}")
-    return _text(value)
+    return _text(value, steps)
 
 
 def _decimal(value: Value) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from replay.cel.declare.library import CallCost, Function, Implementation, Library, Overload
+from replay.cel.value.bounds import check_elements, check_text, joined
 from replay.cel.value.equality import elements
 from replay.cel.value.text import display
 from replay.cel.value.types import DYN, INT, STRING, Type, list_type
@@ -68,6 +69,8 @@ def _last_index_anywhere(text: str, part: str) -> int:
 
 
 def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    times = text.count(old) if old else len(text) + 1
+    check_text(len(text) + (times if limit < 0 else min(times, limit)) * (len(new) - len(old)))
     return text.replace(old, new, max(limit, -1))
 
 
@@ -75,6 +78,8 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
     """Go's `strings.SplitN`: an empty separator splits between code points, a limit of 0 gives nothing."""
     if limit == 0:
         return []
+    pieces = text.count(separator) + 1 if separator else len(text)
+    check_elements(pieces if limit < 0 else min(pieces, limit))
     if separator:
         return text.split(separator, limit - 1 if limit > 0 else -1)
     if limit < 0 or limit > len(text):
@@ -98,7 +103,7 @@ def _join(parts: Value, separator: str = "") -> str:
         if not isinstance(part, str):
             raise EvalError(f"join: invalid input: {display(part)}")
         texts.append(part)
-    return separator.join(texts)
+    return joined(separator, texts)
 
 
 def _quote(text: str) -> str:

@@ -1,0 +1,61 @@
+"""Lists joined without copying them (cel-go `concatList`): sixty doublings are a list of 2^60 elements in sixty objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from replay.cel.value.bounds import UndeterminedError, check_elements
+
+_LONGEST: Final = 2**63 - 1
+
+
+class ConcatList:
+    """`left + right`, neither of them empty; both are lists of any kind and never change."""
+
+    __slots__ = ("_size", "left", "right")
+
+    def __init__(self, left: Any, right: Any) -> None:
+        """Raises `UndeterminedError` for more elements than can be counted, which the server does not survive."""
+        size = len(left) + len(right)
+        if size > _LONGEST:
+            raise UndeterminedError("it makes a list of more than 2^63 elements")
+        self._size = size
+        self.left = left
+        self.right = right
+
+    def __len__(self) -> int:
+        """The number of elements."""
+        return self._size
+
+    def __getitem__(self, index: int) -> Any:
+        """An element by its index from 0."""
+        found: Any = self
+        while type(found) is ConcatList:
+            size = len(found.left)
+            if index < size:
+                found = found.left
+            else:
+                index -= size
+                found = found.right
+        return found[index]
+
+    def lists(self) -> Iterator[Any]:
+        """The lists that it is made of, in order; one that is in it often comes often."""
+        pending: list[Any] = [self]
+        while pending:
+            found = pending.pop()
+            if type(found) is ConcatList:
+                pending += (found.right, found.left)
+            else:
+                yield found
+
+    def all(self) -> Iterator[Any]:
+        """The elements, however many there are: for folds, whose rounds are charged one by one."""
+        for part in self.lists():
+            yield from part
+
+    def __iter__(self) -> Iterator[Any]:
+        """The elements; raises `UndeterminedError` where they are too many to walk through in one call."""
+        check_elements(self._size)
+        return self.all()
