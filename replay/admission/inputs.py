@@ -97,12 +97,15 @@ class Inputs:
 
 
 def evaluations(
-    compiler: ExpressionCompiler, inputs: Inputs, budget: int, *, matching: bool = False
+    compiler: ExpressionCompiler, inputs: Inputs, budget: int, *, matching: bool = False, exact: bool = False
 ) -> Evaluation | Evaluations:
-    """The evaluation of the expressions of one kind for one input, on one budget; `matching`: for match conditions."""
+    """The evaluation of the expressions of one kind for one input, on one budget.
+
+    `matching`: for match conditions; `exact`: by the strict engine alone.
+    """
     if inputs.is_partial:
-        return Evaluations(compiler, inputs, budget, matching=matching)
-    return Evaluation(compiler, inputs.activation(_NOTHING, matching=matching), budget)
+        return Evaluations(compiler, inputs, budget, matching=matching, exact=exact)
+    return Evaluation(compiler, inputs.activation(_NOTHING, matching=matching), budget, exact=exact)
 
 
 class Evaluations:
@@ -111,10 +114,13 @@ class Evaluations:
     What one of them spends is not charged to the others until the budget of all is asked for.
     """
 
-    __slots__ = ("_budget", "_compiler", "_evaluations", "_inputs", "_matching")
+    __slots__ = ("_budget", "_compiler", "_evaluations", "_exact", "_inputs", "_matching")
 
-    def __init__(self, compiler: ExpressionCompiler, inputs: Inputs, budget: int, *, matching: bool = False) -> None:
-        """`matching`: for match conditions."""
+    def __init__(
+        self, compiler: ExpressionCompiler, inputs: Inputs, budget: int, *, matching: bool = False, exact: bool = False
+    ) -> None:
+        """Arguments as for `evaluations`."""
+        self._exact = exact
         self._compiler = compiler
         self._inputs = inputs
         self._budget = budget
@@ -138,7 +144,7 @@ class Evaluations:
         """The evaluation for expressions with a footprint."""
         activation = self._inputs.activation(footprint, matching=self._matching)
         if id(activation) not in self._evaluations:
-            self._evaluations[id(activation)] = Evaluation(self._compiler, activation, self._budget)
+            self._evaluations[id(activation)] = Evaluation(self._compiler, activation, self._budget, exact=self._exact)
         return self._evaluations[id(activation)]
 
 

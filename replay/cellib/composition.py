@@ -266,7 +266,7 @@ class Evaluation:
         self._floor -= spent
         self._bounded += spent
         self._uncounted.append(compiled)
-        return _TRUE if value is True else _FALSE if value is False else Evaluated(materialized(value))
+        return _TRUE if value is True else _FALSE if value is False else Evaluated(_handed_on(compiled.kind, value))
 
     def _strictly(self) -> _StrictVariables:
         if self._strict is None:
@@ -291,7 +291,7 @@ class Evaluation:
         if result.error is not None:
             return Evaluated(error=result.error, cost=cost)
         try:
-            return Evaluated(with_room(lambda: materialized(result.value)), cost=cost)
+            return Evaluated(with_room(lambda: _handed_on(compiled.kind, result.value)), cost=cost)
         except UndeterminedError as error:
             return Evaluated(unknown=(Missing("", str(error)),), cost=cost)
 
@@ -317,6 +317,12 @@ class Evaluation:
 def _missing(unknown: Unknown) -> tuple[Missing, ...]:
     """What is missing; an evaluation that was given up has the reason alone."""
     return tuple([item if isinstance(item, Missing) else Missing("", str(item)) for item in unknown.missing])
+
+
+def _handed_on(kind: ExpressionKind, value: Value) -> Value:
+    """A value for the outside; that of a mutation stays as it was made, for what becomes of it depends on that."""
+    whole = materialized(value)
+    return value if kind.is_mutation else whole
 
 
 class _StrictVariables:

@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from replay.admission.mutating.input_value import InputValues
+from replay.cel.value.concat import ConcatList
 from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
 from replay.cel.value.text import display, go_duration
 from replay.cel.value.timestamp import NANOS, Duration, Timestamp
@@ -166,10 +167,11 @@ class _Converter:
         value = untyped(value)
         if _is_nested(value) and value in self._inputs:
             return _without_null(value)
-        if isinstance(value, list | tuple):
-            return [self._item(item) for item in value]
         if isinstance(value, dict):
             return {_string_key(key): self._item(item) for key, item in value.items()}
+        if isinstance(value, list | tuple | ConcatList):
+            convert = self._field if isinstance(value, ConcatList) else self._item
+            return [convert(item) for item in value]
         return self._item(value)
 
     def _item(self, value: Value) -> Any:
@@ -179,6 +181,8 @@ class _Converter:
         value = untyped(value)
         if isinstance(value, ObjectValue):
             return self._message(value)
+        if isinstance(value, ConcatList):
+            return [self._item(item) for item in value]
         return self._container(value) if isinstance(value, list | tuple | dict) else _scalar(value)
 
     def _message(self, value: ObjectValue) -> Any:
@@ -285,11 +289,27 @@ def _structpb(value: Value, inputs: InputValues) -> JSON:
             raise _ConversionError(f"type conversion error from struct type {go_type.name} to {_TARGET}")
         name = "map(dyn, dyn)" if is_map(value) else "list(dyn)"
         raise _ConversionError(f"type conversion error from '{name}' to '{_TARGET}'")
+    if isinstance(value, ConcatList):
+        return [_structpb_joined(item, inputs) for item in value]
     if is_list(value):
         return [_structpb(item, inputs) for item in elements(value)]
     if is_map(value):
         return {_json_key(key): _structpb(find(value, key)[1], inputs) for key in map_keys(value)}
     return _structpb_scalar(value)
+
+
+def _structpb_joined(item: Value, inputs: InputValues) -> JSON:
+    """An item of lists that were joined: a Go value on its way, so that maps and slices of Go are taken, structs are not."""
+    plain = untyped(item)
+    go_type = inputs.go_type(plain)
+    if go_type is None:
+        return _structpb(item, inputs)
+    if go_type.is_struct:
+        text = inputs.go_value(plain, go_type).text
+        raise _ConversionError(f"unsupported conversion to ref.Val: ({go_type.name}){text}")
+    if isinstance(plain, dict):
+        return {name: _structpb_joined(inner, inputs) for name, inner in plain.items()}
+    return [_structpb_joined(inner, inputs) for inner in plain]
 
 
 def _object(value: ObjectValue, inputs: InputValues) -> dict[str, Any]:

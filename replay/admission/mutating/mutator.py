@@ -10,12 +10,14 @@ from replay.admission.inputs import Inputs, evaluations
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
 from replay.admission.mutating.input_value import InputValues, is_go_object
+from replay.admission.mutating.joined import joins_lists
 from replay.admission.mutating.mutation_value import MutationError, apply_configuration_from, json_patch_from
 from replay.admission.mutating.object_patcher import ObjectPatcher, StatusError
 from replay.admission.mutating.shown import AS_IT_CAME, Shown
 from replay.admission.partial_patch import is_same, patch_partially
 from replay.admission.place import root_of
 from replay.admission.validating.validator import RUNTIME_BUDGET
+from replay.cel.ast.depth import with_room
 from replay.cel.value.values import Unknown
 from replay.cellib.composition import CompiledExpression, Evaluated, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
@@ -74,8 +76,9 @@ class MutateResult(NamedTuple):
     """What a policy did for one binding and parameter.
 
     `matched` tells whether its match conditions held, `dirty` whether any mutation was applied, changing something or not.
-    `errors` count as `failurePolicy` says, in their order; `status` ends the request. `shown` is how those after it see it. `unknown` says on what it depends what
-    the policy does; `object` is then `Missing` too, unless nothing that is known of it can change.
+    `errors` count as `failurePolicy` says, in their order; `status` ends the request. `unknown` says on what it depends what
+    the policy does; `object` is then `Missing` too, unless nothing that is known of it can change. `shown` is how those who
+    come after are shown the objects.
     """
 
     object: Object
@@ -115,6 +118,12 @@ class Mutator:
             (mutation, self._compiler.compile(_KINDS[mutation.patch_type], mutation.expression))
             for mutation in self._policy.mutations
         )
+
+    @cached_property
+    def _joins_lists(self) -> bool:
+        """Whether a mutation may hold `list + list`, which the strict engine alone keeps apart from other lists."""
+        compiled = [*self._compiler.variables.values(), *(each for _, each in self._mutations)]
+        return any(joins_lists(each.program.ast) for each in compiled if each.program is not None)
 
     def mutate(
         self, inputs: MutationInputs, value: Object, patcher: ObjectPatcher | None, shown: Shown = AS_IT_CAME
@@ -182,7 +191,7 @@ class Mutator:
         """What one mutation does to an object; it may raise `MutationError` and `StatusError`, as this may."""
         if compiled.error:
             raise MutationError(compiled.error)
-        evaluated = evaluations(self._compiler, seen, RUNTIME_BUDGET).evaluate(compiled)
+        evaluated = evaluations(self._compiler, seen, RUNTIME_BUDGET, exact=self._joins_lists).evaluate(compiled)
         if evaluated.unknown:
             return Unknown(evaluated.unknown)
         if evaluated.error is not None:
@@ -197,9 +206,10 @@ class Mutator:
             {name: kind for name, kind in inputs.kinds.items() if is_go_object(activation.bindings.get(name), name)},
         )
         if mutation.patch_type == "ApplyConfiguration":
-            configuration = apply_configuration_from(evaluated.value, values)
+            configuration = with_room(lambda: apply_configuration_from(evaluated.value, values))
             return partial(patcher.apply_configuration, configuration=configuration)
-        return partial(patcher.json_patch, operations=json_patch_from(evaluated.value, values))
+        operations = with_room(lambda: json_patch_from(evaluated.value, values))
+        return partial(patcher.json_patch, operations=operations)
 
 
 _NO_SCHEMA = Missing(
