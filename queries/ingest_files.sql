@@ -8,6 +8,6 @@ select
   count(*) filter (reject is null) as events,
   count(*) filter (reject = 'list') as lists,
   count(*) filter (reject = 'malformed') as malformed
-from read_parquet($paths)
+from read_parquet($paths, hive_partitioning = false)
 group by file_id, list_row is null, row_id >> 40
 having list_row is null

@@ -18,6 +18,8 @@ from read_json(
   compression = $compression,
   ignore_errors = $tolerant,
   filename = true,
+  -- A directory called COLUMN=VALUE says nothing about what is in the file.
+  hive_partitioning = false,
   maximum_object_size = $longest,
   columns = {
     kind: 'VARCHAR',

@@ -38,6 +38,6 @@ from (
       "stageTimestamp": "VARCHAR",
       "annotations": "JSON"
     }') as event
-  from read_parquet($lists)
+  from read_parquet($lists, hive_partitioning = false)
   where reject = 'list'
 )

@@ -9,6 +9,7 @@
 -- Parameters: $looked_up   `resource.group` of kinds that decisions look up
 --             $first_parts  number of parts for them
 --             $rest_from, $rest_parts  the first part of all other kinds, and their number
+--             $earliest, $latest, $year  between which instants an event lies, and a length of time, in microseconds
 --             reads from `event`, which ingest_lines.sql or ingest_lists.sql defines before it
 -- Example:    part of the ingest; see `replay/audit/ingest.py`
 , told as (
@@ -37,7 +38,10 @@
       when apiVersion is distinct from 'audit.k8s.io/v1' then 'another apiVersion'
       when coalesce(auditID, '') = '' or coalesce(verb, '') = '' then 'incomplete'
       when stage is null or stage not in ('RequestReceived', 'ResponseStarted', 'ResponseComplete', 'Panic') then 'incomplete'
-      when moment is null or moment not between 0 and 9000000000000000 then 'incomplete'
+      when moment is null then 'incomplete'
+      -- Version 1 of the audit API came in 2017; a request is answered within a year.
+      when moment not between $earliest and $latest then 'implausible time'
+      when abs(received_us - moment) > $year then 'implausible time'
     end as reject
   from told
 ), named as (
@@ -54,7 +58,7 @@ select
     when reject is not null then -1
     when list_contains($looked_up, concat_ws('.', resource, nullif(api_group, ''))) then identity % $first_parts
     else $rest_from + identity % $rest_parts
-  end::integer as part,
+  end::bigint as part,
   identity,
   row_id,
   file_id,

@@ -4,17 +4,17 @@
 --             `open.sql` of each store sets them
 -- Example:    duckdb -init STORE/open.sql
 create or replace temp view file as
-select * from read_parquet(getvariable('store_files'));
+select * from read_parquet(getvariable('store_files'), hive_partitioning = false);
 
 create or replace temp view reject as
-select * from read_parquet(getvariable('store_rejects'));
+select * from read_parquet(getvariable('store_rejects'), hive_partitioning = false);
 
 create or replace temp view counted_row as
-select * from read_parquet(getvariable('store_rows'), hive_partitioning = true) as stored
+select * from read_parquet(getvariable('store_rows'), hive_partitioning = false) as stored
 where
   reject is null
   and not exists (
-    select 1 from read_parquet(getvariable('store_dropped')) as dropped where dropped.row_id = stored.row_id
+    select 1 from read_parquet(getvariable('store_dropped'), hive_partitioning = false) as dropped where dropped.row_id = stored.row_id
   );
 
 create or replace temp view request as

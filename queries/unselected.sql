@@ -5,11 +5,11 @@
 --             the variables store_rows and store_dropped, as `open.sql` of each store sets them
 -- Example:    replace $predicate by: resource = 'pods', $within by: true, and $only_failed by: false
 select row_id, true as selected
-from read_parquet(getvariable('store_rows')) as stored
+from read_parquet(getvariable('store_rows'), hive_partitioning = false) as stored
 where
   reject is null
   and not exists (
-    select 1 from read_parquet(getvariable('store_dropped')) as dropped where dropped.row_id = stored.row_id
+    select 1 from read_parquet(getvariable('store_dropped'), hive_partitioning = false) as dropped where dropped.row_id = stored.row_id
   )
   and not coalesce($predicate, false)
   and $within

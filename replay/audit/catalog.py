@@ -16,9 +16,13 @@ from typing import Any
 
 from replay.errors import StoreError
 
-SCHEMA = 2
+SCHEMA = 3
 """The version of the columns and of the layout; a store of another one is refused."""
 CATALOG = "store.json"
+PARTIAL = ".partial-"
+"""What the name of a file that is being written ends with, before the number of its process."""
+BUSY = "another process writes to the store: wait for it to end"
+IN_USE = "another process reads the store: wait for it to end"
 PATIENCE_SECONDS = 120.0
 """How long a process waits for another one that writes to the same store."""
 _KIND = "replay store"
@@ -37,11 +41,22 @@ class FileEntry:
 
 
 @dataclass(frozen=True)
+class DataFile:
+    """A Parquet file of a segment: its path there, its size in bytes, its SHA-256, and how many rows it has."""
+
+    path: str
+    size: int
+    digest: str
+    rows: int
+
+
+@dataclass(frozen=True)
 class SegmentEntry:
     """One ingest: its directory, what it gave, and when its last request was (microseconds, 0 without any)."""
 
     name: str
     files: tuple[FileEntry, ...]
+    data: tuple[DataFile, ...]
     events: int
     requests: int
     replaced: int
@@ -59,8 +74,8 @@ class Catalog:
 
     @property
     def digests(self) -> frozenset[str]:
-        """The contents that were ingested."""
-        return frozenset(file.digest for segment in self.segments for file in segment.files)
+        """The contents that were ingested; of a file that changed while it was read the content is not known."""
+        return frozenset(file.digest for segment in self.segments for file in segment.files if file.digest)
 
     @property
     def requests(self) -> int:
@@ -81,6 +96,8 @@ def read_catalog(directory: Path) -> Catalog:
                 "remove the directory and ingest the logs again",
                 path=str(path),
             )
+        if document.pop("check") != _check(document):
+            raise ValueError  # noqa: TRY301 - damaged like what is no JSON
         return _catalog_from_json(document)
     except FileNotFoundError:
         _refuse_foreign(directory)
@@ -93,8 +110,14 @@ def read_catalog(directory: Path) -> Catalog:
 
 def _refuse_foreign(directory: Path) -> None:
     """A directory that holds something else is not turned into a store."""
-    known = {"lock", "readers", "segments", "open.sql"}
-    if directory.is_dir() and any(entry.name not in known for entry in directory.iterdir()):
+    if not directory.is_dir():
+        return
+    if any(not path.name.startswith("new-") for path in directory.glob("segments/*")):
+        raise StoreError(
+            "missing: remove the store's directory and ingest the logs again", path=str(directory / CATALOG)
+        )
+    known = {"lock", "readers", "segments"}
+    if any(entry.name not in known and PARTIAL not in entry.name for entry in directory.iterdir()):
         raise StoreError(
             "the directory holds other files: name an empty one, or one that is not there", path=str(directory)
         )
@@ -102,7 +125,13 @@ def _refuse_foreign(directory: Path) -> None:
 
 def _catalog_from_json(document: dict[str, Any]) -> Catalog:
     segments = [
-        SegmentEntry(**{**segment, "files": tuple(FileEntry(**file) for file in segment["files"])})
+        SegmentEntry(
+            **{
+                **segment,
+                "files": tuple(FileEntry(**file) for file in segment["files"]),
+                "data": tuple(DataFile(**file) for file in segment["data"]),
+            }
+        )
         for segment in document["segments"]
     ]
     return Catalog(int(document["parts"]), int(document["batch"]), int(document["file"]), tuple(segments))
@@ -111,12 +140,18 @@ def _catalog_from_json(document: dict[str, Any]) -> Catalog:
 def write_catalog(directory: Path, catalog: Catalog, *, durable: bool) -> None:
     """Replace the catalog in one step; with `durable` after all that it names is on the disk."""
     document = {"kind": _KIND, "schema": SCHEMA, **asdict(catalog)}
-    replace_file(directory / CATALOG, json.dumps(document, indent=1).encode(), durable=durable)
+    checked = {**document, "check": _check(document)}
+    replace_file(directory / CATALOG, json.dumps(checked, indent=1).encode(), durable=durable)
+
+
+def _check(document: dict[str, Any]) -> str:
+    """A digest of all that a catalog says."""
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool) -> None:
     """Write a file so that it is never seen half written."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary = path.with_name(f"{path.name}{PARTIAL}{os.getpid()}")
     with temporary.open("wb") as file:
         file.write(content)
         if durable:
@@ -163,7 +198,7 @@ def locked(path: Path, what: str, *, shared: bool = False, patience: float | Non
 def _lock_file(path: Path, *, shared: bool) -> int | None:
     """A descriptor of a lock file, None where there is none and none can be made, which only readers may put up with."""
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         if error.errno not in _READ_ONLY:
             raise store_error(error, path) from error
@@ -186,12 +221,6 @@ def _acquire(descriptor: int, path: Path, what: str, mode: int, patience: float)
             time.sleep(_WAIT_SECONDS)
         else:
             return
-
-
-def file_digest(path: str) -> str:
-    """The SHA-256 of a file as it is stored; raises `OSError`."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def store_error(error: OSError, path: Path) -> StoreError:

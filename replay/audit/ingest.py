@@ -14,15 +14,18 @@ import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 
 import duckdb
 
 from replay.audit import queries
+from replay.audit.engine import connect, literal
+from replay.audit.file.salvage import DamagedError, is_altered, rewritten, salvage
+from replay.audit.moment import EARLIEST, LATEST, YEAR
 from replay.audit.reject import Reject, RejectReason
-from replay.audit.source import LogFile, batches, salvage
+from replay.audit.source import LogFile, batches
 from replay.errors import StoreError
 
 Progress = Callable[[str, int, int], None]
@@ -50,9 +53,11 @@ BATCH_BYTES = 1 << 28
 READING = "Reading the audit log"
 LONGEST_LINE = 1 << 24
 LONGEST_DOCUMENT = 1 << 27
-"""DuckDB reserves twice as much for each thread; only documents over several lines may not be longer."""
+"""DuckDB reserves twice as much for each thread, and reads lines of that length; files with longer ones are read on their own."""
+_MEMORY_FOR_LINE = 32
+"""How many times its length a long line takes in memory at most, from its text to the column that holds its body."""
 _POLL_SECONDS = 0.2
-_UNREADABLE = (duckdb.IOException, duckdb.InvalidInputException, UnicodeDecodeError)
+_UNREADABLE = (OSError, duckdb.IOException, duckdb.InvalidInputException, UnicodeDecodeError)
 """What damage raises; the last one comes from messages of DuckDB that quote bytes which are no text."""
 _FORMATS = ("unstructured", "array")
 
@@ -96,6 +101,7 @@ class Reader:
     damaged: list[Reject] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
     _batches: int = 0
+    _running: list[duckdb.DuckDBPyConnection] = field(default_factory=list)
 
     def read(self, files: Sequence[LogFile], workers: int) -> None:
         """Read all files; raises `StoreError` if the rows cannot be written."""
@@ -127,6 +133,7 @@ class Reader:
         """Read batches side by side, telling the progress; an interrupt stops the queries first."""
         total = sum(file.file.size for file in self.files)
         cursors = [self.connection.cursor() for _ in jobs]
+        self._running.extend(cursors)
         with ThreadPoolExecutor(max(1, min(workers, len(jobs)))) as pool:
             running: dict[Future[None], int] = {
                 pool.submit(self._read_batch, cursor, *job): sum(file.file.size for file in job[0])
@@ -142,41 +149,58 @@ class Reader:
                     self.progress(READING, done, total)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
-                for cursor in cursors:
-                    cursor.interrupt()
+                for connection in self._running:
+                    with suppress(duckdb.ConnectionException):  # it has ended
+                        connection.interrupt()
                 raise
 
     def _read_batch(self, cursor: duckdb.DuckDBPyConnection, files: list[ReadFile], batch: int) -> None:
         """Read files that follow each other in number; where one is damaged, each on its own."""
         try:
-            self._copy_lines(cursor, files, batch, "newline_delimited")
+            if not any(is_altered(read.file) for read in files):
+                self._copy_lines(cursor, files, batch)
+                return
         except _UNREADABLE as error:
             _raise_if_disk_full(error, self.target.parents[1])
-            if len(files) > 1:
-                for file in files:
-                    self._read_batch(cursor, [file], self._next_batch())
-                return
-            self._read_damaged(cursor, files[0], batch)
+        if len(files) > 1:
+            for file in files:
+                self._read_batch(cursor, [file], self._next_batch())
+        else:
+            self._read_by_line(files[0], batch)
 
-    def _read_damaged(self, cursor: duckdb.DuckDBPyConnection, read: ReadFile, batch: int) -> None:
-        """Read what a damaged file gives before the damage."""
-        self.damaged.append(Reject(read.file.name, 0, RejectReason.DAMAGED, "", ""))
-        if read.file.compression == "none":
-            return
-        read.file = salvage(read.file, self.target / f"salvaged-{read.number}")
-        if read.file.size:
-            with suppress(*_UNREADABLE):
-                self._copy_lines(cursor, [read], batch, "newline_delimited")
+    def _read_by_line(self, read: ReadFile, batch: int) -> None:
+        """Read a file that is damaged, or has lines that are too long, so that only these are lost."""
+        target = self.target / f"rewritten-{read.number}"
+        try:
+            file, longest = rewritten(read.file, target)
+        except DamagedError:
+            self.damaged.append(Reject(read.file.name, 0, RejectReason.DAMAGED, "", ""))
+            read.file = salvage(read.file, self.target / f"salvaged-{read.number}")
+            file, longest = rewritten(read.file, target)
+        if file.size:
+            # DuckDB wants room for a longest line in every thread, more than the others have together.
+            memory = f"{max(longest * _MEMORY_FOR_LINE >> 20, 1024)}MB"
+            with connect(str(self.target), threads=1, memory=memory) as connection:
+                self._running.append(connection)
+                self._copy_lines(connection, [replace(read, file=file)], batch, longest=longest)
+        target.unlink()
 
     def _copy_lines(
-        self, cursor: duckdb.DuckDBPyConnection, files: list[ReadFile], batch: int, json_format: str
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        files: list[ReadFile],
+        batch: int,
+        json_format: str = "newline_delimited",
+        longest: int = 0,
     ) -> None:
+        """Write the rows of files; the longest document has so many bytes, if that is known."""
+        is_lines = json_format == "newline_delimited"
         parameters = {
             "files": [file.file.path for file in files],
             "format": json_format,
             "compression": files[0].file.compression,
-            "tolerant": json_format == "newline_delimited",
-            "longest": LONGEST_LINE if json_format == "newline_delimited" else LONGEST_DOCUMENT,
+            "tolerant": is_lines,
+            "longest": max(longest, LONGEST_LINE if is_lines else LONGEST_DOCUMENT),
             "first_file": files[0].number,
         }
         self._copy(cursor, "ingest_lines", batch, parameters)
@@ -190,12 +214,13 @@ class Reader:
         parts, first = self.numbers.parts, first_parts(self.numbers.parts)
         rest = min(first, parts - 1)  # of a single part there is none to spare
         split = {"looked_up": list(LOOKED_UP), "first_parts": first, "rest_from": rest, "rest_parts": parts - rest}
-        numbers = {"first_row": batch << ROW_BITS, **split}
+        numbers = {"first_row": batch << ROW_BITS, "earliest": EARLIEST, "latest": LATEST, "year": YEAR, **split}
         held = max(ROWS_HELD, ROWS_HELD_FOR_PART * self.numbers.parts)
         try:
             cursor.execute(f"set partitioned_write_flush_threshold = {held}")
             cursor.execute(
-                f"copy ({query}) to {literal(directory)} ({options}, partition_by (part))", {**parameters, **numbers}
+                f"copy ({query}) to {literal(directory)} ({options}, partition_by (part), write_partition_columns true)",
+                {**parameters, **numbers},
             )
         except (duckdb.Error, UnicodeDecodeError):
             shutil.rmtree(directory, ignore_errors=True)
@@ -235,11 +260,6 @@ class Reader:
         """The Parquet files of one part, or of all that holds requests or rejects."""
         pattern = f"rows-*/part={'*' if part is None else part}/*.parquet"
         return sorted(str(path) for path in self.target.glob(pattern))
-
-
-def literal(text: object) -> str:
-    """A string literal of SQL, where a parameter is not possible."""
-    return "'" + str(text).replace("'", "''") + "'"
 
 
 def _raise_if_disk_full(error: Exception, target: Path) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO, NamedTuple
 
 import orjson
 
+from replay.audit.file.salvage import LONGEST_READ
 from replay.audit.ingest import ReadFile
 from replay.audit.reject import Reject, RejectReason
 from replay.audit.source import LogFile, open_log
 
 SHOWN = 200
 """How many bytes of a rejected line are kept."""
-_LONGEST = 1 << 26
 _BLANK = b" \t\r\n"
 
 
@@ -28,9 +27,11 @@ class RejectedRow(NamedTuple):
 
 
 class _Line(NamedTuple):
+    """A line of a file: its number, its beginning, and what is wrong with it, if that was asked."""
+
     number: int
-    text: bytes
-    is_whole: bool
+    beginning: bytes
+    reason: RejectReason | None
 
 
 def located(rows: Iterable[RejectedRow], files: Sequence[ReadFile]) -> Iterator[Reject]:
@@ -41,7 +42,7 @@ def located(rows: Iterable[RejectedRow], files: Sequence[ReadFile]) -> Iterator[
     for read in files:
         found = sorted(by_file.get(read.number, ()), key=lambda row: row.row)
         if found:
-            lines = _lines(read.file, [row.row - read.first_row for row in found])
+            lines = _lines(read.file, {row.row - read.first_row: row.reason is RejectReason.MALFORMED for row in found})
             yield from (_reject(read, row, lines) for row in found)
 
 
@@ -51,24 +52,28 @@ def _reject(read: ReadFile, row: RejectedRow, lines: Mapping[int, _Line]) -> Rej
     line = lines.get(place)
     if line is None:
         return Reject(read.file.name, place + 1, RejectReason.DAMAGED, row.audit_id, "")
-    text = line.text[:SHOWN].decode("utf-8", "replace").rstrip("\r\n")
-    reason = _reason(line) if row.reason is RejectReason.MALFORMED else row.reason
-    return Reject(read.file.name, line.number, reason, row.audit_id, text)
+    text = line.beginning.decode("utf-8", "replace").rstrip("\r\n")
+    return Reject(read.file.name, line.number, line.reason or row.reason, row.audit_id, text)
 
 
-def _reason(line: _Line) -> RejectReason:
+def _reason(text: bytes) -> RejectReason:
     """What is wrong with a line that is no event, closer than the reader of all lines can say."""
+    if len(text) > LONGEST_READ:
+        return RejectReason.TOO_LONG
     try:
-        value = orjson.loads(line.text)
+        value = orjson.loads(text)
     except orjson.JSONDecodeError:
-        is_cut = not line.is_whole and line.text.lstrip(_BLANK).startswith(b"{")
+        is_cut = not text.endswith(b"\n") and text.lstrip(_BLANK).startswith(b"{")
         return RejectReason.TRUNCATED if is_cut else RejectReason.MALFORMED
     return RejectReason.NOT_AN_EVENT if isinstance(value, dict) else RejectReason.MALFORMED
 
 
-def _lines(file: LogFile, places: Sequence[int]) -> dict[int, _Line]:
-    """The lines at some places, counted from 0 without blank lines, as the reader of all lines counts them."""
-    wanted = iter(sorted(set(places)))
+def _lines(file: LogFile, places: Mapping[int, bool]) -> dict[int, _Line]:
+    """The lines at some places, counted from 0 without blank lines, as the reader of all lines counts them.
+
+    What is wrong with a line is looked at where the place asks for it.
+    """
+    wanted = iter(sorted(places))
     found: dict[int, _Line] = {}
     target = next(wanted, None)
     place = -1
@@ -78,7 +83,7 @@ def _lines(file: LogFile, places: Sequence[int]) -> dict[int, _Line]:
                 continue
             place += 1
             if place == target:
-                found[place] = _Line(number, text, text.endswith(b"\n"))
+                found[place] = _Line(number, text[:SHOWN], _reason(text) if places[place] else None)
                 target = next(wanted, None)
                 if target is None:
                     break
@@ -89,10 +94,10 @@ def _numbered(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Lines with their numbers from 1, up to where the file can be decompressed; of endless ones only the beginning."""
     number = 0
     try:
-        while line := stream.readline(_LONGEST):
+        while line := stream.readline(LONGEST_READ + 1):
             number += 1
             yield number, line
-            while len(line) == _LONGEST and not line.endswith(b"\n"):
-                line = stream.readline(_LONGEST)
-    except (OSError, EOFError, zlib.error):
+            while len(line) > LONGEST_READ and not line.endswith(b"\n"):
+                line = stream.readline(LONGEST_READ + 1)
+    except (OSError, EOFError):
         return

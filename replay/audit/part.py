@@ -16,16 +16,10 @@ import polars as pl
 
 from replay.audit import queries
 from replay.audit.arrow import frame_from_relation
+from replay.audit.engine import connect, literal
 from replay.audit.event import RequestRecord
-from replay.audit.ingest import literal
 from replay.kube.attributes import UserInfo
 
-INGEST_MEMORY = "640MB"
-"""What DuckDB may use while it reads a log, before it writes to disk."""
-QUERY_MEMORY = "320MB"
-"""What it may use for queries over a whole store, whose rows then need room in Python too."""
-PART_MEMORY = "256MB"
-"""What it may use in each process that reads parts."""
 _SLICE = 2048
 _ELSEWHERE = ("file", "line", "selected")
 _STORED = ["identity", "row_id", "list_row", "file_id", *(n for n in RequestRecord._fields if n not in _ELSEWHERE)]
@@ -125,10 +119,13 @@ class StorePart:
 
     def _frame(self, chosen: pl.DataFrame, columns: Sequence[pl.Expr]) -> pl.DataFrame:
         """Some columns of those rows of the part, in any order, with the names of their files."""
-        stored = pl.scan_parquet(list(self.tables.rows), hive_partitioning=False).select(columns)
+        stored = pl.scan_parquet(list(self.tables.rows), hive_partitioning=False, glob=False).select(columns)
         rows = stored.filter(pl.col("row_id").is_in(chosen["row_id"].implode())).collect()
         files = pl.concat(
-            [pl.read_parquet(path, columns=["file_id", "name", "first_row"]) for path in self.tables.files]
+            [
+                pl.read_parquet(path, columns=["file_id", "name", "first_row"], hive_partitioning=False, glob=False)
+                for path in self.tables.files
+            ]
         )
         line = pl.coalesce("list_row", "row_id") - pl.col("first_row") + 1
         times = [pl.col(name).dt.epoch("us") for name in ("received", "stage_time")]
@@ -152,19 +149,6 @@ def numbered_records(
 ) -> Iterator[Iterable[tuple[Any, RequestRecord]]]:
     """The rows of a relation of a key and the fields of `RequestRecord`, a few thousand at a time."""
     yield from _numbered(frame_from_relation(relation), key)
-
-
-def connect(temporary: str, threads: int, memory: str = PART_MEMORY) -> duckdb.DuckDBPyConnection:
-    """An in-memory DuckDB that spills to `temporary` and never loads an extension."""
-    return duckdb.connect(
-        config={
-            "memory_limit": memory,
-            "temp_directory": temporary,
-            "threads": threads,
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-        }
-    )
 
 
 @lru_cache(maxsize=1)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from replay.audit import queries
-from replay.audit.part import Predicate, connect
+from replay.audit.engine import connect
+from replay.audit.part import Predicate
 from replay.audit.store import Store
 
 
@@ -37,7 +38,7 @@ def selected_counts(store: Store, predicates: Sequence[Predicate], period: Perio
         return []
     counts = ", ".join(f"count(*) filter (where coalesce({predicate.sql}, false))" for predicate in predicates)
     values = [value for predicate in predicates for value in predicate.parameters]
-    with connect(str(store.directory), threads=1) as connection:
+    with connect(store.temporary, threads=1) as connection:
         connection.execute(store.tables.views())
         query = queries.text("period_asked").replace("$counts", counts)
         row = connection.execute(query, [*values, period.start, period.end]).fetchone()

@@ -11,8 +11,8 @@ import polars as pl
 
 from replay.audit import queries
 from replay.audit.arrow import frame_from_relation
-from replay.audit.ingest import literal
-from replay.audit.part import Tables, connect
+from replay.audit.engine import connect, literal
+from replay.audit.part import Tables
 from replay.errors import ReplayError
 
 _READS = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})

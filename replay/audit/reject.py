@@ -24,6 +24,8 @@ class RejectReason(StrEnum):
     DUPLICATE = "duplicate"
     CONFLICTING = "conflicting"
     DAMAGED = "damaged"
+    TOO_LONG = "too long"
+    IMPLAUSIBLE = "implausible time"
 
 
 EXPLANATIONS = {
@@ -34,7 +36,9 @@ EXPLANATIONS = {
     RejectReason.INCOMPLETE: "auditID, stage, verb or timestamp is missing or not usable",
     RejectReason.DUPLICATE: "the same auditID and stage were read before",
     RejectReason.CONFLICTING: "another event has the same auditID and stage",
-    RejectReason.DAMAGED: "the file cannot be decompressed to its end",
+    RejectReason.DAMAGED: "the file cannot be read or decompressed to its end, or is not what was written",
+    RejectReason.TOO_LONG: "the line is longer than 256 MiB",
+    RejectReason.IMPLAUSIBLE: "the time is no time of this log: before 2017, after 2100, or more than a year from nearly all others",
 }
 
 

@@ -31,7 +31,7 @@ def remembered(directory: Path, catalog: Catalog, name: str, make: Callable[[], 
     made = make()
     try:
         path.parent.mkdir(exist_ok=True)
-        replace_file(path, hashlib.sha256(made).digest() + made, durable=False)
+        replace_file(path, _check(path, made) + made, durable=False)
         _forget_oldest(path.parent, name)
     except OSError:
         pass  # a store that cannot be written is asked every time
@@ -45,7 +45,12 @@ def _read(path: Path) -> bytes | None:
     except OSError:
         return None
     found = content[_CHECK:]
-    return found if hashlib.sha256(found).digest() == content[:_CHECK] else None
+    return found if _check(path, found) == content[:_CHECK] else None
+
+
+def _check(path: Path, content: bytes) -> bytes:
+    """A digest of an answer and of what it answers, so that one in the place of another counts as damaged."""
+    return hashlib.sha256(path.name.encode() + b"\0" + content).digest()
 
 
 def _forget_oldest(directory: Path, name: str) -> None:

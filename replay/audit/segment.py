@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,20 +12,26 @@ from typing import NamedTuple
 import polars as pl
 
 from replay.audit import queries
-from replay.audit.ingest import ROW_BITS, Numbers, Reader, ReadFile, literal
+from replay.audit.catalog import DataFile
+from replay.audit.directory.integrity import data_files
+from replay.audit.engine import literal
+from replay.audit.ingest import ROW_BITS, Numbers, Reader, ReadFile
 from replay.audit.locate import RejectedRow, located
+from replay.audit.moment import implausible_days
 from replay.audit.reject import Reject, RejectReason, Rejects
 from replay.audit.source import LogFile
 
 SUPERSEDED = "superseded"
 DROPPED = "dropped.parquet"
+FILES = "files.parquet"
 REJECTS = "rejects.parquet"
 _REJECT_SCHEMA = {"file": pl.String, "line": pl.Int64, "reason": pl.String, "audit_id": pl.String, "text": pl.String}
 _DROPPED_SCHEMA = {"row_id": pl.Int64, "part": pl.Int64}
+_FILE_SCHEMA = {"file_id": pl.Int32, "name": pl.String, "first_row": pl.Int64, "lines": pl.Int64, "size": pl.Int64}
 
 
 class DroppedRow(NamedTuple):
-    """A row that does not count, because another one tells of the same request (`ingest_superseded.sql`)."""
+    """A row that does not count: another one tells of the same request (`ingest_superseded.sql`), or its time is none."""
 
     row_id: int
     line_row: int
@@ -57,22 +64,35 @@ def write_segment(reader: Reader, files: Sequence[LogFile], *, is_first: bool) -
     """Read files into the reader's empty directory; unless `is_first`, the view `counted_row` holds the rows so far."""
     reader.read(files, os.cpu_count() or 1)
     segment = Segment(reader.files, reader.next_numbers, lines=sum(file.lines for file in reader.files))
-    dropped = _dropped(reader, is_first=is_first)
-    new = [row for row in dropped if row.row_id >= reader.numbers.batch << ROW_BITS]
+    implausible = _implausible(reader)
+    repeated = _repeated(reader, is_first=is_first)
+    new = [row for row in repeated if row.row_id >= reader.numbers.batch << ROW_BITS]
     if segment.lines:
         segment.events, segment.last = _totals(reader)
     segment.requests = segment.events - len(new)
-    segment.replaced = len(dropped) - len(new)
-    segment.superseded = sum(row.reason == SUPERSEDED for row in dropped)
+    segment.replaced = len(repeated) - len(new)
+    segment.superseded = sum(row.reason == SUPERSEDED for row in repeated)
     rows = [
         RejectedRow(row.file, row.line_row, RejectReason(row.reason), row.audit_id)
-        for row in new
+        for row in (*implausible, *new)
         if row.reason != SUPERSEDED
     ]
     rejects = [*reader.damaged, *located(_rejected_rows(reader) + rows, reader.files)]
     segment.rejects.add(rejects)
-    _write(reader.target, dropped, rejects)
+    _write(reader.target, [*implausible, *repeated], rejects)
     return segment
+
+
+def finished(reader: Reader) -> tuple[DataFile, ...]:
+    """Complete the segment of a reader with the list of its files, and remove what only the ingest needed."""
+    target = reader.target
+    rows = [(f.number, f.file.name, f.first_row, f.lines, f.file.size) for f in reader.files]
+    pl.DataFrame(rows, _FILE_SCHEMA, orient="row").write_parquet(target / FILES)
+    for spare in target.glob("salvaged-*"):
+        spare.unlink()
+    for unusable in target.glob("rows-*/part=-1"):
+        shutil.rmtree(unusable)
+    return data_files(reader.connection, target, target.rglob("*.parquet"))
 
 
 def _totals(reader: Reader) -> tuple[int, int]:
@@ -81,13 +101,25 @@ def _totals(reader: Reader) -> tuple[int, int]:
     return row if row is not None else (0, 0)
 
 
-def _dropped(reader: Reader, *, is_first: bool) -> list[DroppedRow]:
-    """The rows, new and old, that do not count any more."""
+def _implausible(reader: Reader) -> list[DroppedRow]:
+    """The new rows whose time is none of this log's; the view `new_row` is without them."""
     if not (paths := reader.paths()):
         return []
     define = reader.connection.execute
     define(f"set variable new_rows = [{', '.join(map(literal, paths))}]")
     define(queries.text("ingest_new_row"))
+    days = implausible_days(dict(define(queries.text("ingest_days")).fetchall()))
+    if not days:
+        return []
+    define(f"set variable implausible_days = [{', '.join(f'date {literal(day)}' for day in days)}]")
+    return [DroppedRow(*row) for row in define(queries.text("ingest_implausible")).fetchall()]
+
+
+def _repeated(reader: Reader, *, is_first: bool) -> list[DroppedRow]:
+    """The rows, new and old, that do not count any more because another one tells of the same request."""
+    if not reader.paths():
+        return []
+    define = reader.connection.execute
     define(queries.text("ingest_no_old_row" if is_first else "ingest_old_row"))
     rows = define(queries.text("ingest_superseded")).fetchall()
     return [DroppedRow(*row) for row in rows]

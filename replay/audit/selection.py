@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from replay.audit import queries
 from replay.audit.arrow import frame_from_relation
+from replay.audit.engine import connect
 from replay.audit.event import RequestRecord
-from replay.audit.part import Predicate, StorePart, connect, engine
+from replay.audit.part import Predicate, StorePart, engine
 from replay.audit.store import Store
 
 
@@ -32,7 +33,7 @@ def unread_counts(
     store: Store, predicate: Predicate, within: Predicate | None = None
 ) -> list[tuple[str, str, str, str, int]]:
     """`(verb, group, resource, subresource, requests)` of what succeeded and the predicate does not select."""
-    with connect(str(store.directory), threads=1) as connection:
+    with connect(store.temporary, threads=1) as connection:
         connection.execute(store.tables.views())
         query, parameters = _query("unread_requests", predicate, within)
         return connection.execute(query, parameters).fetchall()
@@ -46,7 +47,7 @@ def _query(name: str, predicate: Predicate, within: Predicate | None) -> tuple[s
 
 def unmatched_by_kind(store: Store, predicate: Predicate) -> list[tuple[str, str, str, str, str, int]]:
     """`(group, resource, subresource, verb, level, requests)` of what succeeded and the predicate does not select."""
-    with connect(str(store.directory), threads=1) as connection:
+    with connect(store.temporary, threads=1) as connection:
         connection.execute(store.tables.views())
         query = queries.text("unmatched_by_kind").replace("$predicate", predicate.sql)
         return connection.execute(query, list(predicate.parameters)).fetchall()

@@ -1,19 +1,26 @@
-"""Where events come from: the files behind the arguments of a command, and the bytes of what is no plain file."""
+"""Where events come from: the files behind the arguments of a command, each opened once, and their bytes.
+
+Logs rotate while they are read. A file is therefore held open from when it is found: its digest is made from, and its events
+are read through, that one open file, whatever has become of its name. What changes meanwhile is noticed by its stamp.
+"""
 
 from __future__ import annotations
 
 import glob
-import gzip
+import hashlib
 import io
 import os
 import shutil
+import stat
 import sys
-import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, NamedTuple
 
+from replay.audit.file.gzip_member import GzipReader
+from replay.audit.file.zstd_frame import ZstdReader
 from replay.errors import AuditLogError
 
 STDIN = "-"
@@ -22,7 +29,18 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\
 _READABLE = ("none", "gzip", "zstd")
 _GROWTH = {"none": 1, "gzip": 12, "zstd": 20}
 _CHUNK = 1 << 20
-_PATTERN = frozenset("*?[]{}")
+_OPEN_FILES = Path("/proc/self/fd")
+_LISTINGS = 5
+"""How often arguments are looked up at most, until two listings name the same files: a rotation may come in between."""
+
+
+class Stamp(NamedTuple):
+    """What changes when the content of a file does; times in nanoseconds."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int
 
 
 @dataclass(frozen=True)
@@ -35,29 +53,127 @@ class LogFile:
     name: str
     path: str
     compression: str
-    size: int
+    stamp: Stamp
+
+    @property
+    def size(self) -> int:
+        """How many bytes the file had when it was found."""
+        return self.stamp.size
 
     @property
     def expected_bytes(self) -> int:
         """About how many bytes of JSON the file holds; only used to cut work into pieces."""
         return self.size * _GROWTH[self.compression]
 
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the bytes are still those that were found."""
+        try:
+            return _stamp(os.stat(self.path)) == self.stamp  # noqa: PTH116 - as it is, not normalised
+        except OSError:
+            return False
 
-def log_files(arguments: Sequence[str | Path], spool: Path) -> list[LogFile]:
+    def digest(self) -> str:
+        """The SHA-256 of the bytes as they are stored; raises `OSError`."""
+        with Path(self.path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def log_files(arguments: Sequence[str | Path], spool: Path, held: ExitStack) -> list[LogFile]:
     """The files that arguments name: files, directories (searched to the bottom), globs, and `-` for standard input.
 
-    The order is that of the paths, whatever that of the arguments; no file counts twice. What cannot be read twice (standard
-    input, pipes) is copied to `spool`. Raises `AuditLogError` if an argument names nothing or a format that is not read.
+    They stay open as long as `held`. The order is that of the paths, whatever that of the arguments; no file counts twice. What
+    cannot be read twice (standard input, pipes) is copied to `spool`. Raises `AuditLogError` if an argument names nothing or a
+    format that is not read.
     """
-    found: dict[str, LogFile] = {}
-    for argument in arguments:
-        for path in _expanded(str(argument)):
-            key = path if path == STDIN else os.path.realpath(path)
-            if key not in found:
-                found[key] = _log_file(path, spool / f"input-{len(found)}")
-    if not found:
+    finder = _Finder(spool, held)
+    for listing in range(_LISTINGS):
+        before = len(finder.found)
+        for argument in arguments:
+            finder.find(str(argument), is_first=listing == 0)
+        if len(finder.found) == before:
+            break
+    if not finder.found:
         raise AuditLogError("no audit log given: name files, directories, globs, or `-` for standard input")
-    return sorted(found.values(), key=lambda file: file.name)
+    return sorted(finder.found.values(), key=lambda file: file.name)
+
+
+class _Finder:
+    """The files found so far, by what they are rather than by their names."""
+
+    def __init__(self, spool: Path, held: ExitStack) -> None:
+        self.found: dict[object, LogFile] = {}
+        self._spool = spool
+        self._held = held
+        self._read_once: set[str] = set()
+
+    def find(self, argument: str, *, is_first: bool) -> None:
+        """Add the files of one argument; of a later listing only what is there counts."""
+        try:
+            paths = _expanded(argument)
+        except AuditLogError:
+            if is_first:
+                raise
+            return
+        for path in paths:
+            try:
+                self._add(path)
+            except FileNotFoundError as error:
+                if is_first and path == argument:
+                    raise _unreadable(error, path) from error
+            except OSError as error:
+                raise _unreadable(error, path) from error
+
+    def _add(self, path: str) -> None:
+        if path in self._read_once:
+            return
+        if path == STDIN:
+            self._read_once.add(path)
+            self._add_copy("<stdin>", sys.stdin.buffer)
+            return
+        found = os.stat(path)  # noqa: PTH116 - /dev/fd/63 is a name, not a path to normalise
+        if stat.S_ISREG(found.st_mode):
+            if (found.st_dev, found.st_ino) not in self.found:
+                self._add_file(path)
+            return
+        self._read_once.add(path)
+        with open(path, "rb") as pipe:  # noqa: PTH123 - as above
+            self._add_copy(path, pipe)
+
+    def _add_file(self, path: str) -> None:
+        """Open a file for good; one that begins with a byte order mark is copied without it."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._held.callback(os.close, descriptor)
+        is_marked = os.pread(descriptor, len(_BOM), 0) == _BOM
+        found = os.fstat(descriptor)
+        key = (found.st_dev, found.st_ino)
+        if is_marked:
+            with os.fdopen(os.dup(descriptor), "rb") as file:
+                self._add_copy(path, file, key)
+        else:
+            self.found.setdefault(key, _log_file(path, descriptor, self._reachable(path, descriptor)))
+
+    def _add_copy(self, name: str, source: BinaryIO, key: object = None) -> None:
+        target = self._spool / f"input-{len(self.found)}"
+        with target.open("wb") as file:
+            start = source.read(len(_BOM))
+            file.write(b"" if start == _BOM else start)
+            shutil.copyfileobj(source, file, _CHUNK)
+        descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+        self._held.callback(os.close, descriptor)
+        self.found[key or name] = _log_file(name, descriptor, str(target))
+
+    def _reachable(self, path: str, descriptor: int) -> str:
+        """A name that leads to an open file, and that DuckDB takes neither for a pattern nor for an address."""
+        if _OPEN_FILES.is_dir():
+            return str(_OPEN_FILES / str(descriptor))
+        link = self._spool / f"link-{len(self.found)}"
+        link.symlink_to(os.path.abspath(path))  # noqa: PTH100 - any text; whether it leads elsewhere now, the stamp tells
+        return str(link)
+
+
+def _unreadable(error: OSError, path: str) -> AuditLogError:
+    return AuditLogError(f"cannot be read: {(error.strerror or str(error)).lower()}", path=path)
 
 
 def _expanded(argument: str) -> list[str]:
@@ -75,67 +191,31 @@ def _expanded(argument: str) -> list[str]:
     return paths
 
 
-def _log_file(path: str, spooled: Path) -> LogFile:
-    """Look at the first bytes; what is no regular file, or begins with a byte order mark, is copied first."""
-    try:
-        if path == STDIN:
-            _spool(sys.stdin.buffer, spooled)
-            return _sniffed("<stdin>", str(spooled))
-        if not Path(path).is_file():
-            with open(path, "rb") as pipe:  # noqa: PTH123 - /dev/fd/63 is a name, not a path to normalise
-                _spool(pipe, spooled)
-            return _sniffed(path, str(spooled))
-        with open(path, "rb") as file:  # noqa: PTH123 - as above
-            if file.read(len(_BOM)) == _BOM:
-                _spool(file, spooled)
-                return _sniffed(path, str(spooled))
-        if _PATTERN & set(path) or "://" in path:
-            spooled.symlink_to(os.path.abspath(path))  # noqa: PTH100 - DuckDB would take the name for a pattern or an address
-            return _sniffed(path, str(spooled))
-        return _sniffed(path, path)
-    except OSError as error:
-        raise AuditLogError(f"cannot be read: {(error.strerror or str(error)).lower()}", path=path) from error
-
-
-def _spool(source: BinaryIO, target: Path) -> None:
-    with target.open("wb") as file:
-        start = source.read(len(_BOM))
-        file.write(b"" if start == _BOM else start)
-        shutil.copyfileobj(source, file, _CHUNK)
-
-
-def _sniffed(name: str, path: str) -> LogFile:
+def _log_file(name: str, descriptor: int, path: str) -> LogFile:
     """A file with its compression."""
-    file = Path(path)
-    with file.open("rb") as stream:
-        start = stream.read(8)
+    start = os.pread(descriptor, 8, 0)
     compression = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "none")
     if compression not in _READABLE:
         raise AuditLogError(f"{compression} compression is not read: decompress it first", path=name)
-    return LogFile(name, path, compression, file.stat().st_size)
+    return LogFile(name, path, compression, _stamp(os.fstat(descriptor)))
+
+
+def plain_file(name: str, path: Path) -> LogFile:
+    """A file of our own, not compressed, that stands for the one of a name."""
+    return LogFile(name, str(path), "none", _stamp(path.stat()))
+
+
+def _stamp(found: os.stat_result) -> Stamp:
+    return Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def open_log(file: LogFile) -> BinaryIO:
     """The decompressed bytes of a file, to be closed by the caller."""
     if file.compression == "gzip":
-        return cast("BinaryIO", gzip.open(file.path, "rb"))
+        return io.BufferedReader(GzipReader(Path(file.path).open("rb")), _CHUNK)
     if file.compression == "zstd":
-        import pyarrow as pa  # noqa: PLC0415 - a quarter of a second, for damaged files only
-
-        return cast("BinaryIO", io.BufferedReader(pa.input_stream(file.path, compression="zstd"), _CHUNK))
+        return io.BufferedReader(ZstdReader(Path(file.path).open("rb")), _CHUNK)
     return Path(file.path).open("rb")
-
-
-def salvage(file: LogFile, target: Path) -> LogFile:
-    """What can be decompressed of a damaged file, as a plain one under the same name."""
-    with target.open("wb") as plain:
-        try:
-            with open_log(file) as stream:
-                while chunk := stream.read1(_CHUNK) if hasattr(stream, "read1") else stream.read(_CHUNK):
-                    plain.write(chunk)
-        except (OSError, EOFError, zlib.error):
-            pass  # the caller says that the file is damaged; what came before the damage is kept
-    return LogFile(file.name, str(target), "none", target.stat().st_size)
 
 
 def batches(files: Sequence[LogFile], limit: int) -> Iterator[list[LogFile]]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,36 +24,36 @@ import polars as pl
 from replay.audit import queries
 from replay.audit.arrow import frame_from_relation
 from replay.audit.catalog import (
+    BUSY,
+    CATALOG,
+    IN_USE,
     Catalog,
-    FileEntry,
     SegmentEntry,
-    file_digest,
     locked,
     read_catalog,
-    replace_file,
     store_error,
     sync_tree,
-    write_catalog,
 )
+from replay.audit.directory.integrity import SEGMENTS, require_whole
+from replay.audit.directory.layout import segment_entry, tables, write_store
+from replay.audit.directory.prune import sweep, sweep_segments
+from replay.audit.directory.scratch import scratch
+from replay.audit.engine import INGEST_MEMORY, QUERY_MEMORY, connect
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import LOOKED_UP, Numbers, Progress, Reader, first_parts
 from replay.audit.lookups import Lookups, write_lookups
-from replay.audit.part import INGEST_MEMORY, QUERY_MEMORY, Predicate, StorePart, Tables, connect, numbered_records
+from replay.audit.part import Predicate, StorePart, Tables, numbered_records
 from replay.audit.reject import EXPLANATIONS, Reject, RejectReason, Rejects
-from replay.audit.remembered import REMEMBERED, remembered
-from replay.audit.segment import DROPPED, REJECTS, Segment, write_segment
+from replay.audit.remembered import remembered
+from replay.audit.segment import Segment, finished, write_segment
 from replay.audit.source import LogFile, log_files
 from replay.errors import AuditLogError, StoreError
 
-FILES = "files.parquet"
 PART_BYTES = 32 << 20
 """About how much JSON a part of a new store holds."""
 MOST_PARTS = 128
 FEWEST_KEPT_PARTS = 16
 """A store that is kept will grow, so it has more parts than its first log needs."""
-_BUSY = "another process writes to the store: wait for it to end"
-_IN_USE = "another process reads the store: wait for it to end"
-_FILE_SCHEMA = {"file_id": pl.Int32, "name": pl.String, "first_row": pl.Int64, "lines": pl.Int64, "size": pl.Int64}
 
 
 @dataclass(frozen=True)
@@ -83,16 +83,20 @@ class Store:
 
     def __init__(self, directory: Path, *, kept: bool) -> None:
         """Use `Store.open`."""
-        directory = directory.resolve()
         self.directory = directory
         self._kept = kept
         self._stack = ExitStack()
-        self._spill = Path(tempfile.mkdtemp(prefix="replay-")) if kept else directory / "spill"
-        self._stack.callback(shutil.rmtree, self._spill if kept else directory, ignore_errors=True)
         self._connection: duckdb.DuckDBPyConnection | None = None
-        if kept:
-            self._stack.enter_context(locked(directory / "readers", _IN_USE, shared=True))
-        self._catalog = read_catalog(directory)
+        try:
+            if kept:
+                self._stack.enter_context(locked(directory / "readers", IN_USE, shared=True))
+                sweep(directory)
+            self._spill = self._stack.enter_context(scratch()) if kept else directory / "spill"
+            self._catalog = read_catalog(directory) if kept else Catalog()
+            require_whole(directory, self._catalog)
+        except BaseException:
+            self._stack.close()
+            raise
 
     @classmethod
     def open(cls, directory: Path | None = None) -> Store:
@@ -101,17 +105,26 @@ class Store:
         Raises `StoreError` for a store of another version, a damaged one, or a directory that holds something else.
         """
         if directory is None:
-            made = Path(tempfile.mkdtemp(prefix="replay-"))
-            (made / "segments").mkdir()
-            return cls(made, kept=False)
+            return cls._for_one_run()
         if set("*?[]{}") & set(str(directory)):
             raise StoreError("the path of a store has none of `*?[]{}`: name another directory", path=str(directory))
         try:
             read_catalog(directory)
-            (directory / "segments").mkdir(parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (directory / SEGMENTS).mkdir(exist_ok=True)
+            return cls(directory.resolve(), kept=True)
         except OSError as error:
             raise store_error(error, directory) from error
-        return cls(directory, kept=True)
+
+    @classmethod
+    def _for_one_run(cls) -> Store:
+        """A store that `close` removes."""
+        with ExitStack() as stack:
+            made = stack.enter_context(scratch()).resolve()
+            (made / SEGMENTS).mkdir()
+            store = cls(made, kept=False)
+            store._stack.push(stack.pop_all())
+            return store
 
     def __enter__(self) -> Self:
         """The store itself."""
@@ -145,8 +158,8 @@ class Store:
         """
         with ExitStack() as stack:
             try:
-                found = log_files(arguments, self._input_directory(stack))
-                digests = {file.name: file_digest(file.path) for file in found} if self._kept else {}
+                found = log_files(arguments, self._input_directory(stack), stack)
+                digests = {file: file.digest() for file in found} if self._kept else {}
                 if digests and self._catalog.digests.issuperset(digests.values()):
                     return IngestReport(known_files=len(found))  # nothing is written: a read-only store will do
                 return self._locked_ingest(stack, found, digests, progress)
@@ -163,13 +176,12 @@ class Store:
         return path
 
     def _locked_ingest(
-        self, stack: ExitStack, found: list[LogFile], digests: dict[str, str], progress: Progress
+        self, stack: ExitStack, found: list[LogFile], digests: dict[LogFile, str], progress: Progress
     ) -> IngestReport:
         if self._kept:
-            stack.enter_context(locked(self.directory / "lock", _BUSY))
+            stack.enter_context(locked(self.directory / "lock", BUSY))
             self._catalog = read_catalog(self.directory)
-            for abandoned in self._working_directory().glob("new-*"):
-                shutil.rmtree(abandoned, ignore_errors=True)  # nobody else writes now: its process was killed
+            sweep_segments(self.directory)  # nobody else writes now: what does not count was left by a killed process
         target = Path(tempfile.mkdtemp(prefix="new-", dir=self._working_directory()))
         stack.callback(shutil.rmtree, target, ignore_errors=True)
         return self._ingest(target, found, digests, progress)
@@ -177,7 +189,7 @@ class Store:
     def _working_directory(self) -> Path:
         """Where segments are: a new one is written there, because only there it can be renamed."""
         try:
-            path = self.directory / "segments"
+            path = self.directory / SEGMENTS
             path.mkdir(exist_ok=True)
         except OSError as error:
             raise store_error(error, self.directory) from error
@@ -185,9 +197,11 @@ class Store:
             raise StoreError("the store is read-only", path=str(path))
         return path
 
-    def _ingest(self, target: Path, found: list[LogFile], digests: dict[str, str], progress: Progress) -> IngestReport:
+    def _ingest(
+        self, target: Path, found: list[LogFile], digests: dict[LogFile, str], progress: Progress
+    ) -> IngestReport:
         known = self._catalog.digests
-        files = [file for file in found if digests.get(file.name) not in known]
+        files = [file for file in found if digests.get(file) not in known]
         if not files:
             return IngestReport(known_files=len(found))
         catalog = self._catalog
@@ -197,7 +211,9 @@ class Store:
         segment = write_segment(reader, files, is_first=not catalog.segments)
         if not segment.events and not catalog.segments:
             raise AuditLogError(_nothing(segment.rejects), path=files[0].name if len(files) == 1 else "")
-        self._commit(target, segment, digests)
+        # What was digested is what was read, unless the file changed in between: then it is read again another time.
+        sure = {number: digests.get(file, "") for number, file in enumerate(files, numbers.file) if file.is_unchanged}
+        self._commit(reader, segment, sure)
         return IngestReport(
             files=len(files),
             known_files=len(found) - len(files),
@@ -213,23 +229,19 @@ class Store:
         wanted = sum(file.expected_bytes for file in files) // PART_BYTES + 1
         return max(min(wanted, MOST_PARTS), FEWEST_KEPT_PARTS if self._kept else 1)
 
-    def _commit(self, target: Path, segment: Segment, digests: dict[str, str]) -> None:
+    def _commit(self, reader: Reader, segment: Segment, digests: dict[int, str]) -> None:
         """Make the new segment count: its files first, then the catalog."""
-        rows = [(f.number, f.file.name, f.first_row, f.lines, f.file.size) for f in segment.files]
-        pl.DataFrame(rows, _FILE_SCHEMA, orient="row").write_parquet(target / FILES)
-        for spare in target.glob("salvaged-*"):
-            spare.unlink()
-        name = f"{segment.numbers.batch:06}-{segment.numbers.file:06}"
-        final = target.with_name(name)
-        if final.exists():
-            shutil.rmtree(final)  # left by an ingest that was interrupted before its catalog was written
-        if self._kept:
-            sync_tree(target)
-        target.rename(final)
         numbers = segment.numbers
-        entry = _segment_entry(name, segment, digests)
+        name = f"{numbers.batch:06}-{numbers.file:06}"
+        data = finished(reader)
+        if self._kept:
+            sync_tree(reader.target)
+            if not (self.directory / CATALOG).exists():  # a segment without a catalog is a damaged store
+                write_store(self.directory, self._catalog, kept=True)
+        reader.target.rename(reader.target.with_name(name))
+        entry = segment_entry(name, segment, digests, data)
         catalog = Catalog(numbers.parts, numbers.batch, numbers.file, (*self._catalog.segments, entry))
-        _write(self.directory, catalog, kept=self._kept)
+        write_store(self.directory, catalog, kept=self._kept)
         self._catalog = catalog
         self._disconnect()
 
@@ -249,17 +261,22 @@ class Store:
         return self._catalog.parts
 
     @property
+    def temporary(self) -> str:
+        """Where queries may spill to."""
+        return str(self._spill)
+
+    @property
     def tables(self) -> Tables:
         """The files of all parts."""
-        return _tables(self.directory, self._catalog, "*")
+        return tables(self.directory, self._catalog)
 
     def part(self, number: int) -> StorePart:
         """One part, as a value that another process can be sent."""
-        return StorePart(number, _tables(self.directory, self._catalog, number), str(self._spill))
+        return StorePart(number, tables(self.directory, self._catalog, number), self.temporary)
 
     def whole(self) -> StorePart:
         """All parts as one, for where few rows are wanted."""
-        return StorePart(0, self.tables, str(self._spill))
+        return StorePart(0, self.tables, self.temporary)
 
     def records(self, part: int, predicate: Predicate | None = None) -> Iterator[RequestRecord]:
         """See `StorePart.records`."""
@@ -339,53 +356,10 @@ class Store:
     def _connect(self, memory: str = QUERY_MEMORY) -> duckdb.DuckDBPyConnection:
         """The connection of this process, with the views defined."""
         if self._connection is None:
-            self._connection = connect(str(self._spill), os.cpu_count() or 1, memory)
+            self._connection = connect(self.temporary, os.cpu_count() or 1, memory)
             if self._catalog.segments:
                 self._connection.execute(self.tables.views())
         return self._connection
-
-
-def prune_store(directory: Path, before: int) -> int:
-    """Forget the ingests of a store whose last request was before an instant (microseconds); returns how many.
-
-    What an interrupted ingest left is removed too. Raises `StoreError` if another process uses the store.
-    """
-    directory = directory.resolve()
-    with locked(directory / "lock", _BUSY), locked(directory / "readers", _IN_USE, patience=0):
-        catalog = read_catalog(directory)
-        kept = tuple(segment for segment in catalog.segments if segment.last >= before)
-        _write(directory, replace(catalog, segments=kept), kept=True)
-        shutil.rmtree(directory / REMEMBERED, ignore_errors=True)
-        names = {segment.name for segment in kept}
-        for path in (directory / "segments").iterdir():
-            if path.name not in names:
-                shutil.rmtree(path, ignore_errors=True)
-    return len(catalog.segments) - len(kept)
-
-
-def _write(directory: Path, catalog: Catalog, *, kept: bool) -> None:
-    """Make a catalog the one that counts."""
-    write_catalog(directory, catalog, durable=kept)
-    if kept:
-        views = "\n".join([_tables(directory, catalog, "*").views(), queries.text("ingest_decision_views")])
-        replace_file(directory / "open.sql", views.encode(), durable=False)
-
-
-def _tables(directory: Path, catalog: Catalog, part: int | str) -> Tables:
-    """The files of one part, or with `*` of all."""
-    places = [directory / "segments" / segment.name for segment in catalog.segments]
-    rows = [path for place in places for path in sorted(place.glob(f"rows-*/part={part}/*.parquet"))]
-    rows = [path for path in rows if path.parent.name != "part=-1"]
-    dropped, files, rejects = (tuple(str(place / name) for place in places) for name in (DROPPED, FILES, REJECTS))
-    return Tables(tuple(map(str, rows)), dropped, files, rejects)
-
-
-def _segment_entry(name: str, segment: Segment, digests: Mapping[str, str]) -> SegmentEntry:
-    """A segment as the catalog names it."""
-    files = (
-        FileEntry(read.file.name, digests.get(read.file.name, ""), read.file.size, read.lines) for read in segment.files
-    )
-    return SegmentEntry(name, tuple(files), segment.events, segment.requests, segment.replaced, segment.last)
 
 
 def _nothing(rejects: Rejects) -> str:

@@ -35,9 +35,13 @@ from replay.cli import (
 )
 from replay.errors import ReplayError
 
-INTERRUPTED = 130
 INTERNAL = 70
 """The exit code of an error of `replay` itself (`EX_SOFTWARE` of sysexits): Python's own would be 1, which means a finding."""
+SIGNALLED = 128
+"""What the exit code is above the number of a signal."""
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGTERM,)
+_PRIVATE = 0o077
+"""What is written is for its owner alone: logs hold Secrets, and so may stores, outcomes and reports."""
 
 RARELY = (50_000, 50, 1000)
 """How many new objects call for a garbage collection: there are no large cycles, and looking for them took 5 % of a run."""
@@ -86,24 +90,41 @@ def root(
     """Keep `replay` a group of commands, whatever their number."""
 
 
+class TerminatedError(BaseException):
+    """A signal asks this process to end: no `KeyboardInterrupt`, after which Python may end as by Ctrl-C, whatever is told."""
+
+    def __init__(self, number: int) -> None:
+        """Keep the number of the signal."""
+        super().__init__(number)
+        self.number = number
+
+
 def main() -> None:
     """Run the command line; the exit code is 0, 1 where something is new, above 1 for an error."""
     gc.set_threshold(*RARELY)
     _open_streams()
+    os.umask(_PRIVATE)
     interrupts: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         interrupts.append(number)
-        signal.default_int_handler(number, frame)
+        for ending in _ENDINGS:
+            signal.signal(ending, signal.SIG_IGN)  # what is being removed is removed to its end
+        if number == signal.SIGINT:
+            signal.default_int_handler(number, frame)
+        raise TerminatedError(number)
 
     signal.signal(signal.SIGINT, interrupt)
+    for ending in _ENDINGS:
+        if signal.getsignal(ending) is not signal.SIG_IGN:  # as `nohup` wants it
+            signal.signal(ending, interrupt)
     try:
         try:
             app()
         finally:
             sys.stdout.flush()  # what fails at the exit of the interpreter is told in a way of its own
     except BaseException as error:  # noqa: BLE001 - what is interrupted may end in any error, or in Typer's silent exit
-        sys.exit(_told(KeyboardInterrupt() if interrupts else _cause(error)))
+        sys.exit(_told(TerminatedError(interrupts[0]) if interrupts else _cause(error)))
 
 
 def _open_streams() -> None:
@@ -116,6 +137,15 @@ def _cause(error: BaseException) -> BaseException:
     """The error, or the broken pipe that Typer and Rich have made an exit with the code 1 of."""
     context = error.__context__
     return context if isinstance(error, SystemExit) and isinstance(context, BrokenPipeError) else error
+
+
+def _is_of_the_machine(error: BaseException) -> bool:
+    """Whether an engine says that a disk is full, memory used up, or a file not what it was a moment ago."""
+    duckdb, polars = sys.modules.get("duckdb"), sys.modules.get("polars")
+    return (
+        duckdb is not None
+        and isinstance(error, (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.InvalidInputException))
+    ) or (polars is not None and isinstance(error, polars.exceptions.ComputeError))
 
 
 def _drop_output() -> None:
@@ -134,8 +164,9 @@ def _told(error: BaseException) -> int:
     match error:
         case ReplayError():
             text, code = str(error), error.exit_code
-        case KeyboardInterrupt():
-            text, code = "interrupted; nothing was written but what is complete", INTERRUPTED
+        case TerminatedError():
+            told = "interrupted" if error.number == signal.SIGINT else "terminated"
+            text, code = f"{told}; nothing was written but what is complete", SIGNALLED + error.number
         case BrokenPipeError():
             _drop_output()  # the reader went away (`replay ... | head`): nobody is left to tell
             return 0
@@ -145,6 +176,8 @@ def _told(error: BaseException) -> int:
         case BrokenExecutor():
             text = "a worker process was killed (out of memory?); nothing is shown of a partial result"
             code = ReplayError.exit_code
+        case _ if _is_of_the_machine(error):
+            text, code = f"the log, the store or temporary files: {' '.join(str(error).split())}", ReplayError.exit_code
         case SystemExit():
             raise error
         case _:

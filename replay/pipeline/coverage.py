@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from pathlib import Path
 import orjson
 
 from replay.admission.reads import INPUTS_OF_ANY, PolicyReads, reads_of
+from replay.audit.directory.scratch import scratch
 from replay.audit.event import RequestRecord
 from replay.audit.part import StorePart
 from replay.audit.selection import unmatched_by_kind, unselected
@@ -94,8 +94,8 @@ def coverage(scenario: Scenario, options: Options, progress: Progress, *, secret
     asked = manifests if loaded else replace(manifests, current=_ANY_SET)
     if manifests.current is None and manifests.candidate is not None:
         asked = replace(manifests, current=manifests.candidate)
-    with filled(scenario, progress) as (store, ingest), tempfile.TemporaryDirectory(prefix="replay-") as spool:
-        job = job_of(store, asked, options, Path(spool))
+    with filled(scenario, progress) as (store, ingest), scratch() as spool:
+        job = job_of(store, asked, options, spool)
         work = CoverageJob(job, by_attributes=not loaded)
         found = Coverage()
         for part in replay_parts(work, [store.part(number) for number in range(store.parts)], options, progress):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 
 from replay.audit import queries
-from replay.audit.ingest import literal
+from replay.audit.engine import literal
 from replay.audit.reject import RejectReason
 from replay.audit.store import IngestReport, Store
 from replay.errors import AuditLogError, ReplayError

@@ -11,7 +11,7 @@ from rich.console import Console
 from replay.compare.fidelity import Agreement
 from replay.compare.result import RunResult
 from replay.compare.summary import decided
-from replay.errors import ReplayError
+from replay.pipeline.whole_file import write_files
 from replay.report.render.html import html
 from replay.report.render.markdown import markdown
 from replay.report.render.terminal import print_document
@@ -36,12 +36,7 @@ def print_result(result: RunResult, console: Console) -> None:
 def write_report(result: RunResult, directory: Path) -> None:
     """`report.html` and `report.md` in a directory, which is made; raises ReplayError if it cannot be written."""
     document = run_document(result, rows=PAGE_ROWS, with_charts=True)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / "report.html").write_text(html(document), encoding="utf-8")
-        (directory / "report.md").write_text(markdown(document), encoding="utf-8")
-    except OSError as error:
-        raise ReplayError(f"the report cannot be written: {error.strerror}", path=str(directory)) from error
+    write_files(directory, {"report.html": html(document), "report.md": markdown(document)}, "the report")
 
 
 def summary_json(result: RunResult) -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from replay.errors import ReplayError
+from replay.pipeline.whole_file import whole_file
 from replay.report.render.document import Document
 from replay.report.render.html import html
 
 
 def write_page(document: Document, path: Path) -> None:
     """Write one self-contained HTML file; raises ReplayError if it cannot be written."""
-    try:
-        path.write_text(html(document), encoding="utf-8")
-    except OSError as error:
-        raise ReplayError(f"the page cannot be written: {error.strerror}", path=str(path)) from error
+    with whole_file(path, "the page") as file:
+        file.write(html(document).encode())

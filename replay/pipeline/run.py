@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
-from typing import BinaryIO
 
 import orjson
 
+from replay.audit.directory.scratch import scratch
 from replay.audit.reject import write_rejects
 from replay.audit.selection import unread_counts
 from replay.audit.store import Store
@@ -36,6 +33,7 @@ from replay.pipeline.replay.totals import NOTHING, ClassResult
 from replay.pipeline.replay.webhook import webhook_answers
 from replay.pipeline.replay.workers import Progress, prepare_workers, replay_parts
 from replay.pipeline.scenario import Scenario
+from replay.pipeline.whole_file import whole_file
 from replay.reconstruct.cluster import Cluster
 from replay.report.set_diff import diff_text
 
@@ -54,10 +52,10 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
         prepare_workers(options)
     manifests = manifests_of(scenario)
     webhooks = webhook_answers(options.webhooks, manifests.sets)
-    with filled(scenario, progress) as (store, ingest), tempfile.TemporaryDirectory(prefix="replay-") as spool:
+    with filled(scenario, progress) as (store, ingest), scratch() as spool:
         if options.rejects is not None:
             write_rejects(store.rejects(), options.rejects)
-        job = job_without_history(store, manifests, options, Path(spool), webhooks)
+        job = job_without_history(store, manifests, options, spool, webhooks)
         # All queries come before the results, which for a large log leave them little memory.
         facts = log_facts(scenario, store, ingest)
         notes = health_notes(store, job)
@@ -103,7 +101,7 @@ def _replay(
         made = {requests: found.get(requests, NOTHING) for requests in changed}
         kept.write(made)
     follows: dict[Place, str] = {}
-    with _output(options.outcomes) as file:
+    with whole_file(options.outcomes, "the outcomes") if options.outcomes else nullcontext() as file:
         merged = merge({**known, **made}, follows)
         if file is not None:
             write_lines(results, follows, file)
@@ -126,7 +124,7 @@ def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptR
     current, candidate = job.asked
     validating = {policy.name for each in job.sets for policy in each.validating_policies}
     base: tuple[str | bytes, ...] = (
-        *(f"{entry.name} {file.digest}" for entry in store.segments for file in entry.files),
+        *(f"{entry.name} {file.path} {file.digest}" for entry in store.segments for file in entry.data),
         str(job.version),
         orjson.dumps(sorted(policy_names(current))),
         orjson.dumps(sorted(validating & job.mutators)),
@@ -137,27 +135,3 @@ def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptR
     return kept_results(
         scenario.store, base, (current, candidate), classes, EquivalentResourceMapper(Cluster(job.snapshot).discovery)
     )
-
-
-@contextmanager
-def _output(path: Path | None) -> Iterator[BinaryIO | None]:
-    """The file of `--outcomes`, in its place only when it is whole; a device or a pipe is written to as it is."""
-    if path is None:
-        yield None
-        return
-    target = path.resolve()  # a link stays one
-    partial = target.with_name(f".{target.name}.partial")
-    try:
-        if path.exists() and not path.is_file():
-            with path.open("wb") as file:
-                yield file
-            return
-        with partial.open("wb") as file:
-            yield file
-        partial.replace(target)
-    except BrokenPipeError:
-        raise  # whoever read the pipe has had enough
-    except OSError as error:
-        raise ReplayError(f"the outcomes cannot be written: {error.strerror}", path=str(path)) from error
-    finally:
-        partial.unlink(missing_ok=True)

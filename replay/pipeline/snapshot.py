@@ -19,6 +19,7 @@ from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupResource, split_api_version
 from replay.manifests.set_loader import load_manifest_set
 from replay.matching.equivalence import EquivalentResourceMapper
+from replay.pipeline.whole_file import whole_file
 
 TIMEOUT = 300
 """Seconds for one call of kubectl."""
@@ -160,19 +161,12 @@ def take(resources: Sequence[Wanted], kubectl: Sequence[str], out: Path, run: Ru
 
     Raises SnapshotError where a resource that is needed cannot be read.
     """
-    partial = out.with_name(f".{out.name}.partial")
     count = 0
-    try:
-        with partial.open("wb") as file:
-            for each in resources:
-                for obj in _objects(each, kubectl, run):
-                    file.write(orjson.dumps(obj) + b"\n")
-                    count += 1
-        partial.replace(out)
-    except OSError as error:
-        raise SnapshotError(f"cannot be written: {error.strerror}", path=str(out)) from error
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(out, "the snapshot") as file:
+        for each in resources:
+            for obj in _objects(each, kubectl, run):
+                file.write(orjson.dumps(obj) + b"\n")
+                count += 1
     return count
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from replay.audit import queries
+from replay.audit.directory.scratch import scratch
 from replay.audit.reader import StoreReader
 from replay.errors import ReplayError
 from replay.kube.redact import redacted_text
@@ -47,8 +47,8 @@ def run_query(
 ) -> pl.DataFrame:
     """The rows of a query; raises ReplayError where it is no SELECT or fails."""
     text = query_text(query)
-    with opened(scenario, progress) as store, tempfile.TemporaryDirectory(prefix="replay-") as temporary:
-        reader = StoreReader(store.tables, temporary, threads=os.cpu_count() or 1, redact=redact)
+    with opened(scenario, progress) as store, scratch() as temporary:
+        reader = StoreReader(store.tables, str(temporary), threads=os.cpu_count() or 1, redact=redact)
         try:
             rows = reader.read(text, parameters)
         finally:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 
 from replay.admission.decision import Verdict
+from replay.audit.directory.scratch import scratch
 from replay.audit.event import RequestRecord
 from replay.audit.observed import observe
 from replay.audit.part import StorePart
@@ -135,8 +134,8 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
         )
     prepare_workers(options)
     manifests = manifests_of(replace(scenario, candidate=None))
-    with filled(scenario, progress) as (store, ingest), tempfile.TemporaryDirectory(prefix="replay-") as spool:
-        job = job_of(store, manifests, options, Path(spool))
+    with filled(scenario, progress) as (store, ingest), scratch() as spool:
+        job = job_of(store, manifests, options, spool)
         work = VerifyJob(job, second_opinion)
         parts = replay_parts(work, [store.part(number) for number in range(store.parts)], options, progress)
         facts = log_facts(scenario, store, ingest, sum(part.total for part in parts))

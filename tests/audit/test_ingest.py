@@ -32,6 +32,19 @@ zstd = log_lines.zstd
 records = log_lines.records
 rejects = log_lines.rejects
 
+
+def altered(data: bytes) -> bytes:
+    """The same with another user: no form of compression notices but by its check."""
+    assert data.count(b"alice") == 1
+    return data.replace(b"alice", b"malle")
+
+
+def altered_zstd(data: bytes) -> bytes:
+    """One frame with its content as it is, of at least 256 bytes, and the checksum of another content."""
+    header = b"\x28\xb5\x2f\xfd\x64" + (len(data) - 256).to_bytes(2, "little")
+    return header + (len(data) << 3 | 1).to_bytes(3, "little") + data + bytes(4)
+
+
 BOM = b"\xef\xbb\xbf"
 
 
@@ -58,7 +71,9 @@ FORMS = [
     Case("byte order mark", BOM + ONE + b"\n" + TWO, BOTH),
     Case("gzip", gzip.compress(ONE + b"\n" + TWO), BOTH),
     Case("gzip of two members", gzip.compress(ONE + b"\n") + gzip.compress(TWO), BOTH),
+    Case("gzip with padding", gzip.compress(ONE + b"\n" + TWO) + bytes(512), BOTH),
     Case("zstd", zstd(ONE + b"\n" + TWO), BOTH),
+    Case("zstd of two frames", zstd(ONE + b"\n") + zstd(TWO), BOTH),
     Case("event list in a line", json.dumps(EVENT_LIST).encode(), [("id-1", 1), ("id-2", 1)]),
     Case(
         "event lists and events",
@@ -69,8 +84,21 @@ FORMS = [
     Case("events over lines", b"\n".join(json.dumps(json.loads(line), indent=1).encode() for line in (ONE, TWO)), BOTH),
     Case("array of events", b"[" + ONE + b",\n" + TWO + b"]", BOTH),
     Case("long line", event(1, requestObject={"data": "x" * 20_000_000}) + b"\n" + TWO, BOTH),
+    Case("longer line", event(1, requestObject={"data": "x" * 40_000_000}) + b"\n" + TWO, BOTH),
+    Case("longer line in gzip", gzip.compress(event(1, requestObject={"d": "x" * 40_000_000}) + b"\n" + TWO, 1), BOTH),
+    Case("longer line in zstd", zstd(event(1, requestObject={"d": "x" * 40_000_000}) + b"\n" + TWO), BOTH),
 ]
 DEFECTS = [
+    Case("altered gzip", gzip.compress(ONE + b"\n") + altered(gzip.compress(TWO, 0)), [("id-1", 1)], [(0, "damaged")]),
+    Case(
+        "wrong size in gzip",
+        gzip.compress(ONE + b"\n") + gzip.compress(TWO)[:-1] + b"z",
+        [("id-1", 1)],
+        [(0, "damaged")],
+    ),
+    Case("garbage after gzip", gzip.compress(ONE + b"\n") + b"garbage", [("id-1", 1)], [(0, "damaged")]),
+    Case("altered zstd", zstd(ONE + b"\n") + altered_zstd(TWO), [("id-1", 1)], [(0, "damaged")]),
+    Case("garbage after zstd", zstd(ONE + b"\n") + b"garbage", [("id-1", 1)], [(0, "damaged")]),
     Case("truncated last line", ONE + b"\n" + TWO[:-30], [("id-1", 1)], [(2, "truncated")]),
     Case("no JSON, after blank lines", b"\n \r\n" + ONE + b"\n\n\nbad\n", [("id-1", 1)], [(6, "malformed")]),
     Case("not text", b'{"kind":"\xff"}\n\0\0\n' + event(1), [("id-1", 3)], [(1, "malformed"), (2, "malformed")]),
@@ -97,7 +125,45 @@ DEFECTS = [
             ]
         ),
         [("id-7", 7)],
-        [(n, "incomplete") for n in range(1, 7)],
+        [(n, "implausible time" if n == 5 else "incomplete") for n in range(1, 7)],
+    ),
+    Case(
+        "times that no request has",
+        b"\n".join(
+            [
+                event(1, stageTimestamp="2200-01-01T00:00:00Z", requestReceivedTimestamp="2200-01-01T00:00:00Z"),
+                event(2, stageTimestamp="1970-01-01T00:00:00Z", requestReceivedTimestamp="1970-01-01T00:00:00Z"),
+                event(3, requestReceivedTimestamp="2200-01-01T00:00:00Z"),
+                event(4, requestReceivedTimestamp="1970-01-01T00:00:00Z"),
+                event(5, stageTimestamp="2200-01-01T00:00:00Z"),
+                event(6, requestReceivedTimestamp=None),
+            ]
+        ),
+        [("id-6", 6)],
+        [(n, "implausible time") for n in range(1, 6)],
+    ),
+    Case(
+        "a year from nearly all others",
+        b"\n".join(
+            [
+                event(1, stageTimestamp="2031-06-01T00:00:00Z", requestReceivedTimestamp="2031-06-01T00:00:00Z"),
+                event(2, stageTimestamp="2019-06-01T00:00:00Z", requestReceivedTimestamp="2019-06-01T00:00:00Z"),
+                *(
+                    event(n % 60, auditID=f"id-{n}", stageTimestamp=f"2026-01-01T00:0{n // 60}:{n % 60:02}Z")
+                    for n in range(100, 401)
+                ),
+            ]
+        ),
+        [(f"id-{n}", n - 97) for n in range(100, 401)],
+        [(1, "implausible time"), (2, "implausible time")],
+    ),
+    Case(
+        "years apart, and not few",
+        b"\n".join(
+            event(n, stageTimestamp=f"20{18 + n}-06-01T00:00:00Z", requestReceivedTimestamp=None)
+            for n in range(0, 9, 2)
+        ),
+        [(f"id-{n}", n // 2 + 1) for n in range(0, 9, 2)],
     ),
     Case(
         "stages of one request",
@@ -114,6 +180,37 @@ DEFECTS = [
         [(1, "incomplete"), (1, "incomplete")],
     ),
 ]
+
+
+def test_of_lines_that_are_too_long_only_these_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("file.salvage", "locate"):
+        monkeypatch.setattr(f"replay.audit.{module}.LONGEST_READ", 1 << 25)
+    long = event(2, requestObject={"data": "x" * (1 << 25)})
+    content = b"\n".join([ONE, b"", long, b"\xff", event(3), long.replace(b"id-2", b"id-4"), event(5)])
+    for name, data in {"plain": content, "gzip": gzip.compress(content, 1), "zstd": zstd(content)}.items():
+        (tmp_path / name).write_bytes(data)
+        (tmp_path / "other").write_bytes(event(6))
+        with Store.open() as store:
+            report = store.ingest([tmp_path / name, tmp_path / "other"])
+            assert sorted(record.audit_id for record in records(store)) == ["id-1", "id-3", "id-5", "id-6"]
+            assert rejects(store) == [(3, "too long"), (4, "malformed"), (6, "too long")]
+            (first, _), _ = (report.rejects.examples[reason] for reason in report.rejects.examples)
+            assert first.text == long[:200].decode()
+
+
+@pytest.mark.slow
+def test_lines_to_256_megabytes_are_read(tmp_path: Path) -> None:
+    item = {"metadata": {"name": "x" * 20, "labels": {"a": "b"}}, "spec": {"containers": [{"image": "i" * 40}]}}
+    size = len(json.dumps(item)) + 2
+    longest = event(1, verb="list", responseObject={"items": [item] * ((1 << 28) // size - 10)})
+    too_long = event(2, verb="list", responseObject={"items": [item] * ((1 << 28) // size + 10)})
+    (tmp_path / "audit").write_bytes(b"\n".join([ONE.replace(b"id-1", b"id-0"), longest, too_long, event(3)]))
+    with Store.open() as store:
+        store.ingest([tmp_path / "audit"])
+        found = store.sql("select audit_id, length(response_object) as size from request order by audit_id").rows()
+        assert [audit_id for audit_id, _ in found] == ["id-0", "id-1", "id-3"]
+        assert found[1][1] > 220_000_000
+        assert rejects(store) == [(3, "too long")]
 
 
 @pytest.mark.parametrize("case", [*FORMS, *DEFECTS], ids=lambda case: case.name)
@@ -152,7 +249,7 @@ NOTHINGS = [
     Nothing(
         "damaged",
         zstd(ONE)[:6] + b"garbage",
-        "no audit event: 1 of 1 unusable lines are `damaged` (the file cannot be decompressed to its end)",
+        "no audit event: 1 of 1 unusable lines are `damaged` (the file cannot be read or decompressed to its end, or is not what was written)",
     ),
     Nothing("another compression", b"BZh91AY", "bzip2 compression is not read: decompress it first"),
 ]
@@ -195,6 +292,38 @@ def test_directories_globs_and_overlaps_count_each_file_once(tmp_path: Path) -> 
         found = sorted((record.audit_id, Path(record.file).name) for record in records(store))
     assert (report.files, report.rejects.total) == (2, 0)
     assert found == [("id-1", "audit.log"), ("id-2", "audit-2{026}*?.log")]
+
+
+PATHS = [
+    "verb=create",
+    "namespace=x",
+    "stage=Panic",
+    "kind=Pod",
+    "user=eve",
+    "file_index=7",
+    "row_id=1",
+    "part=7",
+    "a[b]*",
+]
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_no_path_says_anything_about_the_data(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / name / "code=201" / "audit"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(ONE + b"\n" + TWO + b"\nbad\n" + json.dumps(EVENT_LIST).encode())
+
+    (tmp_path / "plain").write_bytes(log.read_bytes())
+    with Store.open() as store:
+        store.ingest([tmp_path / "plain"])
+        wanted = store.sql("select * exclude (file, part, source_ips) from request order by seq").rows(), rejects(store)
+    for directory in [None] if "[" in name else [None, tmp_path / name / "audit_id=x" / "store"]:
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / name))
+        with Store.open(directory) as store:
+            store.ingest([log])
+            assert {record.verb for record in records(store)} == {"create"}
+            rows = store.sql("select * exclude (file, part, source_ips) from request order by seq").rows()
+            assert (rows, rejects(store)) == wanted
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,3 +119,12 @@ def test_namespace_history(connection: duckdb.DuckDBPyConnection) -> None:
         ("patch", '{"a":"2"}'),
         ("delete", '{"a":"2"}'),
     ]
+
+
+def test_no_path_says_anything_about_the_data() -> None:
+    """DuckDB takes a directory called `COLUMN=VALUE` for a column, unless it is told not to."""
+    for path in queries.folder().glob("*.sql"):
+        text = path.read_text()
+        for function in ("read_parquet(", "read_json("):
+            for call in text.split(function)[1:]:
+                assert "hive_partitioning = false" in call[:300], path.name

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from replay.audit import remembered
-from replay.audit.store import Store, prune_store
+from replay.audit.directory.prune import prune_store
+from replay.audit.store import Store
 
 
 def log(path: Path, *numbers: int) -> Path:

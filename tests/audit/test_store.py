@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,14 @@ import pytest
 
 from replay.audit import queries
 from replay.audit.catalog import locked
+from replay.audit.directory.prune import prune_store
+from replay.audit.directory.scratch import scratch
 from replay.audit.event import RequestRecord
+from replay.audit.ingest import Reader
 from replay.audit.part import StorePart
-from replay.audit.store import Store, prune_store
+from replay.audit.segment import Segment, write_segment
+from replay.audit.source import LogFile
+from replay.audit.store import Store
 from replay.errors import AuditLogError, StoreError
 
 
@@ -108,7 +113,7 @@ def test_an_interrupted_ingest_leaves_the_store_as_it_was(
 
     before = (directory / "store.json").read_bytes()
     third = log(tmp_path / "third", 21)
-    for step in ("_write", "sync_tree", "write_segment"):
+    for step in ("write_store", "sync_tree", "write_segment"):
         with monkeypatch.context() as patch, Store.open(directory) as store:
             patch.setattr(f"replay.audit.store.{step}", fail)
             with pytest.raises(KeyboardInterrupt):
@@ -133,10 +138,10 @@ def test_a_log_that_is_refused_leaves_no_store_behind(tmp_path: Path) -> None:
 def test_other_versions_and_damage_are_refused_with_the_way_out(directory: Path, tmp_path: Path) -> None:
     catalog = json.loads((directory / "store.json").read_bytes())
     cases = {
-        json.dumps({**catalog, "schema": 99}): "the store has schema 99, this replay reads 2: remove the directory",
+        json.dumps({**catalog, "schema": 99}): "the store has schema 99, this replay reads 3: remove the directory",
         json.dumps({"kind": "other"}): "this is no store: name another directory",
         "{": "damaged: remove the directory and ingest the logs again",
-        json.dumps({"kind": "replay store", "schema": 2}): "damaged: remove the directory and ingest the logs again",
+        json.dumps({"kind": "replay store", "schema": 3}): "damaged: remove the directory and ingest the logs again",
     }
     for content, message in cases.items():
         (directory / "store.json").write_text(content)
@@ -150,6 +155,67 @@ def test_other_versions_and_damage_are_refused_with_the_way_out(directory: Path,
         Store.open(tmp_path / "a*")
     with pytest.raises(StoreError, match="not a directory"):
         Store.open(tmp_path / "other" / "thesis.txt" / "store")
+
+
+def test_a_store_without_its_catalog_is_not_begun_anew(directory: Path) -> None:
+    (directory / "store.json").unlink()
+    for _ in range(2):
+        with pytest.raises(StoreError, match="missing: remove the store's directory and ingest the logs again"):
+            Store.open(directory)
+        (directory / "open.sql").unlink(missing_ok=True)
+
+
+def test_a_catalog_that_says_something_else_is_damaged(directory: Path) -> None:
+    text = (directory / "store.json").read_text()
+    assert '"events": 3' in text
+    (directory / "store.json").write_text(text.replace('"events": 3', '"events": 2'))
+    with pytest.raises(StoreError, match="damaged: remove the directory and ingest the logs again"):
+        Store.open(directory)
+
+
+def test_an_answer_in_the_place_of_another_is_made_anew(directory: Path) -> None:
+    with Store.open(directory) as store:
+        for name in ("one", "two"):
+            assert store.remembered(name, name.encode) == name.encode()
+        one, two = (next((directory / "remembered").glob(f"{name}.*")) for name in ("one", "two"))
+        one.write_bytes(two.read_bytes())
+        assert store.remembered("one", b"again".strip) == b"again"
+
+
+def test_a_file_that_changes_while_it_is_read_is_read_again(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    third = log(tmp_path / "third", 21)
+
+    def grow(reader: Reader, files: Sequence[LogFile], *, is_first: bool) -> Segment:
+        segment = write_segment(reader, files, is_first=is_first)
+        log(third, 21, 22)
+        return segment
+
+    with Store.open(directory) as store:
+        monkeypatch.setattr("replay.audit.store.write_segment", grow)
+        store.ingest([third])
+        assert [file.digest for file in store.segments[-1].files] == [""]
+        monkeypatch.undo()
+        assert (store.ingest([third]).files, len(ids(store))) == (1, 7)
+        assert store.ingest([third]).known_files == 1
+
+
+def test_scratch_of_a_killed_run_is_swept_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with scratch() as used:
+        (tmp_path / "replay-12345678").mkdir(mode=0o700)
+        killed = tmp_path / "replay-abcdefgh"
+        killed.mkdir(mode=0o700)
+        (killed / "owner").touch()
+        (killed / "spill").touch()
+        others = [tmp_path / "replay-notes", tmp_path / "replay-longer-name", tmp_path / "replay-someones"]
+        for path in others:
+            path.mkdir(mode=0o755 if path.name == "replay-someones" else 0o700)
+            (path / "thesis.txt").touch()
+        with scratch() as second:
+            assert sorted(tmp_path.iterdir()) == sorted([used, second, *others])
+    assert sorted(tmp_path.iterdir()) == sorted(others)
 
 
 def test_a_read_only_store_is_read_and_not_written(
@@ -168,7 +234,7 @@ def test_a_store_on_a_read_only_file_system_answers(
     really_open = os.open
 
     def read_only(path: str, flags: int, *mode: int) -> int:
-        if flags & os.O_RDWR:
+        if flags & os.O_RDWR and Path(path).is_relative_to(directory):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
         return really_open(path, flags, *mode)
 

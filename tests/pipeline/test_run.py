@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,9 +36,10 @@ def silent(_what: str, _done: int, _total: int) -> None:
 def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scenario:
     """The first lines of the sample, in several parts."""
     monkeypatch.setattr("replay.audit.store.PART_BYTES", 1 << 17)
-    (file,) = log_files(sorted(SAMPLE.glob("audit.*")), tmp_path)
     log = tmp_path / "audit.jsonl"
-    with open_log(file) as stream:
+    with ExitStack() as held:
+        (file,) = log_files(sorted(SAMPLE.glob("audit.*")), tmp_path, held)
+        stream = held.enter_context(open_log(file))
         log.write_bytes(b"".join(line for _, line in zip(range(LINES), stream, strict=False)) + b"nonsense\n")
     (cluster,) = SAMPLE.glob("cluster.*")
     return Scenario((str(log),), current=SAMPLE / "current", candidate=SAMPLE / "candidate", cluster=cluster)
@@ -94,10 +96,9 @@ ENDS: list[tuple[str, Callable[[int, int], None], int, str]] = [
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="workers are found in /proc")
 @pytest.mark.parametrize(("end", "code", "message"), [row[1:] for row in ENDS], ids=[row[0] for row in ENDS])
 def test_a_run_that_ends_early_shows_nothing(
-    end: Callable[[int, int], None], code: int, message: str, tmp_path: Path
+    end: Callable[[int, int], None], code: int, message: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    outcomes, temporary = tmp_path / "outcomes.jsonl", tmp_path / "t"  # short: a socket is made below it
-    temporary.mkdir()
+    outcomes, temporary = tmp_path / "outcomes.jsonl", tmp_path_factory.mktemp("t")  # short: a socket is made below it
     # A store that is kept has enough parts for two workers.
     options = ["--outcomes", str(outcomes), "--store", str(tmp_path / "store"), "--workers", "2"]
     environment = {**os.environ, "TMPDIR": str(temporary)}

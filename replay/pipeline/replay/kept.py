@@ -74,7 +74,7 @@ class KeptResults:
                 path = self.files[requests]
                 path.parent.mkdir(parents=True, exist_ok=True)
                 if (content := _content(result)) is not None:
-                    replace_file(path, content, durable=False)
+                    replace_file(path, _check(path, content) + content, durable=False)
             _forget(self.files.values())
         except OSError:
             return  # a store that cannot be written is a slower one
@@ -106,7 +106,7 @@ def _read(path: Path) -> ClassResult | None:
     """What a file says if it is whole: nobody waited for the disk when it was written."""
     try:
         content = path.read_bytes()
-        if hashlib.sha256(content[_CHECK:]).digest() != content[:_CHECK]:
+        if _check(path, content[_CHECK:]) != content[:_CHECK]:
             return None
         frames = _frames(content)
         totals = _TOTALS.decode(next(frames))
@@ -115,6 +115,11 @@ def _read(path: Path) -> ClassResult | None:
     with suppress(OSError):  # a store that is read-only: nobody forgets anything there
         os.utime(path)
     return ClassResult(totals, lambda: _findings(path))
+
+
+def _check(path: Path, content: bytes) -> bytes:
+    """A digest of results and of what they are about, so that one file in the place of another counts as damaged."""
+    return hashlib.sha256(f"{path.parent.name}/{path.name}".encode() + b"\0" + content).digest()
 
 
 def _findings(path: Path) -> Iterator[Pending]:
@@ -129,15 +134,14 @@ def _findings(path: Path) -> Iterator[Pending]:
 
 
 def _content(result: ClassResult) -> bytes | None:
-    """A file: a check, then frames with their lengths: the totals, and the findings in chunks. None if it cannot be."""
+    """A file after its check: frames with their lengths: the totals, and the findings in chunks. None if it cannot be."""
     try:
         findings = result.findings()
         chunks = iter(lambda: list(islice(findings, _CHUNK)), [])
         frames = [msgspec.msgpack.encode(result.totals), *map(msgspec.msgpack.encode, chunks)]
     except _UNKEEPABLE:
         return None
-    content = b"".join(len(frame).to_bytes(_LENGTH, "big") + frame for frame in frames)
-    return hashlib.sha256(content).digest() + content
+    return b"".join(len(frame).to_bytes(_LENGTH, "big") + frame for frame in frames)
 
 
 def _frames(content: bytes) -> Iterator[bytes]:

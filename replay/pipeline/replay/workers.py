@@ -10,18 +10,22 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from multiprocessing import util
+from multiprocessing.connection import wait
 from multiprocessing.context import BaseContext
 from typing import Any, Protocol, TypeVar
 
+from replay.audit.directory.scratch import scratch
 from replay.audit.part import StorePart
 from replay.errors import ReplayError
 
 Progress = Callable[[str, int, int], None]
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-_LONGEST_TEMPORARY = 74
-"""A fork server listens on a socket below the temporary directory, and the path of a socket has 107 bytes at most."""
+_LONGEST_TEMPORARY = 73
+"""A fork server listens on a socket in a scratch directory, and the path of a socket has 107 bytes at most."""
 _HAS_FORKSERVER = (
     "forkserver" in multiprocessing.get_all_start_methods()
     and len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_TEMPORARY
@@ -56,6 +60,15 @@ def _adopt(job: PartJob[Any], collect: tuple[int, int, int]) -> None:
     global _job_of_worker  # noqa: PLW0603 - a worker has one job for its whole life
     _job_of_worker = job
     gc.set_threshold(*collect)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End a worker whose parent was killed: nobody would ever send it anything, nor end it."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
 
 
 def _run_part(part: StorePart) -> Any:
@@ -73,6 +86,7 @@ def replay_parts(job: PartJob[R], parts: Sequence[StorePart], options: Workers, 
         return _run_here(job, parts, progress)
     with ProcessPoolExecutor(workers, _context(), _adopt, (job, gc.get_threshold())) as pool:
         try:
+            _use_scratch()
             with _deaf():
                 futures = [pool.submit(_run_part, part) for part in parts]
             return _collect(futures, progress)
@@ -102,8 +116,19 @@ def prepare_workers(options: Workers) -> None:
         from multiprocessing import forkserver  # noqa: PLC0415 - not there on every system
 
         forkserver.set_forkserver_preload(["replay.pipeline.replay.job"])
+        _use_scratch()
         with _deaf():
             forkserver.ensure_running()
+
+
+@cache
+def _use_scratch() -> None:
+    """Let multiprocessing keep its files in a directory that the next run sweeps, should this process be killed."""
+    config: dict[str, object] = multiprocessing.current_process()._config  # type: ignore[attr-defined]  # noqa: SLF001 - nothing else chooses the place
+    if config.get("tempdir") is None:
+        stack = ExitStack()
+        config["tempdir"] = str(stack.enter_context(scratch()))
+        util.Finalize(None, stack.close, exitpriority=-100)
 
 
 def _context() -> BaseContext:

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from replay.compare.weekly import WeeklyResult
-from replay.errors import ReplayError
+from replay.pipeline.whole_file import write_files
 from replay.report.render.html import html
 from replay.report.render.markdown import markdown
 from replay.report.render.terminal import print_document
@@ -34,9 +34,4 @@ def write_weekly(result: WeeklyResult, directory: Path, zone: tzinfo, *, brief: 
     page = html(weekly_document(result, zone=zone, rows=PAGE_ROWS, with_charts=True))
     text, data = weekly_markdown(result, zone, brief=brief), weekly_json(result)
     names = {"report.html": page, "report.md": text, "report.json": data, kept_name(result.figures.period): data}
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        for name, content in names.items():
-            (directory / name).write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise ReplayError(f"the report cannot be written: {error.strerror}", path=str(directory)) from error
+    write_files(directory, names, "the report")

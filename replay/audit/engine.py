@@ -1,0 +1,30 @@
+"""DuckDB as this project uses it: in memory, without extensions, spilling where it is told."""
+
+from __future__ import annotations
+
+import duckdb
+
+INGEST_MEMORY = "640MB"
+"""What DuckDB may use while it reads a log, before it writes to disk."""
+QUERY_MEMORY = "320MB"
+"""What it may use for queries over a whole store, whose rows then need room in Python too."""
+PART_MEMORY = "256MB"
+"""What it may use in each process that reads parts."""
+
+
+def connect(temporary: str, threads: int, memory: str = PART_MEMORY) -> duckdb.DuckDBPyConnection:
+    """An in-memory DuckDB that spills to `temporary` and never loads an extension."""
+    return duckdb.connect(
+        config={
+            "memory_limit": memory,
+            "temp_directory": temporary,
+            "threads": threads,
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+        }
+    )
+
+
+def literal(text: object) -> str:
+    """A string literal of SQL, where a parameter is not possible."""
+    return "'" + str(text).replace("'", "''") + "'"

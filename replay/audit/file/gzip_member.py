@@ -1,0 +1,78 @@
+"""Gzip as RFC 1952 has it: members one after another, each with the CRC and the size of what it holds, which are checked."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from typing import BinaryIO
+
+from replay.audit.file.altered import AlteredError
+
+_GZIP = zlib.MAX_WBITS | 16
+_CHUNK = 1 << 18
+
+
+class GzipReader(io.RawIOBase):
+    """The content of a gzip file. Reading raises `AlteredError` where a check fails, `EOFError` where the file ends too early.
+
+    Zeros after the last member are padding; anything else that is no member is an alteration.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Read from an open file, which is closed with this one."""
+        self._file = file
+        self._member = zlib.decompressobj(_GZIP)
+        self._rest = b""
+        self._given = 0
+        self._start = 0
+        self._is_begun = False
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """Fill a part of the buffer; 0 at the end."""
+        while self._begun():
+            try:
+                found = self._member.decompress(self._rest, len(buffer))
+            except zlib.error as error:
+                raise AlteredError(self._start) from error
+            self._rest = self._member.unconsumed_tail
+            if found:
+                buffer[: len(found)] = found
+                self._given += len(found)
+                return len(found)
+        return 0
+
+    def _begun(self) -> bool:
+        """Whether there is more to decompress: the next member where one has ended, the next bytes where they are used up."""
+        if self._member.eof:
+            self._rest = self._member.unused_data
+            self._member = zlib.decompressobj(_GZIP)
+            self._start, self._is_begun = self._given, False
+        while not self._rest.lstrip(b"" if self._is_begun else b"\0"):
+            self._rest = self._file.read(_CHUNK)
+            if not self._rest:
+                if self._is_begun:
+                    raise EOFError
+                return False
+        self._is_begun = True
+        return True
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+
+def is_intact(file: BinaryIO) -> bool:
+    """Whether all members of a file are whole and what was written."""
+    buffer = bytearray(1 << 20)
+    reader = GzipReader(file)
+    try:
+        while reader.readinto(buffer):
+            pass
+    except (OSError, EOFError):
+        return False
+    return True

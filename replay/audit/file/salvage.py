@@ -1,0 +1,97 @@
+"""What is left of a damaged file, and of one with lines that are too long: only what is lost is set aside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from replay.audit.file.altered import AlteredError
+from replay.audit.file.gzip_member import is_intact
+from replay.audit.source import LogFile, open_log, plain_file
+
+LONGEST_READ = 1 << 28
+"""The longest line that is read, in bytes: a LIST response with all objects of a large cluster is about as long."""
+PLACEHOLDER = b"0\n"
+"""What stands for a line that is left out, so that the others keep their places: JSON, but no event."""
+_CHUNK = 1 << 20
+
+
+class DamagedError(Exception):
+    """A file cannot be read to its end; of what was decompressed, the first `trusted` bytes are what was written."""
+
+    def __init__(self, trusted: int | None = None) -> None:
+        """Without a number, all that was decompressed is."""
+        super().__init__("damaged")
+        self.trusted = trusted
+
+
+class Rewritten(NamedTuple):
+    """A file whose lines can all be read, and how many bytes the longest of them has."""
+
+    file: LogFile
+    longest: int
+
+
+def is_altered(file: LogFile) -> bool:
+    """Whether a gzip file fails its own checks, which DuckDB does not make (zstd's it does); raises `OSError`."""
+    if file.compression != "gzip":
+        return False
+    with Path(file.path).open("rb") as compressed:
+        return not is_intact(compressed)
+
+
+def salvage(file: LogFile, target: Path) -> LogFile:
+    """What can be decompressed of a damaged file, as a plain one under the same name; raises `OSError` if it cannot be written.
+
+    What came before an end that is too early is kept, and so are whole gzip members and zstd frames before an altered one. Of that one nothing
+    is: which of its bytes are altered, nobody can tell.
+    """
+    with target.open("wb") as plain, open_log(file) as stream:
+        try:
+            while chunk := _read(stream, _CHUNK):
+                plain.write(chunk)
+        except DamagedError as error:
+            plain.truncate(error.trusted)
+    return plain_file(file.name, target)
+
+
+def rewritten(file: LogFile, target: Path) -> Rewritten:
+    """The lines of a file as a plain one, with a placeholder for each line that is too long or no text.
+
+    Raises `DamagedError` if the file cannot be read to its end, `OSError` if the lines cannot be written.
+    """
+    longest = 0
+    with open_log(file) as stream, target.open("wb") as plain:
+        while line := _read_line(stream):
+            if len(line) <= LONGEST_READ and _is_text(line):
+                longest = max(longest, len(line))
+                plain.write(line)
+            else:
+                plain.write(PLACEHOLDER)
+            while len(line) > LONGEST_READ and not line.endswith(b"\n"):
+                line = _read_line(stream)
+    return Rewritten(plain_file(file.name, target), longest)
+
+
+def _read(stream: BinaryIO, size: int) -> bytes:
+    try:
+        return stream.read1(size) if hasattr(stream, "read1") else stream.read(size)
+    except AlteredError as error:
+        raise DamagedError(error.start) from error
+    except (OSError, EOFError) as error:
+        raise DamagedError from error
+
+
+def _read_line(stream: BinaryIO) -> bytes:
+    try:
+        return stream.readline(LONGEST_READ + 1)
+    except (OSError, EOFError) as error:
+        raise DamagedError from error
+
+
+def _is_text(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,143 @@
+"""Zstandard as RFC 8878 has it: frames one after another. Where each ends can be told without decompressing it.
+
+So a frame that is there to its end, and yet cannot be decompressed, is told from one that the file cuts off.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+from replay.audit.file.altered import AlteredError
+
+_MAGIC = 0xFD2FB528
+_SKIPPABLE = 0x184D2A50
+_RUN_LENGTH = 1
+_DICTIONARY_BYTES = (0, 1, 2, 4)
+_SIZE_BYTES = (0, 2, 4, 8)
+
+
+class Frame(NamedTuple):
+    """Where a frame begins and ends in the file; no end where the file cuts it off."""
+
+    start: int
+    end: int | None
+
+
+class ZstdReader(io.RawIOBase):
+    """The content of a zstd file. Reading raises `AlteredError` where a frame is damaged, `EOFError` where the file cuts one off."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Read from an open file, which is closed with this one."""
+        self._file = file
+        self._frames = _frames(file)
+        self._frame = Frame(0, 0)
+        self._stream: BinaryIO | None = None
+        self._given = 0
+        self._start = 0
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """Fill a part of the buffer; 0 at the end."""
+        while self._stream is not None or self._begin():
+            if found := self._read(len(buffer)):
+                buffer[: len(found)] = found
+                self._given += len(found)
+                return len(found)
+            if self._frame.end is None:
+                raise EOFError
+            self._stream = None
+        return 0
+
+    def _begin(self) -> bool:
+        """Go to the next frame, if there is one."""
+        import pyarrow as pa  # noqa: PLC0415 - a quarter of a second, for damaged files only
+
+        self._start = self._given
+        try:
+            frame = next(self._frames, None)
+        except ValueError as error:
+            raise AlteredError(self._start) from error
+        if frame is None:
+            return False
+        self._frame = frame
+        self._stream = pa.CompressedInputStream(pa.PythonFile(_Range(self._file, *frame), mode="r"), "zstd")
+        return True
+
+    def _read(self, size: int) -> bytes:
+        assert self._stream is not None
+        try:
+            return self._stream.read(size)
+        except OSError as error:
+            if self._frame.end is None:
+                raise EOFError from error
+            raise AlteredError(self._start) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+
+class _Range(io.RawIOBase):
+    """The bytes of a file from a place to another one, or to its end."""
+
+    def __init__(self, file: BinaryIO, start: int, end: int | None) -> None:
+        self._file = file
+        self._place = start
+        self._end = end
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        self._file.seek(self._place)
+        left = size if self._end is None else min(size, self._end - self._place)
+        found = self._file.read(left)
+        self._place += len(found)
+        return found
+
+
+def _frames(file: BinaryIO) -> Iterator[Frame]:
+    """The frames of a file in order, without those to be skipped; raises ValueError for what is none."""
+    place = 0
+    while True:
+        file.seek(place)
+        magic = file.read(4)
+        if not magic:
+            return
+        number = int.from_bytes(magic, "little")
+        if number & ~0xF == _SKIPPABLE:
+            place += 8 + int.from_bytes(file.read(4), "little")
+            continue
+        if number != _MAGIC and len(magic) == len(_MAGIC.to_bytes(4, "little")):
+            raise ValueError("this is no frame")
+        end = _end(file)
+        yield Frame(place, end)
+        if end is None:
+            return
+        place = end
+
+
+def _end(file: BinaryIO) -> int | None:
+    """The end of the frame whose magic number was just read, None if the file has not got it."""
+    try:
+        descriptor = file.read(1)[0]
+        is_single = descriptor >> 5 & 1
+        size_bytes = _SIZE_BYTES[descriptor >> 6] or is_single
+        file.seek((not is_single) + _DICTIONARY_BYTES[descriptor & 3] + size_bytes, io.SEEK_CUR)
+        is_last = False
+        while not is_last:
+            first, second, third = file.read(3)
+            header = first | second << 8 | third << 16
+            is_last = bool(header & 1)
+            length = 1 if header >> 1 & 3 == _RUN_LENGTH else header >> 3
+            file.seek(length, io.SEEK_CUR)
+    except (IndexError, ValueError):
+        return None
+    end = file.seek(4 * (descriptor >> 2 & 1), io.SEEK_CUR)
+    return end if end <= file.seek(0, io.SEEK_END) else None

@@ -1,0 +1,48 @@
+"""Files that commands write: in their place only when they are whole, and readable as the user has them."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from replay.errors import ReplayError
+
+
+@contextmanager
+def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
+    """A file that takes its place, and the mode of the one there, when it is whole; raises ReplayError saying `what`.
+
+    A device or a pipe is written to as it is.
+    """
+    target = path.resolve()  # a link stays one
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        if path.exists() and not path.is_file():
+            with path.open("wb") as file:
+                yield file
+            return
+        with partial.open("wb") as file:
+            yield file
+        if target.exists():
+            partial.chmod(stat.S_IMODE(target.stat().st_mode))
+        partial.replace(target)
+    except BrokenPipeError:
+        raise  # whoever read the pipe has had enough
+    except OSError as error:
+        raise ReplayError(f"{what} cannot be written: {error.strerror or error}", path=str(path)) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_files(directory: Path, contents: Mapping[str, str], what: str) -> None:
+    """Write texts by name into a directory, which is made; raises ReplayError saying `what` cannot be written."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ReplayError(f"{what} cannot be written: {error.strerror}", path=str(directory)) from error
+    for name, content in contents.items():
+        with whole_file(directory / name, what) as file:
+            file.write(content.encode())
