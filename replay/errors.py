@@ -7,6 +7,12 @@ An expression that is wrong is no exception but a value (`replay.cel.ast.issues`
 
 from __future__ import annotations
 
+UNFORESEEN = (TypeError, AttributeError, LookupError, ValueError, ArithmeticError, RecursionError)
+"""What Python raises where a value of a log has a form that nobody foresaw.
+
+Around one request they are caught, so that it alone is set aside and told, and the others are decided.
+"""
+
 
 class ReplayError(Exception):
     """The operator's input is unusable; `str()` is the one line shown to the operator."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -14,8 +15,23 @@ from replay.audit.arrow import frame_from_relation
 from replay.audit.engine import connect, literal
 from replay.audit.part import Tables
 from replay.errors import ReplayError
+from replay.kube.redact.by_object import ObjectRedactors, SecretRow
+from replay.kube.redact.redactor import SECRETS
 
 _READS = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
+MOST_ROWS = 5_000_000
+"""How many rows of a result are fetched at most; they are in memory together."""
+_SHOWN = frozenset({"request", "reject", "file", "decision", "decided_request", "chosen_decision"})
+_NAMED = ", ".join(f"`{name}`" for name in sorted(_SHOWN))
+_BELOW = frozenset({"stored_request", "stored_reject", "counted_row"})
+"""The views below the redacted ones: not even what a query makes itself may have such a name."""
+_OWN_SCHEMAS, _OWN_CATALOGS = frozenset({"", "main"}), frozenset({"", "temp", "memory"})
+_GENERATORS = frozenset({"unnest", "range", "generate_series", "repeat", "json_each", "json_tree"})
+"""Table functions that read nothing but their arguments."""
+_EXPLAIN = re.compile(r"^(\s|--[^\n]*\n|/\*.*?\*/)*explain\s+(analyze\s+)?", re.IGNORECASE | re.DOTALL)
+_OVER = "create or replace temp view {} as select * replace ({}) from {}"
+_REJECTED = "if(text ilike '%secret%', '(redacted)', text) as text"
+"""The beginning of a line that may show a Secret: where its data stand in a line that is no JSON cannot be told."""
 _HIDDEN = "resource in ('secrets', 'tokenreviews') or subresource = 'token'"
 
 
@@ -27,18 +43,38 @@ class StoreReader:
         self._connection = connect(temporary, threads)
         execute = self._connection.execute
         execute(tables.views())
+        self._redact = redact
         if redact:
-            # The view of the store keeps its columns; bodies that hold credentials are null.
-            execute("alter view request rename to stored_request")
-            bodies = ", ".join(
-                f"if({_HIDDEN}, null, {name}) as {name}" for name in ("request_object", "response_object")
-            )
-            execute(f"create or replace temp view request as select * replace ({bodies}) from stored_request")  # noqa: S608
+            self._hide()
         execute(queries.text("ingest_decision_views"))
         paths = (*tables.rows, *tables.dropped, *tables.files, *tables.rejects)
         execute(f"set allowed_paths = [{', '.join(map(literal, paths))}]")
         execute("set enable_external_access = false")
         execute("set lock_configuration = true")
+
+    def _hide(self) -> None:
+        """Put a redacted view over that of the store; the latter and its files cannot be named from then on.
+
+        The columns stay: bodies that hold credentials are null, and in the texts of requests about Secrets what stands in
+        the data of their Secret is masked.
+        """
+        rows: Sequence[SecretRow] = self._connection.sql(queries.text("secret_bodies")).fetchall()
+        redactors = ObjectRedactors(lambda: rows, redact=True)
+
+        def shown(namespace: str, name: str, text: str) -> str:
+            return redactors.of(SECRETS, namespace, name).text(text)
+
+        self._connection.create_function("shown_of_secret", shown, ["varchar"] * 3, "varchar")
+        execute = self._connection.execute
+        execute("alter view request rename to stored_request")
+        execute("alter view reject rename to stored_reject")
+        bodies = [f"if({_HIDDEN}, null, {name}) as {name}" for name in ("request_object", "response_object")]
+        texts = [
+            f"if(resource = 'secrets', shown_of_secret(\"namespace\", object_name, {name}::varchar), {name}) as {name}"
+            for name in ("status_message", "annotations")
+        ]
+        execute(_OVER.format("request", ", ".join((*bodies, *texts)), "stored_request"))
+        execute(_OVER.format("reject", _REJECTED, "stored_reject"))
 
     def close(self) -> None:
         """Give up the connection."""
@@ -51,15 +87,67 @@ class StoreReader:
         """
         try:
             statement = _one(duckdb.extract_statements(text))
+            if self._redact:
+                self._require_shown(statement.query)
             for name, value in parameters.items():
                 self._connection.execute(f"set variable {_identifier(name)} = {literal(value)}")
             named = {name: _value(parameters[name]) for name in statement.named_parameters if name in parameters}
             missing = sorted(set(statement.named_parameters) - named.keys())
             if missing:
                 raise ReplayError(f"the query wants --param {missing[0]}=…")
-            return frame_from_relation(self._connection.sql(statement.query, params=named))
+            return _frame(self._connection.sql(statement.query, params=named))
         except duckdb.Error as error:
             raise ReplayError(" ".join(str(error).split())) from error
+
+    def _require_shown(self, query: str) -> None:
+        """Raise ReplayError for a query that reads from anything but the redacted views and what it makes itself."""
+        selected = _EXPLAIN.sub("", query)
+        (row,) = self._connection.execute("select json_serialize_sql(?)", [selected]).fetchall()
+        tree = orjson.loads(row[0])
+        if tree["error"]:
+            raise ReplayError(
+                "the query is of a form in which Secrets cannot be hidden: write a SELECT, or give --no-redact"
+            )
+        nodes = [*_nodes(tree["statements"])]
+        made = {entry["key"] for node in nodes for entry in node.get("cte_map", {}).get("map", ())}
+        for node in nodes:
+            name = _source(node)
+            if name is not None and name not in (_SHOWN | made) - _BELOW:
+                raise ReplayError(
+                    f"`{name}` cannot be read while Secrets are hidden: ask {_NAMED}, or give --no-redact"
+                )
+
+
+def _nodes(value: Any) -> Iterator[dict[str, Any]]:
+    """All nodes of a serialized query; as deep as DuckDB's own parser goes."""
+    if isinstance(value, dict):
+        yield value
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for each in inner:
+        yield from _nodes(each)
+
+
+def _source(node: dict[str, Any]) -> str | None:
+    """What a node of a query reads from; None where it reads nothing by itself, or what anybody may read."""
+    match node.get("type"):
+        case "BASE_TABLE":
+            is_own = node["schema_name"] in _OWN_SCHEMAS and node["catalog_name"] in _OWN_CATALOGS
+            name = str(node["table_name"])
+            return name if is_own and name.isidentifier() else ".".join((node["schema_name"], name)).strip(".")
+        case "SHOW_REF" if node["show_type"] == "SHOW":
+            return str(node["table_name"])
+        case "TABLE_FUNCTION":
+            name = str(node["function"]["function_name"])
+            return None if name in _GENERATORS else name
+    return None
+
+
+def _frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
+    """The rows of a query; raises ReplayError for more than anybody reads, before they fill the memory."""
+    rows = frame_from_relation(relation.limit(MOST_ROWS + 1))
+    if rows.height > MOST_ROWS:
+        raise ReplayError(f"the query gives more than {MOST_ROWS} rows: count them in SQL, or add a limit")
+    return rows
 
 
 def _one(statements: Sequence[Any]) -> Any:

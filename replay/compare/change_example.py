@@ -6,7 +6,6 @@ in which order parts of a log are added up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from replay.admission.json_patch import JSONPatchError, apply
 from replay.compare.outcome import Outcome, OutcomeKind
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, PartialObject
-from replay.kube.redact import redacted_object
+from replay.kube.redact.redactor import Redactor
 
 MAX_GROUPS = 200
 NOT_KNOWN = "(not known)"
@@ -38,7 +37,7 @@ class ChangeExamples:
 
     groups: dict[GroupKey, ChangeExample] = field(default_factory=dict)
 
-    def offer(self, key: GroupKey, outcome: Outcome, before: Attributes | Missing, *, redact: bool) -> None:
+    def offer(self, key: GroupKey, outcome: Outcome, before: Attributes | Missing, redactor: Redactor) -> None:
         """Keep a request if it is the first of its group; `before` are the attributes before mutation."""
         known = self.groups.get(key)
         if isinstance(before, Missing) or (known is not None and known[:2] <= (outcome.seq, outcome.item)):
@@ -50,8 +49,7 @@ class ChangeExamples:
             left, right = (apply(value, decision.patch) for decision in (outcome.current, outcome.candidate))
         except JSONPatchError:
             return
-        hide: Callable[[JSON], JSON] = lambda body: redacted_object(outcome.resource.resource, body)  # noqa: E731
-        sides = (hide(left), hide(right)) if redact else (left, right)
+        sides = (redactor.object(left), redactor.object(right))
         self._keep(key, ChangeExample(outcome.seq, outcome.item, _about(outcome), *sides))
 
     def add(self, other: ChangeExamples) -> None:

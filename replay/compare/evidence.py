@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -82,15 +82,22 @@ def evidence_of(
 
 
 def mutation_evidence(
-    record: RequestRecord, decision: Decision, validated: JSON | PartialObject | None, policies: frozenset[str]
+    record: RequestRecord,
+    decision: Decision,
+    validated: JSON | PartialObject | None,
+    policies: frozenset[str],
+    shown: Callable[[Iterable[JSON]], tuple[JSON, ...]] = tuple,
 ) -> Iterator[Evidence]:
-    """Whether the object that was validated shows what the mutating policies of the set make of it."""
+    """Whether the object that was validated shows what the mutating policies of the set make of it.
+
+    Patches are compared as they are, and kept as they may be `shown`.
+    """
     if decision.verdict is Verdict.UNDETERMINED or not isinstance(validated, dict) or not 200 <= record.code < 300:
         return
     for mutated in decision.mutated:
         if mutated.policy in policies:
             sign = Sign.SEEN if shows(validated, mutated.patch) else Sign.ABSENT
-            text = orjson.dumps(mutated.patch).decode()
+            text = orjson.dumps(shown(mutated.patch)).decode()
             yield _evidence(record, mutated.policy, "mutation", sign, ("", text), "")
 
 

@@ -7,7 +7,7 @@ silent agree without saying anything, and are counted apart so that they cannot 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,8 +64,19 @@ class Fidelity:
     first_only: list[Disagreement] = field(default_factory=list)
     """Requests of which the log has just the first of several failures: all that older API servers write."""
 
-    def record(self, seq: int, audit_id: str, observed: Observed, decision: Decision, policies: frozenset[str]) -> None:
-        """Compare one request; `policies` are the names in the current set (others cannot be reproduced by it)."""
+    def record(  # noqa: PLR0913, PLR0917 - one request from both sides, and what may be shown of it
+        self,
+        seq: int,
+        audit_id: str,
+        observed: Observed,
+        decision: Decision,
+        policies: frozenset[str],
+        shown: Callable[[str], str] = str,
+    ) -> None:
+        """Compare one request; `policies` are the names in the current set (others cannot be reproduced by it).
+
+        Texts are compared as they are, and kept as they may be `shown`.
+        """
         self.most_failures = max(self.most_failures, len(observed.failures))
         aspects: tuple[tuple[str, Agreement, Any, Any], ...] = (
             ("denial", self.denials, _observed_denial(observed, policies), _replayed_denial(decision)),
@@ -83,11 +94,11 @@ class Fidelity:
                 agreement.reproduced += 1
             elif aspect == "failure" and says_the_same(seen, replayed[:1]):
                 agreement.differs += 1
-                self.first_only.append(Disagreement(seq, audit_id, aspect, _text(seen), _text(replayed)))
+                self.first_only.append(Disagreement(seq, audit_id, aspect, shown(_text(seen)), shown(_text(replayed))))
             else:
                 agreement.differs += bool(seen)
                 agreement.extra += not seen
-                self._disagree(Disagreement(seq, audit_id, aspect, _text(seen), _text(replayed)))
+                self._disagree(Disagreement(seq, audit_id, aspect, shown(_text(seen)), shown(_text(replayed))))
 
     def _disagree(self, disagreement: Disagreement) -> None:
         self.disagreement_count += 1

@@ -18,9 +18,9 @@ from replay.kube.quantity import FORMAT_WRONG, QuantityError, parse_quantity
 from replay.kube.schema import Encoding, Schema
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
-_TIMES = {_META + "Time": "seconds", _META + "MicroTime": "microseconds"}
-_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
-_RAW = {"io.k8s.apimachinery.pkg.runtime.RawExtension", _META + "FieldsV1"}
+TIMES = {_META + "Time": "seconds", _META + "MicroTime": "microseconds"}
+QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+RAW = {"io.k8s.apimachinery.pkg.runtime.RawExtension", _META + "FieldsV1"}
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _INTEGERS = {"int32": 2**31, "int64": 2**63}
 _NOTHING: dict[str, JSON] = {}
@@ -156,9 +156,9 @@ def _left_out(field: Schema, value: JSON) -> bool:
 
 def _zero(schema: Schema) -> JSON:
     """What Go writes for the zero value of the type."""
-    if schema.name in _TIMES or schema.name in _RAW:
+    if schema.name in TIMES or schema.name in RAW:
         return None
-    if schema.name == _QUANTITY:
+    if schema.name == QUANTITY:
         return "0"
     if schema.fields:
         return {
@@ -173,9 +173,9 @@ def _zero(schema: Schema) -> JSON:
 
 def _leaf(schema: Schema, value: JSON, place: _Place) -> JSON:
     """A value without fields or items that the schema knows."""
-    if schema.name in _TIMES:
-        return _time(value, _TIMES[schema.name])
-    if schema.name == _QUANTITY:
+    if schema.name in TIMES:
+        return _time(value, TIMES[schema.name])
+    if schema.name == QUANTITY:
         return _quantity(value)
     if schema.format == "byte":
         return _bytes(value, place, schema)

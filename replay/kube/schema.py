@@ -188,7 +188,8 @@ class Schemas:
     def __init__(self, crds: Iterable[JSON] = ()) -> None:
         """`crds` are CustomResourceDefinitions (`apiextensions.k8s.io/v1`) as plain JSON."""
         types, self._names = _builtin()
-        self._types = types
+        self.types = types
+        """The built-in types by name."""
         self._group_versions = {(kind.group, kind.version) for kind in self._names}
         self._custom: dict[GroupVersionKind, Schema] = {}
         self._builtin: dict[GroupVersionKind, Schema] = {}
@@ -199,7 +200,7 @@ class Schemas:
         """The schema of a kind, None if there is none."""
         found = self._custom.get(kind) or self._builtin.get(kind)
         if found is None and kind in self._names:
-            found = self._builtin[kind] = Schema({"$ref": self._names[kind]}, self._types)
+            found = self._builtin[kind] = Schema({"$ref": self._names[kind]}, self.types)
         return found
 
     def serves(self, group: str, version: str) -> bool:

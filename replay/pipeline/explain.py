@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from replay.admission.decision import Decision
 from replay.admission.explain.request import Explainer
 from replay.audit.observed import observe
-from replay.errors import ReplayError
+from replay.errors import UNFORESEEN, ReplayError
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Missing
 from replay.pipeline.log import Progress, opened, repeats, require_known
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.past import decided, past_job, requests_of
 from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.redaction import redactor_of
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.record.exchange import CONNECT_SUBRESOURCES
 from replay.reconstruct.request import Reached, ReplayRequest
@@ -45,7 +47,7 @@ def explain(scenario: Scenario, audit_id: str, progress: Progress, *, item: int 
         observed=observe(request.record),
         repeats=others,
         sets=_sets(job, manifests, request),
-        concealer=Concealer(request.attributes, redact=redact),
+        concealer=Concealer(redactor_of(request, redact=redact)),
     )
 
 
@@ -60,9 +62,20 @@ def _asked(request: ReplayRequest) -> ReplayRequest:
 def _sets(job: Job, manifests: Manifests, request: ReplayRequest) -> tuple[SetExplanation, ...]:
     """The sets that were given, with what they decide and why."""
     decisions = decided(job, request)
-    given = [(CURRENT, manifests.current), (CANDIDATE, manifests.candidate)]
+    given = zip((CURRENT, CANDIDATE), (manifests.current, manifests.candidate), decisions, strict=True)
+    verdicts = tuple(SetExplanation(name, decision) for name, each, decision in given if each is not None)
     if request.reached is Reached.FAILED_BEFORE:
-        return tuple(SetExplanation(name, decisions[0]) for name, each in given if each is not None)
+        return verdicts
+    try:
+        return _step_by_step(job, manifests, request, decisions)
+    except UNFORESEEN:  # the decisions say that the objects cannot be used
+        return verdicts
+
+
+def _step_by_step(
+    job: Job, manifests: Manifests, request: ReplayRequest, decisions: Sequence[Decision]
+) -> tuple[SetExplanation, ...]:
+    given = [(CURRENT, manifests.current), (CANDIDATE, manifests.candidate)]
     backends = job.webhooks.backends(request)
     explainer = Explainer(job.chain, manifests.version, job.cluster.discovery, backends)
     lister, before = job.cluster.at(request.record), request.before_mutation

@@ -15,11 +15,12 @@ from replay.audit.observed import observe
 from replay.audit.store import Store
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet
-from replay.kube.redact import redacted_patch, redacted_text
+from replay.kube.redact.by_object import ObjectRedactors
 from replay.pipeline.log import Progress, opened, require_known, set_variables
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.past import Chosen, decided, past_job, past_requests, requests_of
 from replay.pipeline.period import instant, sql_time
+from replay.pipeline.replay.redaction import redactor_of, store_redactors
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.request import ReplayRequest
 from replay.report.lookup_report import REPLAYED, Lookup, PastDecision
@@ -53,7 +54,8 @@ def look_up(
     with opened(scenario, progress) as store:
         period, variables = _parameters(store, question, zone)
         set_variables(store, variables.items())
-        observed = tuple(_row(row, redact=redact) for row in store.query("lookup").iter_rows(named=True))
+        redactors = store_redactors(store, redact=redact)
+        observed = tuple(_row(row, redactors) for row in store.query("lookup").iter_rows(named=True))
         if not observed:
             _require_names(store, question, manifests)
         summary = store.query("lookup_summary").row(0, named=True)
@@ -129,14 +131,12 @@ def _silence(store: Store) -> tuple[str, ...]:
     )
 
 
-def _row(row: dict[str, Any], *, redact: bool) -> PastDecision:
+def _row(row: dict[str, Any], redactors: ObjectRedactors) -> PastDecision:
     at = row["at"].replace(tzinfo=UTC)
     patch = orjson.loads(row["patch"]) if row["patch"] else None
-    message = row["message"] or ""
     resource = row["resource"]
-    if redact:
-        message = redacted_text(message)
-        patch = list(redacted_patch(resource, patch)) if isinstance(patch, list) else patch
+    redactor = redactors.of(resource, row["namespace"], row["object_name"])
+    patch = list(redactor.patch(patch)) if isinstance(patch, list) else patch
     return PastDecision(
         _microseconds(at),
         row["seq"],
@@ -145,7 +145,7 @@ def _row(row: dict[str, Any], *, redact: bool) -> PastDecision:
         row["policy"] or "",
         row["binding"] or "",
         row["expression_index"],
-        message,
+        redactor.text(row["message"] or ""),
         tuple(each for each in row["validation_actions"] or () if each),
         patch,
         row["source"],
@@ -258,8 +258,7 @@ class _Asked:
 
     def _mutated(self, request: ReplayRequest, decision: Decision) -> Iterator[PastDecision]:
         for entry in decision.mutated:
-            resource = request.attributes.resource.resource
-            patch = redacted_patch(resource, entry.patch) if self.redact else entry.patch
+            patch = redactor_of(request, redact=self.redact).patch(entry.patch)
             yield replace(self._row(request, "mutate", entry.policy, entry.binding, ""), patch=list(patch))
 
     def _row(self, request: ReplayRequest, action: str, policy: str, binding: str, message: str) -> PastDecision:
@@ -272,7 +271,7 @@ class _Asked:
             policy,
             binding,
             None,
-            redacted_text(message) if self.redact else message,
+            redactor_of(request, redact=self.redact).text(message),
             (),
             None,
             "replay",

@@ -27,12 +27,12 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.go_object import DecodeError
-from replay.kube.redact import redacted_patch
 from replay.pipeline.log import opened
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.past import Chosen, past_job
 from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.redaction import redactor_of
 from replay.pipeline.replay.workers import Progress, prepare_workers, replay_parts
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.reconstructor import Reconstructor, Write
@@ -165,7 +165,7 @@ class MutationsJob:
         record, attributes = request.record, request.attributes
         resource = str(attributes.resource.group_resource)
         resource = f"{resource}/{record.subresource}" if record.subresource else resource
-        shown = redacted_patch(record.resource, patch) if self.redact else patch
+        shown = redactor_of(request, redact=self.redact).patch(patch)
         shape = () if who[0] is Actor.SERVER else tuple(sorted(patch_shape(patch)))
         example = ChangedRequest(
             record.seq,

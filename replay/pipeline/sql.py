@@ -13,7 +13,7 @@ from replay.audit import queries
 from replay.audit.directory.scratch import scratch
 from replay.audit.reader import StoreReader
 from replay.errors import ReplayError
-from replay.kube.redact import redacted_text
+from replay.kube.redact.structure import redacted_text
 from replay.pipeline.log import Progress, opened
 from replay.pipeline.scenario import Scenario
 

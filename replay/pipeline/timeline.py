@@ -6,18 +6,18 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-import orjson
-
 from replay.audit.store import Store
 from replay.errors import ReplayError
 from replay.kube.discovery import builtin_discovery
-from replay.kube.redact import redacted_object, redacted_text
+from replay.kube.redact.by_object import decoded
+from replay.kube.redact.redactor import Redactor
 from replay.pipeline.log import Progress, opened, require_known, set_variables
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.record.body import Body
 from replay.reconstruct.record.exchange import is_dry_run
 from replay.report.timeline_report import Change, Timeline, TimelineEvent
 
+_BODIES = ("request_object", "response_object")
 _READS = frozenset({"get", "list", "watch"})
 _OWN_KIND = frozenset({"scale", "eviction", "binding", "token", "log", "exec", "attach", "portforward", "proxy"})
 _UNTOLD = frozenset({"metadata.managedFields", "metadata.resourceVersion"})
@@ -47,9 +47,10 @@ def object_timeline(scenario: Scenario, kind: str, name: str, progress: Progress
                 f"the log has no {target.kind or target.resource} `{name}`, only another object of that name"
             )
         rows.sort(key=lambda row: (row["seq"], row["audit_id"]))
-        decisions = _decisions(store, [row["audit_id"] for row in rows], redact=redact)
+        redactor = Redactor(target.resource, (decoded(row[name]) for row in rows for name in _BODIES), redact=redact)
+        decisions = _decisions(store, [row["audit_id"] for row in rows], redactor)
     writes = [row for row in rows if row["verb"] not in _READS]
-    events = tuple(_events(writes, decisions, target.resource, redact=redact))
+    events = tuple(_events(writes, decisions, redactor))
     return Timeline(scenario.name, target.kind or target.resource, name, events, len(rows) - len(writes))
 
 
@@ -82,10 +83,12 @@ def _collections(store: Store, target: Target, namespace: str, name: str) -> Ite
     for record in store.collections():
         if (record.api_group, record.resource) != (target.group, target.resource):
             continue
-        body = _json(record.response_object)
+        body = Body(record.response_object).json
         items = body.get("items") if isinstance(body, dict) else None
         for item in items if isinstance(items, list) else ():
-            metadata = item.get("metadata") or {} if isinstance(item, dict) else {}
+            metadata = item.get("metadata") if isinstance(item, dict) else None
+            if not isinstance(metadata, dict):
+                continue
             if (metadata.get("namespace") or "", metadata.get("name")) == (namespace, name):
                 yield {
                     "seq": record.seq,
@@ -105,7 +108,7 @@ def _collections(store: Store, target: Target, namespace: str, name: str) -> Ite
                 }
 
 
-def _decisions(store: Store, audit_ids: Sequence[str], *, redact: bool) -> dict[str, list[str]]:
+def _decisions(store: Store, audit_ids: Sequence[str], redactor: Redactor) -> dict[str, list[str]]:
     """What admission did to each request, a line each."""
     rows = store.sql(
         "select audit_id, action, policy, message from decision "
@@ -115,24 +118,24 @@ def _decisions(store: Store, audit_ids: Sequence[str], *, redact: bool) -> dict[
     found: dict[str, list[str]] = {}
     words = {"deny": "denied by", "audit": "audited by", "mutate": "changed by", "failed-open": "failed open:"}
     for audit_id, action, policy, message in rows.iter_rows():
-        text = redacted_text(message) if redact else message
+        text = redactor.text(message)
         found.setdefault(audit_id, []).append(f"{words[action]} {policy}{f': {text}' if text else ''}")
     return found
 
 
 def _events(
-    rows: Sequence[dict[str, Any]], decisions: dict[str, list[str]], resource: str, *, redact: bool
+    rows: Sequence[dict[str, Any]], decisions: dict[str, list[str]], redactor: Redactor
 ) -> Iterator[TimelineEvent]:
     """The events with their differences, each against the state that the log knew before it."""
     state: Any = None
     for row in rows:
         changes, note = None, ""
         dry_run = is_dry_run(row["request_uri"], row["verb"], Body(row["request_object"]))
-        body = _json(row["response_object"])
-        if redact:
-            body = redacted_object(resource, body)
+        response = Body(row["response_object"])
+        body = redactor.object(response.json)
         if 200 <= row["code"] < 300:
             after, changes, note = _after(row, body, state)
+            note = response.fault or note
             state = state if dry_run else after
         yield TimelineEvent(
             row["at"],
@@ -143,7 +146,7 @@ def _events(
             row["user_agent"],
             row["code"],
             row["status_reason"],
-            redacted_text(row["status_message"]) if redact else row["status_message"],
+            redactor.text(row["status_message"]),
             tuple(decisions.get(row["audit_id"], ())),
             changes,
             note,
@@ -190,7 +193,3 @@ def _entries(value: dict[str, Any] | list[Any], path: str) -> dict[str, Any]:
     if isinstance(value, list):
         return {f"{path}[{index}]": item for index, item in enumerate(value)}
     return {f"{path}.{key}" if path else key: value[key] for key in sorted(value)}
-
-
-def _json(text: str | None) -> Any:
-    return orjson.loads(text) if text else None

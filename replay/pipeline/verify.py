@@ -28,6 +28,7 @@ from replay.pipeline.options import Options
 from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.job import Job, policy_names
 from replay.pipeline.replay.preparation import job_of
+from replay.pipeline.replay.redaction import redactor_of
 from replay.pipeline.replay.replayer import as_far_as_reached
 from replay.pipeline.replay.workers import Progress, prepare_workers, replay_parts
 from replay.pipeline.scenario import Scenario
@@ -102,10 +103,15 @@ class VerifyJob:
         found.total += 1
         found.decided += decision.verdict is not Verdict.UNDETERMINED
         observed = observe(record)
-        found.fidelity.record(record.seq, record.audit_id, observed, decision, self._policies)
+        redactor = redactor_of(request, redact=self.job.redact)
+        found.fidelity.record(record.seq, record.audit_id, observed, decision, self._policies, redactor.text)
         contention = self._contention(record, records)
-        found.evidence += evidence_of(record, observed, decision, self._policies, contention)
-        found.evidence += mutation_evidence(record, decision, request.attributes.object, self._mutating)
+        evidence = [*evidence_of(record, observed, decision, self._policies, contention)]
+        evidence += mutation_evidence(record, decision, request.attributes.object, self._mutating, redactor.patch)
+        found.evidence += (
+            each._replace(observed=redactor.text(each.observed), replayed=redactor.text(each.replayed))
+            for each in evidence
+        )
         note_strangers(found.strangers, record, observed, self._policies)
         if self._other_engine is not None and zlib.crc32(record.audit_id.encode()) % SAMPLE == 0:
             found.opinions.add(self._other_engine.ask(record.audit_id, request.attributes, lister))

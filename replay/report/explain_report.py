@@ -120,7 +120,7 @@ def _said(explained: Explained, decision: Decision) -> str:
         return f"denied by {first.policy} ({explained.concealer.text(first.message)}){more}"
     if decision.verdict is Verdict.UNDETERMINED:
         first_gap = decision.undetermined[0]
-        return f"undetermined: {first_gap.reason}"
+        return f"undetermined: {explained.concealer.text(first_gap.reason)}"
     mutated = f", changed by {', '.join(dict.fromkeys(m.policy for m in decision.mutated))}" if decision.mutated else ""
     return f"{decision.verdict.value}{mutated}"
 
@@ -213,13 +213,14 @@ def _decision(explained: Explained, each: SetExplanation) -> Section:
         for index, d in enumerate(decision.denials)
     ]
     gaps = [
-        f"undetermined: {gap.policy}: {gap.reason}{f' ({gap.fix})' if gap.fix else ''}" for gap in decision.undetermined
+        f"undetermined: {gap.policy}: {text(gap.reason)}{f' ({gap.fix})' if gap.fix else ''}"
+        for gap in decision.undetermined
     ]
     lines = [
         *denials,
         *gaps,
         *(f"warning: {text(warning)}" for warning in decision.warnings),
-        *(f"annotation {key}: {text(value)}" for key, value in sorted(decision.audit_annotations.items())),
+        *(f"annotation {text(key)}: {text(value)}" for key, value in sorted(decision.audit_annotations.items())),
         *(f"patch by {entry.policy}: {_json(explained.concealer.patch(entry.patch))}" for entry in decision.mutated),
         *(f"would call the {call.phase} webhook {call.webhook} ({call.configuration})" for call in decision.webhooks),
     ]
@@ -233,7 +234,8 @@ def _decision(explained: Explained, each: SetExplanation) -> Section:
 
 
 def _policy(explained: Explained, each: SetExplanation, number: int, policy: PolicyExplanation) -> Section:
-    outcomes = list(dict.fromkeys(b.outcome for b in policy.bindings if not b.mismatch and b.outcome))
+    outcomes = [b.outcome for b in policy.bindings if not b.mismatch and b.outcome]
+    outcomes = list(dict.fromkeys(map(explained.concealer.text, outcomes)))
     turn = f", pass {number}" if number and each.is_reinvoked else ""
     title = f"{policy.policy}{turn}: {', '.join(outcomes) or 'matches'}"
     lead = f"{policy.kind}, failurePolicy {policy.failure_policy.value}"
@@ -261,7 +263,7 @@ def _binding_lines(explained: Explained, binding: BindingExplanation) -> Iterato
         yield inert(f"does not match: {binding.mismatch}")
         return
     if not binding.steps:
-        yield inert(binding.outcome)
+        yield inert(explained.concealer.text(binding.outcome))
     for step in binding.steps:
         yield from map(inert, step_lines(explained, step))
     if binding.patch:
@@ -272,7 +274,7 @@ def step_lines(explained: Explained, step: ExpressionStep) -> Iterator[str]:
     """An expression: its value and cost, its text, and its parts with their values."""
     concealer, expression = explained.concealer, " ".join(step.compiled.expression.split())
     value = concealer.text(shown(concealer.value(expression, step.value)))
-    effect = f"; {step.effect}" if step.effect else ""
+    effect = f"; {concealer.text(step.effect)}" if step.effect else ""
     yield f"{step.label} → {value}  (cost {step.cost}{effect})"
     yield f"  {expression}"
     if step.compiled.program is not None:

@@ -20,6 +20,7 @@ CSV = [
     ("text like one", "-1", "'-1"),
     ("quotes", 'a,"b"', '"a,""b"""'),
     ("nothing", None, '""'),
+    ("control characters", "a\x1b[31m\tb\nc", "a\\u{1b}[31m b⏎c"),
     ("a list", ["a", 1], '"[""a"",""1""]"'),
 ]
 

@@ -6,10 +6,10 @@ A part holds the whole history of its objects, so parts need nothing of each oth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from replay.admission.decision import Decision, Denial, Undetermined, Verdict
+from replay.admission.decision import Decision, Undetermined, Verdict
 from replay.audit.event import RequestRecord
 from replay.audit.observed import observe
 from replay.compare.cascade import Creation, Place, Subject, subject
@@ -19,8 +19,9 @@ from replay.compare.summary import Finding, Summary, finding
 from replay.compare.workload import Owners, workload
 from replay.kube.attributes import Basis, Operation
 from replay.kube.lister import Lister
-from replay.kube.redact import redacted_patch, redacted_text
+from replay.kube.redact.redactor import SECRETS, Redactor
 from replay.matching.coarse import CoarseClass
+from replay.pipeline.replay.redaction import redacted_decision, redactor_of
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.reached import progress, reached_mutation
 from replay.reconstruct.reconstructor import Reconstructor
@@ -138,29 +139,32 @@ class Replayer:
 
     def _replay_request(self, request: ReplayRequest, part: PartOutcomes) -> None:
         record, attributes = request.record, request.attributes
-        found = part.of(record)
+        found, redactor = part.of(record), redactor_of(request, redact=self.redact)
         if request.reached is Reached.FAILED_BEFORE:
             found.summary.not_reached[request.reached_reason] += 1
             current, candidate = self._mutations_alone(request)
         else:
             current, candidate = as_far_as_reached(request, self.decide(request, self.cluster.at(record)))
-            found.fidelity.record(record.seq, record.audit_id, observe(record), current, self.policies)
-        outcome = self._outcome(request, current, candidate)
+            found.fidelity.record(record.seq, record.audit_id, observe(record), current, self.policies, redactor.text)
+        outcome = self._outcome(request, current, candidate, redactor)
         place, about = Place(record.seq, request.item), subject(attributes)
         found.summary.count(outcome)
         if attributes.operation is Operation.CREATE and not attributes.subresource and not attributes.dry_run:
             found.creations.append(Creation(place, about, outcome.outcome is OutcomeKind.NEWLY_DENIED))
         if outcome.outcome is not OutcomeKind.UNCHANGED:
-            self._find(request, outcome, Pending(place, about, finding(outcome)), found)
+            self._find(request, outcome, Pending(place, about, finding(outcome)), found, redactor)
         if self.with_lines:
             part.lines.append((place, outcome_line(outcome)))
 
-    def _find(self, request: ReplayRequest, outcome: Outcome, pending: Pending, found: ClassOutcomes) -> None:
+    @staticmethod
+    def _find(
+        request: ReplayRequest, outcome: Outcome, pending: Pending, found: ClassOutcomes, redactor: Redactor
+    ) -> None:
         found.findings.append(pending)
         if outcome.outcome in MUTATIONS:
             key = pending.finding.key
             group = (key.outcome, key.policies, key.shapes)
-            found.summary.changes.offer(group, outcome, request.before_mutation, redact=self.redact)
+            found.summary.changes.offer(group, outcome, request.before_mutation, redactor)
 
     def _mutations_alone(self, request: ReplayRequest) -> list[Decision]:
         """The decisions about a request that failed between the phases: what was mutated until then."""
@@ -169,13 +173,12 @@ class Replayer:
         decisions = self.decide(request, self.cluster.at(request.record))
         return [_up_to_mutation(decision, self.mutating_policies) for decision in decisions]
 
-    def _outcome(self, request: ReplayRequest, current: Decision, candidate: Decision) -> Outcome:
+    def _outcome(self, request: ReplayRequest, current: Decision, candidate: Decision, redactor: Redactor) -> Outcome:
         record, attributes = request.record, request.attributes
         kind = outcome_kind(current, candidate)
         is_told = self.with_lines or kind is not OutcomeKind.UNCHANGED or current.webhooks or candidate.webhooks
-        if self.redact and (is_told or current.patch != candidate.patch):
-            resource = attributes.resource.resource
-            current, candidate = _redacted(resource, current), _redacted(resource, candidate)
+        if is_told or current.patch != candidate.patch or redactor.resource == SECRETS:
+            current, candidate = redacted_decision(redactor, current), redacted_decision(redactor, candidate)
         return Outcome(
             record.seq,
             request.item,
@@ -225,28 +228,3 @@ def _if_reached(decision: Decision, reason: str) -> Decision:
     reason = f"whether it came as far as the policies is not known: {reason}"
     unknown = tuple(Undetermined(policy, binding, reason) for policy, binding in acting or {("", ""): None})
     return Decision(Verdict.UNDETERMINED, undetermined=decision.undetermined or unknown, webhooks=decision.webhooks)
-
-
-def _redacted(resource: str, decision: Decision) -> Decision:
-    """A decision without secrets in its messages and patches; the same object where it shows none."""
-    denials = (*decision.denials, *decision.caused_by_mutation, *decision.healed_by_mutation)
-    texts = (*(denial.message for denial in denials), *decision.warnings)
-    if not (decision.patch or decision.webhooks) and all(redacted_text(text) is text for text in texts):
-        return decision
-    return replace(
-        decision,
-        denials=_without_tokens(decision.denials),
-        caused_by_mutation=_without_tokens(decision.caused_by_mutation),
-        healed_by_mutation=_without_tokens(decision.healed_by_mutation),
-        webhooks=tuple(replace(call, answer=redacted_text(call.answer)) for call in decision.webhooks),
-        warnings=tuple(map(redacted_text, decision.warnings)),
-        patch=redacted_patch(resource, decision.patch),
-        mutated=tuple(replace(entry, patch=redacted_patch(resource, entry.patch)) for entry in decision.mutated),
-    )
-
-
-def _without_tokens(denials: tuple[Denial, ...]) -> tuple[Denial, ...]:
-    texts = [redacted_text(denial.message) for denial in denials]
-    if all(text is denial.message for text, denial in zip(texts, denials, strict=True)):
-        return denials
-    return tuple(replace(denial, message=text) for text, denial in zip(texts, denials, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,14 +11,14 @@ from replay.admission.decision import Decision
 from replay.audit.observed import Observed, observe
 from replay.audit.part import StorePart
 from replay.audit.period import Period
-from replay.compare.effect import Action, Effect, EffectCell, EffectKey, Effects, Side, effects_of
+from replay.compare.effect import Effect, EffectCell, EffectKey, Effects, Side, effects_of
 from replay.compare.fidelity import Fidelity
 from replay.compare.summary import Gap
 from replay.compare.workload import workload
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
-from replay.kube.redact import redacted_text
 from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.redaction import redacted_decision, redactor_of
 from replay.pipeline.replay.replayer import as_far_as_reached
 from replay.reconstruct.request import Reached, ReplayRequest
 
@@ -32,10 +33,17 @@ class Witness:
     first: int = 0
     last: int = 0
 
-    def record(self, request: ReplayRequest, observed: Observed, decision: Decision, policies: frozenset[str]) -> None:
-        """Compare one request with what the log says of it."""
+    def record(
+        self,
+        request: ReplayRequest,
+        observed: Observed,
+        decision: Decision,
+        policies: frozenset[str],
+        shown: Callable[[str], str],
+    ) -> None:
+        """Compare one request with what the log says of it; see `Fidelity.record`."""
         record, kept = request.record, self.reproduced
-        self.fidelity.record(record.seq, record.audit_id, observed, decision, policies)
+        self.fidelity.record(record.seq, record.audit_id, observed, decision, policies, shown)
         if self.reproduced > kept:
             self._seen(record.stage_time, record.stage_time)
 
@@ -123,11 +131,12 @@ class WeeklyJob:
         lister = replayer.cluster.at(record)
         current, candidate = as_far_as_reached(request, replayer.decide(request, lister))
         decisions = {Side.CURRENT: current, Side.CANDIDATE: candidate}
+        redactor = redactor_of(request, redact=self.job.redact)
         if last and Side.CURRENT in self.sides:
             witness = found.witnesses.setdefault(record.file, Witness())
-            witness.record(request, observe(record), current, replayer.policies)
+            witness.record(request, observe(record), current, replayer.policies, redactor.text)
         for side in self.sides:
-            decision = decisions[side]
+            decision = redacted_decision(redactor, decisions[side])
             if decision.undetermined:
                 found.undecided[position, side] += 1
                 if last:
@@ -151,8 +160,7 @@ class WeeklyJob:
             of.denied,
             self._owner(attributes.namespace, lister),
         )
-        text = redacted_text(message) if action is not Action.UNDETERMINED else message
-        cell = EffectCell(1, record.stage_time, record.stage_time, record.audit_id, text)
+        cell = EffectCell(1, record.stage_time, record.stage_time, record.audit_id, message)
         found.effects.count(key, cell, record.stage_time // self.step * self.step)
 
     def _owner(self, namespace: str, lister: Lister) -> str:

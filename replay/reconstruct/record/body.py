@@ -8,7 +8,8 @@ from functools import cache
 import orjson
 
 from replay.json import JSON, decode_json
-from replay.kube.gvk import GroupVersionKind
+from replay.kube.go_decoder import misfit
+from replay.kube.gvk import GroupVersionKind, split_api_version
 
 
 class Shape(Enum):
@@ -22,27 +23,48 @@ class Shape(Enum):
     OTHER = "other"
 
 
+MOST_LEVELS = 250
+"""How deep a body may be nested: what is written of it (patches, outcomes) goes through a writer with this limit."""
+
+
+class UnusableBodyError(Exception):
+    """A body was taken for an object by its beginning, and is none; `str()` says what is wrong with it."""
+
+
 class Body:
-    """One body; `json` is None where there is none or it is not JSON (cut by the API server's size limit)."""
+    """One body; `json` is None where there is none, or where it cannot be used: it is no JSON, too deep, or of another form.
 
-    __slots__ = ("_json", "text")
+    A body of `kind` that begins like one is taken for an object without being decoded (`shape`), because most are never
+    read. Where such a body turns out to be unusable, `json` raises `UnusableBodyError`; one that is `checked` never does,
+    because it is decoded before its shape is told.
+    """
 
-    def __init__(self, text: str | None) -> None:
-        """Keep the text."""
+    __slots__ = ("_checked", "_fault", "_json", "_name", "_promised", "text")
+
+    def __init__(self, text: str | None, name: str = "response", *, checked: bool = False) -> None:
+        """Keep the text; `name` says whose body it is, `request` or `response`."""
         self.text = text
+        self._name = name
         self._json: JSON = ...
+        self._fault = ""
+        self._checked = checked
+        self._promised = False
 
     @property
     def json(self) -> JSON:
         """The decoded body."""
         if self._json is ...:
-            self._json = None
-            if self.text:
-                try:
-                    self._json = decode_json(self.text)
-                except orjson.JSONDecodeError:
-                    self._json = None
+            self._json, self._fault = _usable(self.text) if self.text else (None, "")
+        if self._promised and self._fault:
+            raise UnusableBodyError(self.fault)
         return self._json
+
+    @property
+    def fault(self) -> str:
+        """Why the body cannot be used, as a sentence; empty where it can, or where there is none."""
+        if self._json is ...:
+            self._json, self._fault = _usable(self.text) if self.text else (None, "")
+        return f"the {self._name}'s body cannot be used: {self._fault}" if self._fault else ""
 
     @property
     def metadata(self) -> dict[str, JSON]:
@@ -53,7 +75,8 @@ class Body:
 
     def shape(self, kind: GroupVersionKind | None) -> Shape:
         """What the body is, for a request whose object is of `kind` (None: a kind that is not known)."""
-        if self._json is ... and self.text and kind is not None and self.text.startswith(_beginning(kind)):
+        if self._json is ... and not self._checked and self.text and kind and self.text.startswith(_beginning(kind)):
+            self._promised = True
             return Shape.OBJECT
         body = self.json
         if not isinstance(body, dict):
@@ -66,6 +89,52 @@ class Body:
         if kind is None or of != kind.kind:
             return Shape.OTHER
         return Shape.OBJECT if api_version == kind.api_version else Shape.OTHER_VERSION
+
+
+def _usable(text: str) -> tuple[JSON, str]:
+    """`(body, why it cannot be used)`, of which one says nothing."""
+    try:
+        value = decode_json(text)
+    except orjson.JSONDecodeError as error:
+        return None, _TOO_DEEP if "depth limit" in str(error) else f"it is no JSON, {error.msg}"
+    if text.count("{") + text.count("[") > MOST_LEVELS and not _is_shallow(value):
+        return None, _TOO_DEEP
+    if isinstance(value, list):  # a JSON patch
+        return value, ""
+    if not isinstance(value, dict):
+        return None, "it is no object"
+    wrong = misfit(text, _kind_of(value))
+    return (None, f"it does not fit its kind, {wrong}") if wrong else (value, "")
+
+
+def fault_of(value: dict[str, JSON]) -> str:
+    """Why a decoded object cannot be used, as a clause; empty where it can."""
+    try:
+        text = orjson.dumps(value).decode()
+    except TypeError as error:
+        return _TOO_DEEP if "ecursion" in str(error) else f"it is no JSON, {error}"
+    wrong = misfit(text, _kind_of(value))
+    return f"it does not fit its kind, {wrong}" if wrong else ""
+
+
+_TOO_DEEP = f"it is nested deeper than {MOST_LEVELS} levels"
+
+
+def _is_shallow(value: JSON) -> bool:
+    """Whether a value can be written again: orjson writes no more levels than `MOST_LEVELS` and a few."""
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _kind_of(body: dict[str, JSON]) -> GroupVersionKind | None:
+    """The kind that a body names."""
+    api_version, kind = body.get("apiVersion"), body.get("kind")
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        return None
+    return GroupVersionKind(*split_api_version(api_version), kind)
 
 
 @cache

@@ -41,12 +41,12 @@ class Exchange:
         "succeeded",
     )
 
-    def __init__(self, record: RequestRecord, discovery: Discovery) -> None:
-        """Look the resource up; a resource that is not known takes its kind from the bodies."""
+    def __init__(self, record: RequestRecord, discovery: Discovery, *, checked: bool = False) -> None:
+        """Look the resource up; a resource that is not known takes its kind from the bodies. `checked` as for `Body`."""
         self.record = record
         self.resource = GroupVersionResource(record.api_group, record.api_version, record.resource)
-        self.request = Body(record.request_object)
-        self.response = Body(record.response_object)
+        self.request = Body(record.request_object, "request", checked=checked)
+        self.response = Body(record.response_object, checked=checked)
         self.succeeded = 200 <= record.code < 300
         self.is_connect = record.subresource in CONNECT_SUBRESOURCES
         self.concerns_parent = record.subresource not in NOT_THE_OBJECT

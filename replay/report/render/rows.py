@@ -16,7 +16,7 @@ from rich.text import Text
 
 from replay.report.render.document import inert, plural
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@")
 """Characters with which a spreadsheet takes a cell for a formula."""
 
 
@@ -59,10 +59,10 @@ def _shown(value: Any, zone: tzinfo) -> str:
 
 
 def csv_text(rows: pl.DataFrame, zone: tzinfo = UTC) -> str:
-    """CSV with a header; text that a spreadsheet would take for a formula begins with an apostrophe."""
+    """CSV with a header, control characters spelled out; what a spreadsheet would take for a formula begins with an apostrophe."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(rows.columns)
+    writer.writerow(map(inert, rows.columns))
     for row in rows.iter_rows():
         writer.writerow([_csv_cell(value, zone) for value in row])
     return buffer.getvalue()
@@ -83,7 +83,7 @@ def cell_text(value: Any, zone: tzinfo = UTC) -> str:
 
 
 def _csv_cell(value: Any, zone: tzinfo) -> str:
-    text = cell_text(value, zone)
+    text = inert(cell_text(value, zone))
     return f"'{text}" if not isinstance(value, int | float) and text.startswith(_FORMULA) else text
 
 

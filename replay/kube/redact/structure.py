@@ -1,4 +1,4 @@
-"""Secrets kept out of what is printed: the data of Secrets and bearer tokens, wherever a body or a patch shows them."""
+"""Secrets by their place: the data of Secrets and bearer tokens, wherever a body or a patch shows them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from collections.abc import Iterable, Mapping
 import orjson
 
 from replay.json import JSON
+from replay.kube.redact.values import SECRET_FIELDS
 
 REDACTED = "(redacted)"
-_SECRET_FIELDS = ("data", "stringData")
+_BEFORE_TOKEN = rf"\1{REDACTED}"
 _TOKEN_FIELDS = frozenset({"token", "id_token", "refresh_token", "bearerToken", "client-key-data"})
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _SUSPECT = re.compile(rb"[tT]oken|client-key-data|last-applied-configuration|eyJ")
 """What occurs in the text of all that is hidden in other objects than Secrets."""
-# A JSON Web Token: two base64url objects, each beginning with `{"`, and a signature. Service account tokens are such.
-_WEB_TOKEN = re.compile(r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]*")
+# A JSON Web Token: two base64url objects, each beginning with `{"`, and a signature. Service account tokens are such. It may
+# follow other text without a space. Each run of letters is looked at once, from its beginning: texts may be long.
+_WEB_TOKEN = re.compile(r"(?<![\w-])((?:(?!eyJ)[\w-])*+)eyJ[\w-]{10,}+\.eyJ[\w-]{10,}+\.[\w-]*+")
 
 
 def redacted_object(resource: str, body: JSON) -> JSON:
     """A copy of an object without secrets; `resource` is the plural name of the request's resource."""
     if resource == "secrets" and isinstance(body, Mapping):
-        body = {key: _masked(value) if key in _SECRET_FIELDS else value for key, value in body.items()}
+        body = {key: _masked(value) if key in SECRET_FIELDS else value for key, value in body.items()}
     return _without_tokens(body, hide_last_applied=resource == "secrets")
 
 
@@ -36,7 +38,7 @@ def redacted_patch(resource: str, patch: Iterable[JSON]) -> tuple[JSON, ...]:
 
 def redacted_text(text: str) -> str:
     """Text such as a policy's message without bearer tokens."""
-    return _WEB_TOKEN.sub(REDACTED, text) if "eyJ" in text else text
+    return _WEB_TOKEN.sub(_BEFORE_TOKEN, text) if "eyJ" in text else text
 
 
 def _may_show_token(value: JSON) -> bool:
@@ -52,7 +54,7 @@ def _redacted_operation(resource: str, operation: JSON) -> JSON:
         return operation
     parts = str(operation.get("path", "")).split("/")[1:]
     value = operation["value"]
-    if resource == "secrets" and parts[:1] and parts[0] in _SECRET_FIELDS:
+    if resource == "secrets" and parts[:1] and parts[0] in SECRET_FIELDS:
         value = _masked(value)
     elif resource == "secrets" and not parts:
         value = redacted_object(resource, value)

@@ -1,0 +1,95 @@
+"""Whether JSON text decodes into the Go type of its kind, told in C: every body of a log is asked.
+
+What does not decode never reaches admission (`k8s.io/apimachinery/pkg/runtime/serializer/json`, 400 BadRequest), so a body that
+does not is none that a server has logged. Fields that the type does not know are no error there, nor is null anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from replay.kube.go_object import QUANTITY, RAW, TIMES
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.schema import OBJECT_META, Schema, Schemas
+
+_SCALARS: Mapping[str, Any] = {
+    "string": str | None,
+    "int-or-string": int | str | None,
+    "integer": int | float | None,
+    "number": int | float | None,
+    "boolean": bool | None,
+}
+_NAMED: Mapping[str, Any] = {
+    **dict.fromkeys(TIMES, str | None),
+    **dict.fromkeys(RAW, Any),
+    QUANTITY: str | int | float | None,
+}
+
+
+def misfit(text: str, kind: GroupVersionKind | None) -> str:
+    """Where a body does not fit, and how (`spec.containers: expected an array, got str`); empty where it does.
+
+    Of kinds that are not built in only the metadata have a type.
+    """
+    try:
+        _decoder(kind).decode(text)
+    except msgspec.ValidationError as error:
+        wrong, _, path = str(error).replace(" | null", "").partition(" - at `$")
+        place = f"`{path.rstrip('`').lstrip('.')}`" if path.strip("`") else "the body"
+        return f"{place}: {wrong[:1].lower()}{wrong[1:]}"
+    except msgspec.DecodeError as error:
+        return str(error)
+    except RecursionError:
+        return "it is nested too deep"
+    return ""
+
+
+@cache
+def _decoder(kind: GroupVersionKind | None) -> msgspec.json.Decoder[Any]:
+    schema = _schemas().for_kind(kind) if kind is not None else None
+    return _untyped() if schema is None else msgspec.json.Decoder(_Types().of(schema))
+
+
+@cache
+def _untyped() -> msgspec.json.Decoder[Any]:
+    """What decodes any object; one for all kinds that are not built in."""
+    metadata = _Types().of(Schema({"$ref": OBJECT_META}, _schemas().types))
+    return msgspec.json.Decoder(msgspec.defstruct("Object", [("metadata", metadata, None)], gc=False))
+
+
+@cache
+def _schemas() -> Schemas:
+    return Schemas()
+
+
+class _Types:
+    """The types of one kind; those that several kinds share are made for each."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+
+    def of(self, schema: Schema) -> Any:
+        """The type that decodes a place of an object; what refers to itself is not looked into twice."""
+        if schema.name in _NAMED:
+            return _NAMED[schema.name]
+        if schema.fields:
+            return self._struct(schema)
+        if schema.type == "array" and schema.items is not None:
+            return list[self.of(schema.items)] | None  # type: ignore[misc]
+        if schema.type == "object" and schema.values is not None:
+            return dict[str, self.of(schema.values)] | None  # type: ignore[misc]
+        return _SCALARS.get("int-or-string" if schema.format == "int-or-string" else schema.type, Any)
+
+    def _struct(self, schema: Schema) -> Any:
+        if schema.name in self._known:
+            return self._known[schema.name]
+        self._known[schema.name] = Any
+        names = {f"field_{number}": name for number, name in enumerate(schema.fields)}
+        fields = [(own, self.of(schema.fields[name]), None) for own, name in names.items()]
+        struct = msgspec.defstruct(schema.name.rpartition(".")[2] or "Inline", fields, rename=names, gc=False) | None
+        self._known[schema.name] = struct
+        return struct

@@ -1,0 +1,49 @@
+"""Redactors for texts that stand apart from the bodies of their request: rows of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import orjson
+
+from replay.json import JSON
+from replay.kube.redact.redactor import SECRETS, Redactor
+from replay.kube.redact.values import UNREADABLE
+
+SecretRow = tuple[str, str, str | None, str | None]
+"""Namespace and name of a Secret, and both bodies of a request about it as JSON text."""
+
+
+class ObjectRedactors:
+    """A redactor for each object: what any request shows of a Secret is hidden in all texts about it."""
+
+    def __init__(self, read: Callable[[], Iterable[SecretRow]], *, redact: bool) -> None:
+        """`read` gives the requests about Secrets; it is called once somebody asks about one."""
+        self._read = read
+        self._redact = redact
+        self._bodies: dict[tuple[str, str], list[JSON]] | None = None
+        self._known: dict[tuple[str, str, str], Redactor] = {}
+
+    def of(self, resource: str, namespace: str, name: str) -> Redactor:
+        """The redactor of an object; `resource` is its plural name."""
+        key = (resource, namespace, name) if resource == SECRETS else (resource, "", "")
+        known = self._known.get(key)
+        if known is None:
+            bodies = self._secrets().get((namespace, name), ()) if self._redact and resource == SECRETS else ()
+            known = self._known[key] = Redactor(resource, bodies, redact=self._redact)
+        return known
+
+    def _secrets(self) -> dict[tuple[str, str], list[JSON]]:
+        if self._bodies is None:
+            self._bodies = {}
+            for namespace, name, *texts in self._read():
+                self._bodies.setdefault((namespace, name), []).extend(map(decoded, texts))
+        return self._bodies
+
+
+def decoded(text: str | None) -> JSON:
+    """A body; None for one that is absent, `UNREADABLE` for one that is no JSON or too deep."""
+    try:
+        return orjson.loads(text) if text else None
+    except orjson.JSONDecodeError:
+        return UNREADABLE
