@@ -20,6 +20,7 @@ from replay.admission.validating.plugin import ValidatingAdmission
 from replay.admission.webhook.plugin import Backends, MutatingWebhookPlugin, WebhookEffects, validate
 from replay.admission.webhook.webhooks import WebhookAdmission, WebhookHook
 from replay.cellib.version import KubernetesVersion
+from replay.errors import UNFORESEEN
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.authorizer import Authorizer
@@ -60,6 +61,7 @@ class Chain:
         authorizer: Callable[[Lister], Authorizer | Missing] = RBACAuthorizer,
     ) -> None:
         """`schemas` include the custom kinds of the cluster; `authorizer` answers for the instant of a lister."""
+        self._sets = len(sets)
         self.validating = ValidatingAdmission(sets, version, discovery, authorizer)
         self.mutating = MutatingAdmission(sets, version, discovery, schemas, authorizer)
         self.mutating_webhooks = WebhookAdmission(sets, "mutating", version, discovery, authorizer)
@@ -76,8 +78,20 @@ class Chain:
 
         `before` are the attributes with which the mutating phase begins, `attributes` those of the validating phase as it
         was at the time: what a set mutates otherwise than the first one is carried over to them. `backends` answer for
-        webhooks by name; webhooks without one are named in the decision and change nothing.
+        webhooks by name; webhooks without one are named in the decision and change nothing. A request whose objects are of
+        a form that nobody foresaw is undetermined in all sets.
         """
+        try:
+            return self._decide(before, attributes, lister, backends)
+        except UNFORESEEN as error:
+            reason = (
+                f"the request cannot be decided, its objects are not of the form that their kind has: {_told(error)}"
+            )
+            return [Decision(Verdict.UNDETERMINED, undetermined=(Undetermined("", "", reason),))] * self._sets
+
+    def _decide(
+        self, before: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends
+    ) -> list[Decision]:
         if isinstance(before, Missing):
             before = attributes.with_object(before)
         hooks = self.mutating.candidates(before, lister)
@@ -213,6 +227,11 @@ def _refused(mutation: _Mutation) -> Decision:
         mutated=(*mutation.mutated, *webhooks.mutated),
         webhooks=tuple(webhooks.calls),
     )
+
+
+def _told(error: Exception) -> str:
+    """An error of Python in one line."""
+    return " ".join(f"{type(error).__name__} {error}".split())[:200]
 
 
 def _verdict(undetermined: Sequence[Undetermined], denials: Sequence[Denial]) -> Verdict:

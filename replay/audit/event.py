@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import orjson
+
 from replay.kube.attributes import UserInfo
 
 
@@ -51,3 +53,14 @@ class RequestRecord(NamedTuple):
     response_kind: str = ""
     response_uid: str = ""
     response_resource_version: str = ""
+
+
+def annotations_of(record: RequestRecord) -> dict[str, str]:
+    """The audit annotations of a record; what is no text, or no JSON, counts as absent."""
+    try:
+        value = orjson.loads(record.annotations) if record.annotations else None
+    except orjson.JSONDecodeError:
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    return {key: text for key, text in value.items() if isinstance(text, str)}

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from replay.audit.event import RequestRecord
+from replay.audit.event import RequestRecord, annotations_of
 from replay.json import decode_json
 
 VALIDATION_FAILURE = "validation.policy.admission.k8s.io/validation_failure"
@@ -102,7 +102,7 @@ def observe(record: RequestRecord) -> Observed:
     text = record.annotations
     if not text or ("admission.k8s.io/" not in text and _only_foreign(text)):
         return Observed(denial)
-    annotations: dict[str, str] = orjson.loads(text)
+    annotations = annotations_of(record)
     own = {
         key: value
         for key, value in annotations.items()

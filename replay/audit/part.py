@@ -160,7 +160,10 @@ def engine(temporary: str) -> duckdb.DuckDBPyConnection:
 @lru_cache(maxsize=4096)
 def user_info_from_json(text: str | None) -> UserInfo:
     """The user of an event; what is not of the type that the API states is left out."""
-    value = orjson.loads(text) if text else None
+    try:
+        value = orjson.loads(text) if text else None
+    except orjson.JSONDecodeError:  # DuckDB reads deeper JSON than orjson
+        value = None
     if not isinstance(value, dict):
         return UserInfo()
     extra = value.get("extra")

@@ -87,8 +87,14 @@ class Cluster:
             if key.resource == "customresourcedefinitions"
             for record in found
         ]
-        logged = (Exchange(r, builtin_discovery()) for r in sorted(records, key=lambda r: (r.seq, r.audit_id)))
-        found = [exchange.response.json for exchange in logged if exchange.succeeded and exchange.response.json]
+        logged = (
+            Exchange(r, builtin_discovery(), checked=True) for r in sorted(records, key=lambda r: (r.seq, r.audit_id))
+        )
+        found = [
+            exchange.response.json
+            for exchange in logged
+            if exchange.succeeded and isinstance(exchange.response.json, dict)
+        ]
         return [obj for obj in (*found, *self.snapshot) if (key_of(obj)[0], key_of(obj)[1]) == CRD]
 
     @property
@@ -132,7 +138,7 @@ class Cluster:
         for key in self._writes:
             resource = key[:2]
             if resource not in kinds:
-                exchanges = (Exchange(record, self.discovery) for record in self._writes[key])
+                exchanges = (Exchange(record, self.discovery, checked=True) for record in self._writes[key])
                 kind = next((kind for exchange in exchanges if (kind := exchange.parent_kind) is not None), None)
                 if kind is None:
                     continue
@@ -145,7 +151,7 @@ class Cluster:
         if found is None:
             written = self._keys[key[:2]][key]
             records = self._writes[written] if written is not None else ()
-            exchanges = [Exchange(self._timed(r) if self._timed else r, self.discovery) for r in records]
+            exchanges = [Exchange(self._timed(r) if self._timed else r, self.discovery, checked=True) for r in records]
             known = [exchange for exchange in exchanges if exchange.parent_kind is not None]
             found = History(known, self._objects.get(key), self.clock)
             if len(self._histories) >= MOST_HISTORIES:

@@ -19,7 +19,9 @@ def deleted_items(exchange: Exchange) -> Iterator[Known | Missing]:
     """
     if exchange.response.shape(exchange.kind) is not Shape.LIST:
         reason = f"which objects were deleted is not recorded at level {exchange.record.level}"
-        if exchange.succeeded and exchange.record.level == "RequestResponse":
+        if exchange.response.fault:
+            reason = exchange.response.fault
+        elif exchange.succeeded and exchange.record.level == "RequestResponse":
             reason = "the response does not list the objects that were deleted"
         yield Missing("", reason, RECORD_RESPONSES)
         return

@@ -105,7 +105,7 @@ def patched(  # noqa: PLR0911 - one return per reason why the result is not know
         return Missing("", "a patch is recorded, and the object that it was to create is not")
     patch, form = exchange.request.json, form_of(exchange)
     if patch is None:
-        return Missing("", "the patch is not recorded", "record the request")
+        return Missing("", exchange.request.fault or "the patch is not recorded", "record the request")
     known = old.as_basis(Basis.RECONSTRUCTED)
     holes = [Hole(_MANAGED, "managedFields of a request that stored nothing are not recorded")]
     try:

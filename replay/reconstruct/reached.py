@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from replay.audit.event import RequestRecord
-from replay.json import JSON
+from replay.audit.event import RequestRecord, annotations_of
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached
 
@@ -66,7 +65,7 @@ def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest 
     record = exchange.record
     if exchange.succeeded:
         return Progress(Reached.VALIDATION)
-    annotations = _annotations(record.annotations)
+    annotations = annotations_of(record)
     if annotations.get("authorization.k8s.io/decision") == "forbid":
         return Progress(Reached.FAILED_BEFORE, "the authorizer refused it")
     if _POLICY_DENIAL.search(record.status_message):
@@ -78,7 +77,7 @@ def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest 
     if record.code == 0:
         if exchange.is_connect:
             return Progress(Reached.VALIDATION, "the connection was opened")
-        return Progress(Reached.UNKNOWN, "its response is not recorded")
+        return Progress(Reached.UNKNOWN, exchange.response.fault or "its response is not recorded")
     if exchange.is_connect:
         return _connected(record.code, record.status_message)
     return _by_message(record.code, record.status_message) or _by_code(exchange)
@@ -152,13 +151,7 @@ def _by_code(  # noqa: PLR0911 - one return per code
     return None
 
 
-def _annotations(text: str | None) -> dict[str, JSON]:
-    """The audit annotations of a record."""
-    annotations = orjson.loads(text) if text else None
-    return annotations if isinstance(annotations, dict) else {}
-
-
-def _is_annotated_by_validation(annotations: dict[str, JSON]) -> bool:
+def _is_annotated_by_validation(annotations: dict[str, str]) -> bool:
     """Whether an annotation was written in the validating phase.
 
     Policies and webhooks write `<own name>/<key>`; the webhooks of the mutating phase are told apart by the annotations
@@ -168,13 +161,22 @@ def _is_annotated_by_validation(annotations: dict[str, JSON]) -> bool:
     for key, value in annotations.items():
         if key in _OF_VALIDATION or key.startswith("failed-open.validating.webhook.admission.k8s.io/"):
             return True
-        if key.startswith(MUTATION) and isinstance(value, str):
-            mutating.add(str((orjson.loads(value) or {}).get("webhook")))
+        if key.startswith(MUTATION):
+            mutating.add(_webhook(value))
     for key in annotations:
         owner, slash, _ = key.partition("/")
         if slash and owner not in mutating and not _is_of_kubernetes(owner):
             return True
     return False
+
+
+def _webhook(text: str) -> str:
+    """The webhook that an annotation about a call names, empty where it names none."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return ""
+    return str(value.get("webhook")) if isinstance(value, dict) else ""
 
 
 def _is_of_kubernetes(owner: str) -> bool:

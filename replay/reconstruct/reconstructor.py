@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from replay.audit.event import RequestRecord
+from replay.errors import UNFORESEEN
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject
+from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupResource, GroupVersionKind
 from replay.kube.schema import Schemas
 from replay.reconstruct.cluster import NAMESPACE, Cluster, ClusterLister
@@ -21,6 +23,7 @@ from replay.reconstruct.operation import operations_of
 from replay.reconstruct.progress import progress_of
 from replay.reconstruct.reached import Progress, progress
 from replay.reconstruct.rebuild import NOT_ASKED, NULL, Rebuilt, Surroundings, rebuild
+from replay.reconstruct.record.body import UnusableBodyError
 from replay.reconstruct.record.exchange import CONNECT_SUBRESOURCES, Exchange
 from replay.reconstruct.record.known import Known, attribute, basis_of
 from replay.reconstruct.request import Reached, ReplayRequest
@@ -30,6 +33,7 @@ from replay.reconstruct.server.default_class import DefaultClasses
 from replay.reconstruct.skeleton import Skeletons
 from replay.reconstruct.trust import ALL_TRUSTED, Trust
 
+R = TypeVar("R")
 CREATED = 201
 """The status code of an apply that creates its object."""
 
@@ -74,38 +78,74 @@ class Reconstructor:
 
     def requests(self, records: Sequence[RequestRecord]) -> Iterator[ReplayRequest]:
         """The requests among all records of one object, in order; a record with `selected` false only tells history."""
-        for exchange, olds in self._selected(records):
-            if olds is None:
-                yield from self._collection(exchange)
-            else:
-                yield self._request(exchange, olds)
+        for exchange, found in self._each(records, self._requests_of):
+            yield from found if found is not None else [self._set_aside(exchange)]
 
     def writes(self, records: Sequence[RequestRecord]) -> Iterator[Write]:
         """The creations, updates and patches among the requests, each with the object that its client asked for."""
-        for exchange, olds in self._selected(records):
-            if olds is not None and exchange.record.verb in ("create", "update", "patch"):
-                found = _found(exchange, olds)
-                yield Write(exchange, self._request(exchange, olds), found, _asked_for(exchange, found))
+        for exchange, found in self._each(records, self._writes_of):
+            nothing = Missing("", _unusable(exchange))
+            yield from found if found is not None else [Write(exchange, self._set_aside(exchange), nothing, nothing)]
 
-    def _selected(self, records: Sequence[RequestRecord]) -> Iterator[tuple[Exchange, OldObjects | None]]:
-        """Each selected record with the history of its object; None for a `deletecollection`.
+    def _each(
+        self, records: Sequence[RequestRecord], make: Callable[[Exchange, OldObjects], Iterable[R]]
+    ) -> Iterator[tuple[Exchange, list[R] | None]]:
+        """What `make` makes of each selected record and the history of its object; None where their bodies cannot be used.
 
-        Most objects are only seen to be created, which no history has a say in: it is made when the first request needs it.
+        Where a body is not what it seemed to be, all bodies of the object are looked at, and those that cannot be used
+        count as not recorded.
         """
-        exchanges = [Exchange(record, self.cluster.discovery) for record in records]
-        olds: OldObjects | None = None
-        for exchange in exchanges:
-            record = exchange.record
+        history = _ObjectHistory(records, self.cluster.discovery, self._olds)
+        for index, record in enumerate(records):
             if not getattr(record, "selected", True):
                 continue
-            if record.verb == "deletecollection":
-                yield exchange, None
-            elif record.verb == "create":
-                yield exchange, _NO_HISTORY
+            try:
+                yield history.exchanges[index], list(make(*history.at(index)))
+                continue
+            except (UnusableBodyError, *UNFORESEEN):
+                history.check()
+            try:
+                found = list(make(*history.at(index)))
+            except UNFORESEEN:
+                yield history.exchanges[index], None
             else:
-                if olds is None:
-                    olds = self._olds([each for each in exchanges if each.record.verb != "deletecollection"])
-                yield exchange, olds
+                yield history.exchanges[index], found
+
+    def _requests_of(self, exchange: Exchange, olds: OldObjects) -> Iterable[ReplayRequest]:
+        if exchange.record.verb == "deletecollection":
+            return self._collection(exchange)
+        return [self._request(exchange, olds)]
+
+    def _writes_of(self, exchange: Exchange, olds: OldObjects) -> Iterator[Write]:
+        if exchange.record.verb in ("create", "update", "patch"):
+            found = _found(exchange, olds)
+            yield Write(exchange, self._request(exchange, olds), found, _asked_for(exchange, found))
+
+    def _set_aside(self, exchange: Exchange) -> ReplayRequest:
+        """A request of which nothing is known but what stands in its record: its bodies cannot be used."""
+        record = exchange.record
+        operation = _OPERATIONS.get(record.verb, Operation.CONNECT if exchange.is_connect else Operation.UPDATE)
+        nothing = Missing("", _unusable(exchange))
+        found = NULL if operation is Operation.CREATE else nothing
+        rebuilt = Rebuilt(operation, NULL if operation is Operation.DELETE else nothing, found, nothing)
+        kind = GroupVersionKind(exchange.resource.group, exchange.resource.version, "")
+        attributes = Attributes(
+            operation,
+            exchange.kind or kind,
+            exchange.resource,
+            record.subresource,
+            namespace_of(record),
+            record.name,
+            record.user,
+            dry_run=False,
+            options=Missing("request.options", nothing.reason),
+            object=attribute(rebuilt.object, "object"),
+            old_object=attribute(rebuilt.old_object, "oldObject"),
+            namespace_object=attribute(_namespace_object(record, self.cluster.at(record)), "namespaceObject"),
+        )
+        basis = dict.fromkeys(("object", "oldObject", "namespaceObject"), Basis.MISSING)
+        told = progress(exchange) or Progress(Reached.VALIDATION)
+        return ReplayRequest(record, attributes, nothing, basis, told.reached, told.reason)
 
     def _olds(self, exchanges: Sequence[Exchange]) -> OldObjects:
         """The history of the object, which the snapshot may begin."""
@@ -210,6 +250,45 @@ class Reconstructor:
         return attribute(known, root)
 
 
+class _ObjectHistory:
+    """The records of an object, and what its requests found.
+
+    Most objects are only seen to be created, which no history has a say in: it is made when the first request needs it.
+    """
+
+    def __init__(
+        self,
+        records: Sequence[RequestRecord],
+        discovery: Discovery,
+        olds: Callable[[Sequence[Exchange]], OldObjects],
+    ) -> None:
+        self._discovery = discovery
+        self._make = olds
+        self._olds: OldObjects | None = None
+        self.exchanges = [Exchange(record, discovery) for record in records]
+
+    def at(self, index: int) -> tuple[Exchange, OldObjects]:
+        """A record, and the history of its object."""
+        exchange = self.exchanges[index]
+        if exchange.record.verb in ("create", "deletecollection"):
+            return exchange, _NO_HISTORY
+        if self._olds is None:
+            self._olds = self._make([each for each in self.exchanges if each.record.verb != "deletecollection"])
+        return exchange, self._olds
+
+    def check(self) -> None:
+        """Look at all bodies before they are taken for objects."""
+        self._olds = None
+        self.exchanges = [Exchange(each.record, self._discovery, checked=True) for each in self.exchanges]
+
+
+def _unusable(exchange: Exchange) -> str:
+    """Why nothing can be made of a request."""
+    known = exchange.request.fault or exchange.response.fault
+    return known or "a body of the request, or of one before it, is not of the form that its kind has"
+
+
+_OPERATIONS = {"create": Operation.CREATE, "delete": Operation.DELETE, "deletecollection": Operation.DELETE}
 _NO_HISTORY = OldObjects(History(()))
 """What a creation is rebuilt with."""
 

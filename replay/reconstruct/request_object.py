@@ -48,7 +48,9 @@ def sent_object(exchange: Exchange, *, creating: bool, created: JSON = None) -> 
 
 
 def _unrecorded(exchange: Exchange) -> Missing:
-    """Why there is no body."""
+    """Why there is no body that can be used."""
+    if exchange.request.fault:
+        return Missing("", exchange.request.fault)
     if exchange.record.annotations and '"audit.k8s.io/truncated"' in exchange.record.annotations:
         return Missing("", "the event was cut because of its size", "raise --audit-log-truncate-max-event-size")
     return Missing("", f"bodies are not recorded at level {exchange.record.level}", RECORD_REQUESTS)

@@ -15,7 +15,7 @@ import yaml
 
 from replay.errors import SnapshotError
 from replay.json import JSON, decode_json, with_doubles
-from replay.reconstruct.record.body import revision
+from replay.reconstruct.record.body import fault_of, revision
 
 _COMPRESSED = (".gz", ".zst")
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".yaml", ".yml")
@@ -119,6 +119,8 @@ def _objects(path: Path, line: int, document: JSON) -> Iterator[JSON]:
         return
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
         raise SnapshotError("not an API object: it has no `kind`", path=str(path), line=line)
+    if wrong := fault_of(document):
+        raise SnapshotError(f"not an API object: {wrong}", path=str(path), line=line)
     items, kind = document.get("items"), document["kind"]
     if not (isinstance(items, list) and (kind in _LISTS or kind.endswith("List"))):
         yield document

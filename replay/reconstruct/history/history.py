@@ -28,6 +28,7 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, merged
 
 CREATED = 201
+_NO_STATE = "a write before it is logged without the object"
 
 
 class History:
@@ -111,7 +112,8 @@ class History:
         if effect.kind is EffectKind.STATE:
             return Known(effect.state, Basis.RECORDED if effect.snapshot is None else Basis.SNAPSHOT)
         if effect.kind is EffectKind.UNKNOWN or effect.exchange is None or index == 0 or not self._trusted:
-            return Missing("", "a write before it is logged without the object", "record its response")
+            fault = effect.exchange.response.fault if effect.exchange is not None else ""
+            return Missing("", f"of a write before it, {fault}" if fault else _NO_STATE, "record its response")
         before = self.after(index - 1)
         if isinstance(before, Missing) or before.value is None:
             return Missing("", "the state before a write that is logged without the whole object is not known")

@@ -30,6 +30,8 @@ def write_options(exchange: Exchange, operation: Operation) -> JSON:
 def delete_options(exchange: Exchange) -> JSON | Missing:
     """DeleteOptions from the body, or from the query where there is none."""
     sent = exchange.request.json
+    if exchange.request.fault:
+        return Missing("request.options", exchange.request.fault)
     if sent is None and exchange.record.level == "Metadata" and not exchange.query:
         return Missing("request.options", "DeleteOptions are not recorded at level Metadata", "record the request")
     options: dict[str, JSON] = {"kind": "DeleteOptions", "apiVersion": _META}
