@@ -98,7 +98,7 @@ class Summary:
     """Everything that reports count about outcomes.
 
     `verdicts` is keyed by (set, verdict), `basis` by (attribute, basis), `gaps` counts (set, Gap), `timeline` is keyed by
-    (minute since the epoch, outcome, policy), `not_reached` by the reason that the log gives. `also_mutated` counts, by
+    (minute since the epoch, outcome, policy), `messages` by (outcome, policy), `not_reached` by the reason that the log gives. `also_mutated` counts, by
     outcome, requests whose patch differs although another outcome comes first; `call_failures` is keyed by (webhook, text).
     """
 
@@ -109,7 +109,7 @@ class Summary:
     gaps: Counter[tuple[str, Gap]] = field(default_factory=Counter)
     not_reached: Counter[str] = field(default_factory=Counter)
     cells: dict[CellKey, Cell] = field(default_factory=dict)
-    messages: dict[str, Counter[str]] = field(default_factory=dict)
+    messages: dict[tuple[OutcomeKind, str], Counter[str]] = field(default_factory=dict)
     timeline: Counter[tuple[int, OutcomeKind, str]] = field(default_factory=Counter)
     webhooks: Counter[CallChange] = field(default_factory=Counter)
     call_failures: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -166,7 +166,7 @@ class Summary:
         minute = example.stage_time // (60 * MICROSECONDS)
         for policy, message in zip(key.policies, example.messages, strict=False):
             self.timeline[minute, key.outcome, policy] += 1
-            counted = self.messages.setdefault(policy, Counter())
+            counted = self.messages.setdefault((key.outcome, policy), Counter())
             if message in counted or len(counted) < MAX_MESSAGES:
                 counted[message] += 1
 
@@ -187,8 +187,8 @@ class Summary:
             _merge(self.cells, key, cell)
         for chain, cell in other.chains.items():
             _merge(self.chains, chain, cell)
-        for policy, messages in other.messages.items():
-            self.messages.setdefault(policy, Counter()).update(messages)
+        for group, messages in other.messages.items():
+            self.messages.setdefault(group, Counter()).update(messages)
 
 
 def finding(outcome: Outcome) -> Finding:

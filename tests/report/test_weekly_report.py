@@ -3,11 +3,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC
+from io import StringIO
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import orjson
 import pytest
+from rich.console import Console
 
 from replay.audit.period import Period
 from replay.compare.effect import Action, EffectCell, EffectKey, Side
@@ -17,6 +19,7 @@ from replay.errors import ReplayError
 from replay.report.render.document import Document, Table
 from replay.report.render.html import html
 from replay.report.render.markdown import markdown
+from replay.report.render.terminal import print_document
 from replay.report.weekly.charts import DAY, floor, label, starts, step_of
 from replay.report.weekly.json import kept_before, kept_name, read_figures, weekly_json
 from replay.report.weekly.report import weekly_document
@@ -209,3 +212,14 @@ def test_halves_are_compared_only_where_the_log_holds_both(first: int, expected:
     promotions = table(weekly_document(replace(result(), figures=figures)), "promotions")
     assert [cell for row in promotions.rows for cell in row if "then" in cell] == expected
     assert ("trend" in [column.title for column in promotions.columns]) == bool(expected)
+
+
+def test_a_report_without_any_finding_has_no_empty_table() -> None:
+    quiet = replace(FIGURES, actions=())
+    document = weekly_document(WeeklyResult("audit.jsonl", quiet, None, "", SetFacts("now"), SetFacts("next"), {}))
+    tables = [block for section in document.sections for block in section.blocks if isinstance(block, Table)]
+    assert "by-policy" not in [each.id for each in tables]
+    assert all(each.columns for each in tables)
+    out = StringIO()
+    print_document(document, Console(file=out, width=80))
+    assert "What admission did" in out.getvalue()

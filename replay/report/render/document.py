@@ -128,8 +128,8 @@ class Document:
 
 
 def without_empty(table: Table) -> Table:
-    """The table without the columns in which no row says anything."""
-    told = [i for i in range(len(table.columns)) if any(row[i] for row in table.rows)]
+    """The table without the columns in which no row says anything; one without rows keeps its columns."""
+    told = [i for i in range(len(table.columns)) if not table.rows or any(row[i] for row in table.rows)]
     return replace(
         table,
         columns=tuple(table.columns[i] for i in told),

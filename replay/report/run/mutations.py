@@ -11,7 +11,7 @@ from replay.compare.outcome import MUTATIONS, OutcomeKind
 from replay.compare.summary import CellKey, Summary
 from replay.report.object_diff import object_diff
 from replay.report.render.document import Align, Column, Listing, Section, Table, Tone, inert, number, plural
-from replay.report.run.views import Group, cells_with, grouped
+from replay.report.run.views import CellItems, Group, cells_with, grouped
 
 WORDS = {
     OutcomeKind.NEWLY_MUTATED: "newly mutated",
@@ -58,7 +58,13 @@ def _mutated(summary: Summary, rows: int) -> Section | None:
     if also:
         lead += f" {plural(also, 'newly denied request')} would be mutated too, before validation."
     table = Table("mutations", "", columns, shown, len(groups))
-    return Section("newly-mutated", "Newly mutated", lead, (table, *listings), Tone.WARN)
+    return Section("newly-mutated", _title(cells), lead, (table, *listings), Tone.WARN)
+
+
+def _title(cells: CellItems) -> str:
+    """What happens to all of them, if it is the same."""
+    kinds = {key.outcome for key, _ in cells}
+    return WORDS[kinds.pop()].capitalize() if len(kinds) == 1 else "Mutated otherwise than before"
 
 
 def _words(label: str) -> tuple[str, str, str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from replay.compare.outcome import MUTATIONS, OutcomeKind
 from replay.compare.result import RunResult
-from replay.compare.summary import Cell, CellKey, decided
+from replay.compare.summary import Summary, decided
 from replay.report.render.document import (
     Align,
     Block,
@@ -29,6 +31,7 @@ from replay.report.run.mutations import WORDS as MUTATION_WORDS
 from replay.report.run.mutations import mutation_sections
 from replay.report.run.trust import disagreements_section, fidelity_fact, gaps_section
 from replay.report.run.views import (
+    CellItems,
     Group,
     by_kind,
     by_namespace,
@@ -52,7 +55,6 @@ _WORDS = {
     OutcomeKind.NEWLY_AUDITED: "newly audited",
     OutcomeKind.UNDETERMINED: "undetermined",
 }
-CellItems = list[tuple[CellKey, Cell]]
 
 
 def run_document(result: RunResult, *, rows: int = TERMINAL_ROWS, with_charts: bool = False) -> Document:
@@ -108,7 +110,6 @@ def _facts(result: RunResult) -> tuple[Fact, ...]:
     log, summary = result.log, result.summary
     known, total = decided(summary, "candidate")
     newly_denied = summary.outcomes[OutcomeKind.NEWLY_DENIED]
-    mutated = sum(summary.outcomes[kind] for kind in MUTATIONS)
     rejected = sum(log.rejects.values())
     return (
         Fact("Read", plural(log.events, "event"), _read_note(result)),
@@ -121,10 +122,18 @@ def _facts(result: RunResult) -> tuple[Fact, ...]:
         ),
         fidelity_fact(result.fidelity),
         Fact("Newly denied", number(newly_denied), _spread(result), Tone.BAD if newly_denied else Tone.GOOD),
-        Fact("Newly mutated", number(mutated), "", Tone.WARN if mutated else Tone.GOOD),
+        *mutation_facts(summary),
         *([failed] if (failed := failed_calls_fact(summary)) else []),
         *([Fact("Not usable", plural(rejected, "line"), "listed by --rejects", Tone.WARN)] if rejected else []),
     )
+
+
+def mutation_facts(summary: Summary) -> Iterator[Fact]:
+    """How many requests are newly mutated; those mutated otherwise, and no longer, only where there are any."""
+    for kind in MUTATIONS:
+        count = summary.outcomes[kind]
+        if count or kind is OutcomeKind.NEWLY_MUTATED:
+            yield Fact(_WORDS[kind].capitalize(), number(count), "", Tone.WARN if count else Tone.GOOD)
 
 
 def _read_note(result: RunResult) -> str:
@@ -237,7 +246,7 @@ def _policies(result: RunResult, cells: CellItems, rows: int) -> Table:
     )
     shown = []
     for group in groups[:rows]:
-        messages = result.summary.messages.get(group.label)
+        messages = result.summary.messages.get((OutcomeKind.NEWLY_DENIED, group.label))
         common = max(messages.items(), key=lambda item: (item[1], item[0]))[0] if messages else ""
         shown.append(
             (

@@ -10,6 +10,7 @@ from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import Cell, CellKey, Example, Summary
 
 Cells = Iterable[tuple[CellKey, Cell]]
+CellItems = list[tuple[CellKey, Cell]]
 MOST_EXAMPLES = 3
 
 
@@ -62,7 +63,7 @@ def labels_of(cells: Cells, labels: Callable[[CellKey], Iterable[str]]) -> set[s
     return {label for key, _ in cells for label in labels(key)}
 
 
-def cells_with(summary: Summary, *outcomes: OutcomeKind) -> list[tuple[CellKey, Cell]]:
+def cells_with(summary: Summary, *outcomes: OutcomeKind) -> CellItems:
     """The cells of some outcomes in a stable order: that of their first requests."""
     found = [(key, cell) for key, cell in summary.cells.items() if key.outcome in outcomes]
     return sorted(found, key=lambda item: (item[1].examples[0].seq, item[1].examples[0].item, item[0]))

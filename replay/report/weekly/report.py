@@ -248,7 +248,8 @@ def _owners(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
 def _actions(result: WeeklyResult, rows: int, zone: tzinfo, *, with_charts: bool) -> Section:
     figures = result.figures
     drawn: tuple[Block, ...] = charts(result, zone) if with_charts else ()
-    blocks = (_by_policy(result, rows, zone), *drawn, _by_step(figures, rows, zone))
+    policies = _by_policy(result, rows, zone)
+    blocks = (*([policies] if policies.rows else ()), *drawn, _by_step(figures, rows, zone))
     lead = "As the log tells it."
     if result.notes:
         lead += f" Mind: {inert('; '.join(result.notes))}."
