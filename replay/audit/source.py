@@ -192,7 +192,8 @@ def _expanded(argument: str) -> list[str]:
 
 
 def _log_file(name: str, descriptor: int, path: str) -> LogFile:
-    """A file with its compression."""
+    """A file with its compression; bytes of its name that are not UTF-8 are spelled out."""
+    name = os.fsencode(name).decode("utf-8", "backslashreplace")
     start = os.pread(descriptor, 8, 0)
     compression = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "none")
     if compression not in _READABLE:

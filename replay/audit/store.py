@@ -108,6 +108,8 @@ class Store:
             return cls._for_one_run()
         if set("*?[]{}") & set(str(directory)):
             raise StoreError("the path of a store has none of `*?[]{}`: name another directory", path=str(directory))
+        if any("\ud800" <= letter <= "\udfff" for letter in str(directory)):  # bytes that are no UTF-8 (PEP 383)
+            raise StoreError("the path of a store is UTF-8: name another directory", path=str(directory))
         try:
             read_catalog(directory)
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)

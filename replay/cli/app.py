@@ -9,6 +9,7 @@ import sys
 import traceback
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -128,9 +129,13 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Stand in for streams that were closed before (`replay ... >&-`)."""
+    """Stand in for streams that were closed before (`replay ... >&-`), and spell what an encoding does not have."""
+    sys.stdin = sys.stdin or Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for as long as the process
     sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _cause(error: BaseException) -> BaseException:

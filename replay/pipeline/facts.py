@@ -9,7 +9,7 @@ from replay.audit.reject import EXPLANATIONS, RejectReason
 from replay.audit.store import IngestReport, Store
 from replay.compare.result import LogFacts, SetFacts
 from replay.kube.admissionregistration import ManifestSet
-from replay.pipeline.scenario import STDIN, Scenario
+from replay.pipeline.scenario import STDIN, Scenario, name_of
 
 
 def log_facts(scenario: Scenario, store: Store, ingest: IngestReport, admission: int = 0) -> LogFacts:
@@ -17,7 +17,7 @@ def log_facts(scenario: Scenario, store: Store, ingest: IngestReport, admission:
     rejects = ingest.rejects
     ((first, last, requests, files),) = store.answer("log_facts")
     return LogFacts(
-        names=tuple("standard input" if log == STDIN else Path(log).name for log in scenario.logs)
+        names=tuple("standard input" if log == STDIN else name_of(Path(log)) for log in scenario.logs)
         or (store.directory.name,),
         files=files,
         octets=sum(file.size for entry in store.segments for file in entry.files),
@@ -46,4 +46,4 @@ def set_facts(path: Path | None, manifests: ManifestSet) -> SetFacts:
         "webhook configurations": len(manifests.validating_webhooks) + len(manifests.mutating_webhooks),
     }
     kept = tuple((name, count) for name, count in counts.items() if count)
-    return SetFacts(path.name if path else "nothing", kept, tuple(sorted(manifests.hashes.items())))
+    return SetFacts(name_of(path) if path else "nothing", kept, tuple(sorted(manifests.hashes.items())))

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 
 from replay.cellib.version import NEWEST, KubernetesVersion
 
 STDIN = "-"
+
+
+def name_of(path: Path) -> str:
+    """The last part of a path as a report names it; bytes that are not UTF-8 are spelled out."""
+    return os.fsencode(path.name).decode("utf-8", "backslashreplace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +31,8 @@ class Scenario:
     @property
     def name(self) -> str:
         """How a report names the log."""
-        names = [Path(log).name if log != STDIN else "standard input" for log in self.logs]
-        return ", ".join(names) or (self.store.name if self.store else "")
+        names = [name_of(Path(log)) if log != STDIN else "standard input" for log in self.logs]
+        return ", ".join(names) or (name_of(self.store) if self.store else "")
 
     def resolved(self) -> Scenario:
         """The same, where one directory with `audit.*` and `candidate/` stands for what no option names."""

@@ -51,6 +51,58 @@ def test_closed_streams(closed: str, arguments: str, code: int) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
 
 
+def test_closed_input_is_an_empty_log() -> None:
+    command = f"{sys.executable} -m replay run - --candidate {SAMPLE}/candidate <&-"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "replay: <stdin>: no audit event: the log is empty\n")
+
+
+def test_output_that_takes_ascii_alone() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        [*COMMAND, "run", SAMPLE, "--workers", "1"], capture_output=True, check=False, env=environment
+    )
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert rb"current \u2192 candidate" in done.stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are bytes there")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "LOG", "--current", "SET", "--candidate", "SET", "--report", "OUT"],
+        ["report", "LOG", "--current", "SET", "--out", "OUT"],
+        ["verify", "LOG", "--current", "SET", "--json"],
+        ["check", "SET"],
+        ["sql", "select * from file", "LOG"],
+    ],
+    ids=lambda row: row[0],
+)
+def test_names_that_are_no_utf8(arguments: list[str], tmp_path: Path) -> None:
+    names = {name: os.fsdecode(bytes(tmp_path / name) + b"\xff") for name in ("LOG", "SET", "OUT")}
+    Path(names["LOG"]).symlink_to(f"{SAMPLE}/audit.jsonl.zst")
+    Path(names["SET"]).symlink_to(f"{SAMPLE}/current")
+    command = [*COMMAND, *(names.get(each, each) for each in arguments)]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert (done.returncode in (0, 1), done.stderr) == (True, b"")
+
+
+def test_a_store_has_a_name_of_text(tmp_path: Path) -> None:
+    store = os.fsdecode(bytes(tmp_path) + b"/\xff")
+    done = subprocess.run([*COMMAND, "ingest", SAMPLE, "--store", store], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith(": the path of a store is UTF-8: name another directory\n")
+
+
+def test_ctrl_c_while_the_command_is_imported(tmp_path: Path) -> None:
+    """From the moment on at which the entry point runs; before that it is Python that begins."""
+    waiting = "import os, signal, sys; os.kill(os.getpid(), signal.SIGINT)"
+    (tmp_path / "typer.py").write_text(waiting, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
+    done = subprocess.run([*COMMAND, "cel", "1"], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "replay: interrupted; nothing was written\n")
+
+
 def test_outcomes_go_into_a_pipe_and_leave_it_there(tmp_path: Path) -> None:
     pipe, link = tmp_path / "pipe", tmp_path / "link"
     os.mkfifo(pipe)
