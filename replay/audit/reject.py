@@ -9,6 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from replay.kube.redact.structure import redacted_line
+
 EXAMPLES = 3
 """How many rejects of each reason are shown before `--rejects FILE` is asked for."""
 
@@ -73,9 +75,9 @@ class Rejects:
         return self.counts.total()
 
 
-def write_rejects(rejects: Iterable[Reject], path: Path) -> None:
+def write_rejects(rejects: Iterable[Reject], path: Path, *, redact: bool = True) -> None:
     """Write rejects to a file: file, line, reason, audit id and the beginning of the line, separated by tabs."""
     with path.open("w", encoding="utf-8") as file:
         for reject in rejects:
-            text = " ".join(reject.text.split())
+            text = " ".join((redacted_line(reject.text) if redact else reject.text).split())
             file.write(f"{reject.file}:{reject.line}\t{reject.reason}\t{reject.audit_id}\t{text}\n")

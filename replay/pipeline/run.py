@@ -54,7 +54,7 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
     webhooks = webhook_answers(options.webhooks, manifests.sets)
     with filled(scenario, progress) as (store, ingest), scratch() as spool:
         if options.rejects is not None:
-            write_rejects(store.rejects(), options.rejects)
+            write_rejects(store.rejects(), options.rejects, redact=options.redact)
         job = job_without_history(store, manifests, options, spool, webhooks)
         # All queries come before the results, which for a large log leave them little memory.
         facts = log_facts(scenario, store, ingest)

@@ -55,7 +55,7 @@ def _set_json(explained: Explained, each: SetExplanation) -> dict[str, Any]:
             for m in decision.mutated
         ],
         "undetermined": [
-            {"policy": gap.policy, "path": gap.path, "reason": gap.reason, "fix": gap.fix}
+            {"policy": gap.policy, "path": gap.path, "reason": concealer.text(gap.reason), "fix": gap.fix}
             for gap in decision.undetermined
         ],
         "policies": [_policy_json(explained, number, policy) for number, policy in each.steps],
@@ -83,7 +83,7 @@ def _policy_json(explained: Explained, number: int, policy: PolicyExplanation) -
         "bindings": [
             {
                 "binding": each.binding,
-                "outcome": each.outcome or each.mismatch,
+                "outcome": explained.concealer.text(each.outcome or each.mismatch),
                 "cost": each.cost,
                 "patch": list(explained.concealer.patch(each.patch)),
                 "steps": [

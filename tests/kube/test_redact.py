@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from replay.json import JSON
-from replay.kube.redact.structure import REDACTED, redacted_object, redacted_patch, redacted_text
+from replay.kube.redact.structure import REDACTED, redacted_line, redacted_object, redacted_patch, redacted_text
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl"
 
@@ -32,6 +32,22 @@ OBJECTS: list[tuple[str, str, JSON, JSON]] = [
 )
 def test_redacted_object(resource: str, body: JSON, expected: JSON) -> None:
     assert redacted_object(resource, body) == expected
+
+
+LINES = [
+    (
+        "a cut event about a Secret",
+        '{"requestURI":"/api/v1/namespaces/a/secrets","requestObject":{"data":{"a":"aHVu',
+        REDACTED,
+    ),
+    ("a token", f"no JSON {TOKEN}", f"no JSON {REDACTED}"),
+    ("anything else", "no JSON", "no JSON"),
+]
+
+
+@pytest.mark.parametrize(("line", "shown"), [row[1:] for row in LINES], ids=[row[0] for row in LINES])
+def test_redacted_line(line: str, shown: str) -> None:
+    assert redacted_line(line) == shown
 
 
 PATCHES: list[tuple[str, str, JSON, JSON]] = [

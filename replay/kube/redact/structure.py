@@ -41,6 +41,11 @@ def redacted_text(text: str) -> str:
     return _WEB_TOKEN.sub(_BEFORE_TOKEN, text) if "eyJ" in text else text
 
 
+def redacted_line(text: str) -> str:
+    """A line of a log that is no event: where in it the data of a Secret stand cannot be told."""
+    return REDACTED if "secret" in text.lower() else redacted_text(text)
+
+
 def _may_show_token(value: JSON) -> bool:
     """Whether a text that tokens go with occurs at all: looking for it is ten times faster than taking the value apart."""
     try:
