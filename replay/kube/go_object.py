@@ -250,7 +250,7 @@ def go_type_name(schema: Schema) -> str:
         return f"[]{go_type_name(schema.items)}"
     if schema.type == "object" and schema.values is not None:
         # Every map of quantities in the API is of this type.
-        return "v1.ResourceList" if schema.values.name == _QUANTITY else f"map[string]{go_type_name(schema.values)}"
+        return "v1.ResourceList" if schema.values.name == QUANTITY else f"map[string]{go_type_name(schema.values)}"
     if schema.type == "integer":
         return schema.format or "int64"
     return {"boolean": "bool", "number": "float64"}.get(schema.type, schema.type)
