@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
 from replay.admission.decision import Decision, Denial, Mutated, Verdict
 from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-
-_spec = importlib.util.spec_from_file_location("chain_sets", Path(__file__).parent / "chain_sets.py")
-assert _spec is not None
-assert _spec.loader is not None
-chain_sets = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(chain_sets)
-
-ADD_A = chain_sets.ADD_A
-ADD_SIDECAR = chain_sets.ADD_SIDECAR
-PULL_ALWAYS = chain_sets.PULL_ALWAYS
-POD = chain_sets.POD
-SIDECAR = chain_sets.SIDECAR
-policy = chain_sets.policy
-validating = chain_sets.validating
-request = chain_sets.request
-decide = chain_sets.decide
-add = chain_sets.add
-replaced = chain_sets.replaced
-admitted = chain_sets.admitted
-denied = chain_sets.denied
+from tests.support.chain_sets import (
+    ADD_A,
+    ADD_SIDECAR,
+    POD,
+    PULL_ALWAYS,
+    SIDECAR,
+    add,
+    admitted,
+    decide,
+    denied,
+    policy,
+    replaced,
+    request,
+    validating,
+)
 
 NOT_THERE = 'JSON Patch: remove operation does not apply: doc is missing path: "/x/y": missing value'
 UNKNOWN_FIELD = (

@@ -13,22 +13,15 @@ from replay.admission.explain.request import Explainer
 from replay.admission.explain.webhook import SAME
 from replay.cellib.version import NEWEST
 from replay.json import JSON
-from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
+from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.object_lister import ObjectLister
 from replay.kube.schema import Schemas
 from replay.manifests.manifest_set import manifest_set_from_objects
 
 API = "admissionregistration.k8s.io/v1"
 RULE: JSON = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}
-
-
-class NoObjects:
-    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:  # noqa: ARG002
-        return None
-
-    def list(self, kind: GroupVersionKind, namespace: str | None) -> list[JSON]:  # noqa: ARG002
-        return []
 
 
 def attributes(**changes: Any) -> Attributes:
@@ -101,7 +94,7 @@ def explained(
         [manifest_set_from_objects(objects if asked is None else asked, [])], NEWEST, builtin_discovery(), Schemas()
     )
     explainer = Explainer(chain, NEWEST, builtin_discovery(), {})
-    return explainer, explainer.mutating(0, manifest_set_from_objects(objects, []), request, NoObjects())
+    return explainer, explainer.mutating(0, manifest_set_from_objects(objects, []), request, ObjectLister())
 
 
 def outcomes(phase: MutatingPhase) -> list[tuple[int, list[tuple[str, str]], tuple[str, ...]]]:
@@ -222,7 +215,7 @@ def test_webhooks(configuration: JSON, request_: Attributes, reason: str, phase:
     objects = [{**configuration, "kind": f"{phase}WebhookConfiguration"}]
     explainer, mutating = explained(objects, request=request_)
     manifests = manifest_set_from_objects(objects, [])
-    found = mutating.webhooks or explainer.validating_webhooks(0, manifests, request_, NoObjects(), "")
+    found = mutating.webhooks or explainer.validating_webhooks(0, manifests, request_, ObjectLister(), "")
     assert [(each.webhook, each.phase, each.reason) for each in found] == [("w", phase.lower(), reason)]
 
 
@@ -230,7 +223,7 @@ def test_webhooks_that_are_left_out_say_so() -> None:
     objects = [webhook("w"), webhook("v", "Validating")]
     explainer, mutating = explained(objects, [])
     manifests = manifest_set_from_objects(objects, [])
-    late = explainer.validating_webhooks(0, manifests, attributes(), NoObjects(), "")
+    late = explainer.validating_webhooks(0, manifests, attributes(), ObjectLister(), "")
     assert [each.reason for each in (*mutating.webhooks, *late)] == [SAME, SAME]
 
 
@@ -238,6 +231,6 @@ def test_nothing_comes_after_a_refusal() -> None:
     objects = [*policy("a", "[JSONPatch{op: 'remove', path: '/x'}]"), webhook("w"), webhook("v", "Validating")]
     explainer, mutating = explained(objects)
     manifests = manifest_set_from_objects(objects, [])
-    late = explainer.validating_webhooks(0, manifests, attributes(), NoObjects(), mutating.refused)
+    late = explainer.validating_webhooks(0, manifests, attributes(), ObjectLister(), mutating.refused)
     expected = "not asked: `a` refuses the request"
     assert [each.reason for each in (*mutating.webhooks, *late)] == [expected, expected]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,6 @@ from replay.admission.decision import Decision, Denial, Verdict
 from replay.admission.validating.plugin import ValidatingAdmission
 from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation
 from replay.cellib.version import NEWEST
-from replay.json import JSON
 from replay.kube.admissionregistration import (
     LabelSelector,
     LabelSelectorRequirement,
@@ -25,18 +23,9 @@ from replay.kube.admissionregistration import (
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.object_lister import ObjectLister
 
 RULES = (Rule(("*",), ("*",), ("*",), ("*/*",)),)
-
-
-class NoObjects:
-    """A cluster without objects."""
-
-    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:  # noqa: ARG002
-        return None
-
-    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:  # noqa: ARG002
-        return ()
 
 
 def policy(name: str, expression: str = "false", *, static: bool = True) -> ValidatingAdmissionPolicy:
@@ -64,7 +53,7 @@ SET = ManifestSet(
 
 
 def denying(manifests: ManifestSet, attributes: Attributes) -> list[tuple[str, str]]:
-    decision = ValidatingAdmission([manifests], NEWEST, builtin_discovery()).decide(attributes, NoObjects())[0]
+    decision = ValidatingAdmission([manifests], NEWEST, builtin_discovery()).decide(attributes, ObjectLister())[0]
     return [(denial.policy, denial.binding) for denial in decision.denials]
 
 
@@ -91,7 +80,7 @@ def test_a_binding_belongs_to_the_policy_of_its_own_source() -> None:
 
 def test_a_policy_without_constraints_is_misconfigured() -> None:
     manifests = replace(SET, validating_policies=(replace(policy("static"), match_constraints=None),))
-    decision = ValidatingAdmission([manifests], NEWEST, builtin_discovery()).decide(NODE, NoObjects())[0]
+    decision = ValidatingAdmission([manifests], NEWEST, builtin_discovery()).decide(NODE, ObjectLister())[0]
     text = "failed to configure policy: policy contained no match constraints, a required field"
     assert decision == Decision(Verdict.DENIED, (Denial("static", "", None, text, "Invalid", 422),))
 
@@ -114,7 +103,7 @@ def test_equal_policies_of_several_sets_are_evaluated_once(monkeypatch: pytest.M
         validating_policies=(policy("renamed"), policy("different", "1 == 2")),
         validating_bindings=(binding("rb", "renamed"), binding("db", "different")),
     )
-    decisions = ValidatingAdmission([SET, other], NEWEST, builtin_discovery()).decide(NODE, NoObjects())
+    decisions = ValidatingAdmission([SET, other], NEWEST, builtin_discovery()).decide(NODE, ObjectLister())
     assert [[denial.policy for denial in decision.denials] for decision in decisions] == [
         ["static", "api"],
         ["renamed", "different"],
@@ -173,6 +162,6 @@ def test_requests_of_one_kind_are_matched_alike_and_others_on_their_own() -> Non
     for _ in range(2):  # nothing known, then all known
         found = []
         for name, attributes, _expected in KINDS:
-            decision = admission.decide(attributes, NoObjects())[0]
+            decision = admission.decide(attributes, ObjectLister())[0]
             found.append((name, [denial.binding for denial in decision.denials]))
         assert found == [(name, expected) for name, _, expected in KINDS]

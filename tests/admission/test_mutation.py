@@ -24,9 +24,10 @@ from replay.kube.admissionregistration import (
     Mutation,
     Rule,
 )
-from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
+from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.object_lister import ObjectLister
 from replay.kube.schema import Schemas
 
 ROWS = [
@@ -69,14 +70,6 @@ ATTRIBUTES = Attributes(
 )
 
 
-class NoObjects:
-    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:  # noqa: ARG002
-        return None
-
-    def list(self, kind: GroupVersionKind, namespace: str | None) -> list[JSON]:  # noqa: ARG002
-        return []
-
-
 @pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
 def test_mutation(row: dict[str, Any]) -> None:
     everything = MatchResources(resource_rules=(Rule(("*",), ("*",), ("*",), ("*",)),))
@@ -84,7 +77,7 @@ def test_mutation(row: dict[str, Any]) -> None:
     policy = MutatingAdmissionPolicy("p", True, match_constraints=everything, mutations=(mutation,))
     binding = MutatingAdmissionPolicyBinding("p-binding", True, "p")
     sets = [ManifestSet(mutating_policies=(policy,), mutating_bindings=(binding,))]
-    (decision,) = Chain(sets, NEWEST, builtin_discovery(), Schemas()).decide(ATTRIBUTES, ATTRIBUTES, NoObjects())
+    (decision,) = Chain(sets, NEWEST, builtin_discovery(), Schemas()).decide(ATTRIBUTES, ATTRIBUTES, ObjectLister())
     if "patch" in row:
         assert (decision.denials, apply(POD, decision.patch)) == ((), apply(POD, row["patch"]))
     else:

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.admission.param_cases import decide
+from tests.support.param_cases import decide
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "params" / "cases.jsonl"
 OWN = Path(__file__).with_name("data") / "typed_values.jsonl"

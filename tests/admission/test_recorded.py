@@ -6,7 +6,7 @@ The recording in the repository is a cut of the full one, which stands beside th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ from replay.admission.validating.audit_annotations import VALIDATION_FAILURE_KEY
 from replay.admission.validating.plugin import ValidatingAdmission
 from replay.cellib.version import NEWEST
 from replay.json import JSON
-from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
+from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.object_lister import ObjectLister
 from replay.manifests.set_loader import load_manifest_set
 
 REPOSITORY = Path(__file__).parents[2]
@@ -32,23 +33,6 @@ def read_lines(path: Path) -> Iterator[Any]:
     with pa.input_stream(str(path), compression="zstd") as stream:
         data: bytes = stream.read()
     return (json.loads(line) for line in data.split(b"\n") if line)
-
-
-class Objects:
-    """A lister over the objects at the end of the recording; the namespaces of the log are among them."""
-
-    def __init__(self, objects: Sequence[JSON]) -> None:
-        self._objects = objects
-
-    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
-        found = [each for each in self.list(kind, namespace or None) if each["metadata"]["name"] == name]
-        return found[0] if found else None
-
-    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON]:
-        of_kind = [
-            each for each in self._objects if (each["apiVersion"], each["kind"]) == (kind.api_version, kind.kind)
-        ]
-        return [each for each in of_kind if namespace in (None, each["metadata"].get("namespace"))]
 
 
 def namespaces_of_log(path: Path) -> dict[str, JSON]:
@@ -113,7 +97,7 @@ def disagreements(folder: Path) -> tuple[int, list[tuple[str, str]]]:
     sets = [load_manifest_set(folder / side, version=NEWEST) for side in SIDES]
     admission = ValidatingAdmission(sets, NEWEST, builtin_discovery().with_crds(crds))
     expected = {each["auditID"]: each for each in read_lines(folder / "expected" / "validating.jsonl.zst")}
-    lister = Objects([*snapshot, *namespaces.values()])
+    lister = ObjectLister([*snapshot, *namespaces.values()])
     compared, different = 0, []
     for recorded in read_lines(folder / "expected" / "attributes.jsonl.zst"):
         expectation = expected.get(recorded["auditID"])

@@ -20,6 +20,7 @@ from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.object_lister import ObjectLister
 from replay.kube.schema import Schemas
 from replay.manifests.set_loader import load_manifest_set
 
@@ -31,14 +32,6 @@ DENIAL = ("policy", "binding", "message", "reason", "code")
 class NobodyMay:
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:  # noqa: ARG002
         return AuthorizationDecision(allowed=False)
-
-
-class NoObjects:
-    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:  # noqa: ARG002
-        return None
-
-    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON]:  # noqa: ARG002
-        return ()
 
 
 def lines(path: Path) -> Iterator[Any]:
@@ -102,7 +95,7 @@ def decided(recording: Path) -> list[tuple[str, JSON, Decision, bool]]:
         if line["mutating"]:
             before = attributes_from(line["mutating"], known)
             after = attributes_from(line["validating"], known) if line["validating"] else before
-            decision = chain.decide(before, after, NoObjects())[1]
+            decision = chain.decide(before, after, ObjectLister())[1]
             found.append((line["auditID"], before.object, decision, bool(line["validating"])))
     return found
 

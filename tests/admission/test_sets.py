@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from replay.admission.decision import Decision, Verdict
-
-_spec = importlib.util.spec_from_file_location("chain_sets", Path(__file__).parent / "chain_sets.py")
-assert _spec is not None
-assert _spec.loader is not None
-chain_sets = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(chain_sets)
-
-ADD_A = chain_sets.ADD_A
-ADD_SIDECAR = chain_sets.ADD_SIDECAR
-POD = chain_sets.POD
-policy = chain_sets.policy
-validating = chain_sets.validating
-request = chain_sets.request
-decide = chain_sets.decide
-add = chain_sets.add
+from tests.support.chain_sets import ADD_A, ADD_SIDECAR, POD, add, decide, policy, request, validating
 
 
 def test_another_set_validates_the_object_as_the_server_would_have_made_it() -> None:

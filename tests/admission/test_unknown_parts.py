@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,20 +9,7 @@ import pytest
 from replay.admission.decision import Verdict
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
-
-_spec = importlib.util.spec_from_file_location("chain_sets", Path(__file__).parent / "chain_sets.py")
-assert _spec is not None
-assert _spec.loader is not None
-chain_sets = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(chain_sets)
-
-ADD_A = chain_sets.ADD_A
-PULL_ALWAYS = chain_sets.PULL_ALWAYS
-POD = chain_sets.POD
-policy = chain_sets.policy
-request = chain_sets.request
-decide = chain_sets.decide
-replaced = chain_sets.replaced
+from tests.support.chain_sets import ADD_A, POD, PULL_ALWAYS, decide, policy, replaced, request
 
 MISSING = Missing("object", "it is not recorded", "record it")
 IMAGE = Missing("object.spec.containers[0].image", "it is not recorded")

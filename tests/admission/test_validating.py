@@ -22,6 +22,7 @@ from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.object_lister import ObjectLister
 from replay.manifests.manifest_set import manifest_set_from_objects
 
 
@@ -30,23 +31,6 @@ class DenyAll:
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:  # noqa: ARG002
         return AuthorizationDecision(allowed=False, reason="denied")
-
-
-class Objects:
-    """A lister over a list of objects."""
-
-    def __init__(self, objects: Sequence[JSON] = ()) -> None:
-        self._objects = objects
-
-    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
-        found = [each for each in self.list(kind, namespace or None) if each["metadata"]["name"] == name]
-        return found[0] if found else None
-
-    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON]:
-        of_kind = [
-            each for each in self._objects if (each["apiVersion"], each["kind"]) == (kind.api_version, kind.kind)
-        ]
-        return [each for each in of_kind if namespace in (None, each["metadata"].get("namespace"))]
 
 
 def attributes_from_admission_request(request: Mapping[str, Any], namespaces: Sequence[JSON] = ()) -> Attributes:
@@ -90,7 +74,7 @@ def decide(case: Mapping[str, Any]) -> Decision:
     manifests = manifest_set_from_objects([], [*case["policies"], *case["bindings"]])
     admission = ValidatingAdmission([manifests], NEWEST, builtin_discovery(), lambda _lister: DenyAll())
     attributes = attributes_from_admission_request(case["request"], case["namespaces"])
-    return admission.decide(attributes, Objects([*case["namespaces"], *case["params"]]))[0]
+    return admission.decide(attributes, ObjectLister([*case["namespaces"], *case["params"]]))[0]
 
 
 def client_message(denial: Denial, request: Mapping[str, Any]) -> str:

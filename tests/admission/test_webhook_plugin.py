@@ -14,19 +14,12 @@ from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.object_lister import ObjectLister
 from replay.kube.schema import Schemas
 from replay.manifests.manifest_set import manifest_set_from_objects
 
 RULE = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}
 NAMES = ("first", "second")
-
-
-class NoObjects:
-    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:  # noqa: ARG002
-        return None
-
-    def list(self, kind: GroupVersionKind, namespace: str | None) -> list[JSON]:  # noqa: ARG002
-        return []
 
 
 class Labels:
@@ -97,5 +90,5 @@ def test_who_is_called_again(webhooks: dict[str, dict[str, Any]], called: list[s
         namespace_object={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
     )
     backend = Labels()
-    chain.decide(attributes, attributes, NoObjects(), dict.fromkeys(NAMES, backend))
+    chain.decide(attributes, attributes, ObjectLister(), dict.fromkeys(NAMES, backend))
     assert backend.called == called

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from replay.admission.decision import Denial, Undetermined, WebhookCall
 from replay.admission.webhook.webhooks import WebhookAdmission, WebhookSelection
 from replay.cellib.version import NEWEST
-from replay.json import JSON
 from replay.kube.admissionregistration import (
     FailurePolicy,
     LabelSelector,
@@ -25,18 +23,9 @@ from replay.kube.admissionregistration import (
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.object_lister import ObjectLister
 
 NO_BODY = Missing("object", "the log has no body")
-
-
-class NoObjects:
-    """A cluster without objects."""
-
-    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:  # noqa: ARG002
-        return None
-
-    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:  # noqa: ARG002
-        return ()
 
 
 def webhook(name: str = "w", **fields: Any) -> Webhook:
@@ -51,7 +40,7 @@ def configuration(name: str, *webhooks: Webhook, static: bool = True) -> Webhook
 def select(attributes: Attributes, *configurations: WebhookConfiguration) -> WebhookSelection:
     manifests = ManifestSet(validating_webhooks=configurations)
     admission = WebhookAdmission([manifests], "validating", NEWEST, builtin_discovery())
-    return admission.select(attributes, NoObjects())[0]
+    return admission.select(attributes, ObjectLister())[0]
 
 
 def names(selection: WebhookSelection) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import io
 import itertools
 import json
@@ -20,17 +19,7 @@ from replay.audit.event import RequestRecord
 from replay.audit.reject import RejectReason
 from replay.audit.store import Store
 from replay.errors import AuditLogError, ReplayError
-
-_spec = importlib.util.spec_from_file_location("log_lines", Path(__file__).parent / "log_lines.py")
-assert _spec is not None
-assert _spec.loader is not None
-log_lines = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(log_lines)
-
-event = log_lines.event
-zstd = log_lines.zstd
-records = log_lines.records
-rejects = log_lines.rejects
+from tests.support.log_lines import event, records, rejects, zstd
 
 
 def altered(data: bytes) -> bytes:

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from replay.audit.store import Store
-
-_spec = importlib.util.spec_from_file_location("log_lines", Path(__file__).parent / "log_lines.py")
-assert _spec is not None
-assert _spec.loader is not None
-log_lines = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(log_lines)
-
-event = log_lines.event
-records = log_lines.records
+from tests.support.log_lines import event, records
 
 
 def test_bodies_keep_what_json_can_tell(tmp_path: Path) -> None:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location("conformance", Path(__file__).parent / "conformance.py")
-assert _spec is not None
-assert _spec.loader is not None
-conformance = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(conformance)
+from tests.cel import conformance
 
 
 def failures(directory: Path) -> list[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,12 +16,7 @@ from replay.cellib.environment import ExpressionKind
 from replay.cellib.tagged import tagged
 from replay.cellib.version import NEWEST
 from replay.pipeline.cases import bindings_of
-
-_spec = importlib.util.spec_from_file_location("strategies", Path(__file__).parent / "expression_strategies.py")
-assert _spec is not None
-assert _spec.loader is not None
-strategies = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(strategies)
+from tests.support import expression_strategies as strategies
 
 
 def outcome(evaluated: Evaluated) -> Any:

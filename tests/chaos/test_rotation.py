@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import sys
 import threading
@@ -15,12 +14,7 @@ import pytest
 
 from replay.audit.catalog import locked
 from replay.audit.store import Store
-
-_spec = importlib.util.spec_from_file_location("log_lines", Path(__file__).parents[1] / "audit" / "log_lines.py")
-assert _spec is not None
-assert _spec.loader is not None
-log_lines = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(log_lines)
+from tests.support import log_lines
 
 EVENTS_OF_A_FILE = 20
 

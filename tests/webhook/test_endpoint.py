@@ -28,9 +28,10 @@ from replay.kube.admissionregistration import (
     WebhookClientConfig,
     WebhookConfiguration,
 )
-from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
+from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.object_lister import ObjectLister
 from replay.kube.schema import Schemas
 from replay.webhook.endpoint import EndpointBackend
 
@@ -39,14 +40,6 @@ CERTIFICATE = (DATA / "server.crt").read_bytes()
 NAME = "hook.example.com"
 Answer = Callable[[dict[str, Any]], tuple[int, bytes]]
 Served = Callable[[Answer], AbstractContextManager[tuple[str, list[dict[str, Any]]]]]
-
-
-class NoObjects:
-    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:  # noqa: ARG002
-        return None
-
-    def list(self, kind: GroupVersionKind, namespace: str | None) -> list[JSON]:  # noqa: ARG002
-        return []
 
 
 def review(request: dict[str, Any], **response: Any) -> tuple[int, bytes]:
@@ -90,7 +83,7 @@ def decide(
     )
     backend = EndpointBackend(url)
     try:
-        return chain.decide(attributes, attributes, NoObjects(), {NAME: backend})[0]
+        return chain.decide(attributes, attributes, ObjectLister(), {NAME: backend})[0]
     finally:
         backend.close()
 

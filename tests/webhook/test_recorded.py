@@ -11,9 +11,10 @@ from replay.audit.event import RequestRecord
 from replay.cellib.version import NEWEST
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, Rule, Webhook, WebhookClientConfig, WebhookConfiguration
-from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
+from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.object_lister import ObjectLister
 from replay.kube.schema import Schemas
 from replay.webhook.recorded import RecordedBackend
 
@@ -21,14 +22,6 @@ OBJECT: JSON = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "s
 MUTATED: JSON = {**OBJECT, "data": {"a": "1", "b": "2"}}
 ADD = {"op": "add", "path": "/data/b", "value": "2"}
 KEY = "webhook.admission.k8s.io/round_0_index_0"
-
-
-class NoObjects:
-    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:  # noqa: ARG002
-        return None
-
-    def list(self, kind: GroupVersionKind, namespace: str | None) -> list[JSON]:  # noqa: ARG002
-        return []
 
 
 def attributes(value: JSON) -> Attributes:
@@ -68,7 +61,7 @@ def decide(observed: RequestRecord, seen: JSON = OBJECT, validated: JSON = MUTAT
     before, after = attributes(OBJECT), attributes(validated)
     backend = RecordedBackend(observed, before, after)
     chain = Chain([BOTH], NEWEST, builtin_discovery(), Schemas())
-    return chain.decide(attributes(seen), after, NoObjects(), {"m": backend, "v": backend})[0]
+    return chain.decide(attributes(seen), after, ObjectLister(), {"m": backend, "v": backend})[0]
 
 
 def mutation_annotations(*, mutated: bool, patch: list[JSON] | None = None) -> JSON:

@@ -14,6 +14,7 @@ from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.object_lister import ObjectLister
 from replay.kube.schema import Schemas
 from replay.manifests.manifest_set import manifest_set_from_objects
 
@@ -37,18 +38,6 @@ PULL_ALWAYS = (
 class NobodyMay:
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:  # noqa: ARG002
         return AuthorizationDecision(allowed=False)
-
-
-class Objects:
-    def __init__(self, objects: Sequence[JSON] = ()) -> None:
-        self._objects = objects
-
-    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
-        return next((each for each in self.list(kind, namespace or None) if each["metadata"]["name"] == name), None)
-
-    def list(self, kind: GroupVersionKind, namespace: str | None) -> list[JSON]:
-        found = [each for each in self._objects if each["kind"] == kind.kind]
-        return [each for each in found if namespace in (None, each["metadata"].get("namespace"))]
 
 
 def policy(name: str, *mutations: str, **spec: Any) -> list[JSON]:
@@ -153,7 +142,7 @@ def decide(
         Schemas(),
         authorizer=lambda _: NobodyMay(),
     )
-    return chain.decide(before, after or before, Objects(objects))
+    return chain.decide(before, after or before, ObjectLister(objects))
 
 
 def add(path: str, value: JSON) -> JSON:
