@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from replay.kube.admissionregistration import MatchResources, ParamKind, ParamRef
 from replay.kube.attributes import Attributes
 from replay.kube.lister import Lister
-from replay.matching.exclusion import is_excluded_from_all_hooks, is_excluded_from_api_policies
+from replay.matching.exclusion import is_excluded_from_api_policies, is_excluded_from_policies
 from replay.matching.matcher import (
     Criteria,
     Match,
@@ -144,7 +144,7 @@ class HookIndex(Generic[P, B, E]):
     ) -> Iterable[PlannedHook[P, B, E]]:
         """The hooks that are asked about the resource at all and may match; without a matcher nothing more is known."""
         resource = request.key.resource
-        if is_excluded_from_all_hooks(resource):
+        if is_excluded_from_policies(resource):
             return
         static_only = is_excluded_from_api_policies(resource)
         for hook in hooks:

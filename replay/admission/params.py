@@ -8,6 +8,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from replay.cel.value.typed import TypedMap
+from replay.cellib.activation import TYPED_SINCE
+from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.json import JSON
 from replay.kube.admissionregistration import ParamKind, ParamRef
 from replay.kube.attributes import Missing, PartialObject
@@ -52,7 +54,11 @@ def param_kind(kind: ParamKind, discovery: Discovery, lister: Lister) -> APIReso
 
 
 def collect_params(
-    api_resource: APIResource | None, param_ref: ParamRef | None, namespace: str, lister: Lister
+    api_resource: APIResource | None,
+    param_ref: ParamRef | None,
+    namespace: str,
+    lister: Lister,
+    version: KubernetesVersion = NEWEST,
 ) -> Params | ConfigurationError | Missing:
     """The parameters for one binding and a request in `namespace` (empty for cluster scope).
 
@@ -74,7 +80,7 @@ def collect_params(
         return params
     if not params and param_ref.parameter_not_found_action == "Deny":
         return ConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
-    cached = [_as_cached(param, api_resource) for param in params]
+    cached = [_as_cached(param, api_resource, version) for param in params]
     return next((param for param in cached if isinstance(param, Missing)), None) or cached
 
 
@@ -112,7 +118,9 @@ def _select(objects: Sequence[JSON | PartialObject], selector: Selector) -> list
     return selected
 
 
-def _as_cached(param: JSON | PartialObject, api_resource: APIResource) -> JSON | PartialObject | Missing:
+def _as_cached(
+    param: JSON | PartialObject, api_resource: APIResource, version: KubernetesVersion
+) -> JSON | PartialObject | Missing:
     """The parameter as the server's cache holds it, with its kind (`wrappedParam` of the validating dispatcher).
 
     One of a built-in kind is decoded into its Go type: unknown fields are dropped, empty ones left out; managedFields are cut
@@ -122,7 +130,8 @@ def _as_cached(param: JSON | PartialObject, api_resource: APIResource) -> JSON |
         return PartialObject(_typed_meta(param.value, api_resource), param.missing)
     schema = None if api_resource.custom else _schema(api_resource.kind)
     if schema is None:
-        return _typed_meta(as_read_again(param), api_resource)
+        is_read_again = version.minor >= TYPED_SINCE
+        return _typed_meta(as_read_again(param) if is_read_again else param, api_resource)
     try:
         return _typed_meta(round_trip(schema, param), api_resource)
     except DecodeError as error:

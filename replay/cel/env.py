@@ -10,13 +10,14 @@ from replay.cel.ast.source import Source
 from replay.cel.ast.tree import Ast
 from replay.cel.check import checker
 from replay.cel.check.validators import Validator, validate
-from replay.cel.declare.declarations import STANDARD_LIBRARY
+from replay.cel.declare.declarations import standard_library
 from replay.cel.declare.dispatcher import Dispatcher
 from replay.cel.declare.library import Library
 from replay.cel.declare.macros import macro_table
 from replay.cel.declare.scope import Declarations
 from replay.cel.declare.wellknown import WELL_KNOWN_LIBRARY
 from replay.cel.program import PER_CALL_LIMIT, Program
+from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.strict.planner import Planner
 from replay.cel.syntax import parser
 from replay.cel.value.types import Type
@@ -28,7 +29,7 @@ class Env:
     """Libraries on top of standard CEL; built once, used for many expressions.
 
     `container` is the namespace that names are resolved in; `validators` refuse checked expressions for more than their
-    types. `limit` is the cost at which an evaluation is cancelled, None for none.
+    types. `limit` is the cost at which an evaluation is cancelled, None for none. `release` is the cel-go that is reproduced.
     """
 
     def __init__(
@@ -38,10 +39,12 @@ class Env:
         *,
         validators: Sequence[Validator] = (),
         limit: int | None = PER_CALL_LIMIT,
+        release: Release = NEWEST_RELEASE,
     ) -> None:
         """Index the libraries; standard CEL and the well-known messages are always part of them."""
         self._validators = tuple(validators)
-        self.libraries = (STANDARD_LIBRARY, WELL_KNOWN_LIBRARY, *libraries)
+        self.release = release
+        self.libraries = (standard_library(release), WELL_KNOWN_LIBRARY, *libraries)
         self.declarations = Declarations(self.libraries, container=container)
         self._limit = limit
         names = [name for library in self.libraries for name in library.macros]
@@ -49,18 +52,18 @@ class Env:
         # Messages are no types as values: the server's registry does not have them (`reference to undefined type`).
         self._types = {declared.name for library in self.libraries for declared in library.types}
         self._optional_syntax = any("optMap" in library.macros for library in libraries)
-        self.dispatcher = Dispatcher(self.libraries)
+        self.dispatcher = Dispatcher(self.libraries, release)
 
     def parse(self, text: str) -> Ast | Issues:
         """The tree of a text."""
-        return parser.parse(Source(text), self._macros, optional_syntax=self._optional_syntax)
+        return parser.parse(Source(text), self._macros, optional_syntax=self._optional_syntax, release=self.release)
 
     def check(self, ast: Ast) -> Ast | Issues:
         """The tree with types and references, if the validators find nothing wrong with it."""
-        checked = checker.check(ast, self.declarations)
+        checked = checker.check(ast, self.declarations, self.release)
         if isinstance(checked, Issues):
             return checked
-        return validate(checked, self._validators) or checked
+        return validate(checked, self._validators, self.release) or checked
 
     def compile(self, text: str) -> Ast | Issues:
         """Parse and check."""

@@ -97,9 +97,12 @@ class Program:
     def _constant(self) -> Result:
         return self._counted({})
 
+    def _tracker(self) -> CostTracker:
+        return CostTracker(self._dispatcher.costs, self._dispatcher.standard_costs, self._limit)
+
     def _counted(self, bindings: Mapping[str, Value]) -> Result:
         try:
-            return with_room(lambda: self._eval(bindings, CostTracker(self._dispatcher.costs, self._limit)))
+            return with_room(lambda: self._eval(bindings, self._tracker()))
         except RecursionError:
             return Result(Unknown((Undetermined("a value in it is nested too deeply"),)), 0)
 
@@ -107,7 +110,7 @@ class Program:
         """`eval` that also tells the value of every step, for people who want to see how the result came about."""
 
         def traced() -> tuple[Result, Trace]:
-            tracker = TracingTracker(self._dispatcher.costs, self._limit)
+            tracker = TracingTracker(self._dispatcher.costs, self._dispatcher.standard_costs, self._limit)
             return self._eval(bindings, tracker), Trace(tuple(tracker.steps))
 
         # A tracker begins anew with each attempt: `with_room` may need two.
@@ -115,7 +118,7 @@ class Program:
 
     def _eval(self, bindings: Mapping[str, Value], tracker: CostTracker) -> Result:
         try:
-            value = self._step.exec(Frame(bindings, tracker))
+            value = self._step.exec(Frame(bindings, tracker, self._dispatcher.release))
         except CostLimitExceeded as limit:
             value = EvalError(str(limit))
         except PanicError as panic:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from replay.cel.program import Program, Result
@@ -10,13 +11,46 @@ from replay.cel.value.partial import PartialValue
 from replay.cel.value.typed import TypedList, TypedMap, typed, untyped
 from replay.cel.value.values import Unknown, UnknownParts, Value
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
+from replay.kube.creation_timestamp import WRITTEN_UNTIL, with_creation_timestamps
 
 if TYPE_CHECKING:
     from replay.cellib.variables import VariableValues
 
 _TYPED = ("request", "namespaceObject")
+
+
+TYPED_SINCE = 37
+"""The first minor in which built-in kinds, `request`, `namespaceObject` and params are read as Go values (`SchemalessTypedToVal`)."""
+
+
+class Views(Enum):
+    """How the server holds what expressions read.
+
+    TYPED are Go values, which differ from maps in what may be a key of them. Before `TYPED_SINCE` all is PLAIN: converted to maps (`convertObjectToUnstructured`); TIMED where the conversion writes
+    times that are zero too.
+    """
+
+    TIMED = "timed"
+    PLAIN = "plain"
+    TYPED = "typed"
+
+    @classmethod
+    def of(cls, server: KubernetesVersion) -> Views:
+        """How a server holds it."""
+        if server.minor >= TYPED_SINCE:
+            return cls.TYPED
+        return cls.PLAIN if server.minor > WRITTEN_UNTIL else cls.TIMED
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all is maps."""
+        return self in _PLAIN_VIEWS
+
+
+_PLAIN_VIEWS = frozenset({Views.TIMED, Views.PLAIN})
 
 
 class Activation:
@@ -26,21 +60,21 @@ class Activation:
     there for compiled code.
     """
 
-    __slots__ = ("_bindings", "_plain", "_scope")
+    __slots__ = ("_bindings", "_plain", "_scopes")
 
     def __init__(self, bindings: Mapping[str, Value]) -> None:
         """The bindings are not copied and must not change."""
         self._bindings = bindings
         self._plain: dict[str, dict[str, Value]] = {}
-        self._scope: Scope | None = None
+        self._scopes: dict[Views, Scope] = {}
 
     @property
     def bindings(self) -> Mapping[str, Value]:
         """The bindings as they were given."""
         return self._bindings
 
-    def plain(self, kind: ExpressionKind) -> Mapping[str, Value]:
-        """The names that compiled code of a kind reads, with plain JSON."""
+    def plain(self, kind: ExpressionKind, views: Views) -> Mapping[str, Value]:
+        """The names that compiled code of a kind reads, with plain JSON; an activation is asked for the views of one server."""
         group = _GROUPS.get(kind, "")
         plain = self._plain.get(group)
         if plain is None and group and "" in self._plain:
@@ -51,18 +85,22 @@ class Activation:
             for name, value in self._bindings.items():
                 kind_of_value = type(value)
                 if kind_of_value is TypedMap or kind_of_value is TypedList:
-                    plain[name] = value = value.value  # noqa: PLW2901 - the same value, unwrapped
+                    value = value.value  # noqa: PLW2901 - the same value, unwrapped
+                    plain[name] = value = _timed(value, views)  # noqa: PLW2901
                     kind_of_value = type(value)
+                elif name == "namespaceObject":
+                    plain[name] = _timed(value, views)
                 if kind_of_value is Missing or kind_of_value is PartialObject:
                     del plain[name]
             _restrict(plain, group)
         return plain
 
-    def scope(self) -> Scope:
+    def scope(self, views: Views) -> Scope:
         """The names for the strict engine."""
-        if self._scope is None:
-            self._scope = Scope(self._bindings)
-        return self._scope
+        scope = self._scopes.get(views)
+        if scope is None:
+            scope = self._scopes[views] = Scope(self._bindings, views)
+        return scope
 
 
 _UNAUTHORIZED = "unauthorized"
@@ -88,11 +126,11 @@ class Scope:
 
     __slots__ = ("_group", "_names", "_results")
 
-    def __init__(self, bindings: Mapping[str, Value]) -> None:
+    def __init__(self, bindings: Mapping[str, Value], views: Views) -> None:
         """`request` and `namespaceObject` are Go structs on the server; an object of a built-in kind is a `TypedMap`."""
         self._names: dict[str, Value] = {"object": None, "oldObject": None, "namespaceObject": None}
         for name, value in bindings.items():
-            self._names[name] = _bound(name, value)
+            self._names[name] = _bound(name, value, views)
         self._group = ""
         self._results: dict[tuple[str, int, int], Result] = {}
 
@@ -116,14 +154,22 @@ class Scope:
         return names
 
 
-def _bound(name: str, value: Value) -> Value:
+def _bound(name: str, value: Value, views: Views) -> Value:
     if isinstance(value, Missing):
         return Unknown((value,))
-    as_typed = name in _TYPED or isinstance(value, TypedMap | TypedList)
+    is_struct = name in _TYPED or isinstance(value, TypedMap | TypedList)
+    as_typed = is_struct and not views.is_plain
+    if is_struct and name != "request":
+        value = _timed(untyped(value), views)
     value = untyped(value)
     if isinstance(value, PartialObject):
         return partial_value(value.value, as_typed=as_typed)
     return typed(value) if as_typed else value
+
+
+def _timed(value: Value, views: Views) -> Value:
+    """An object of a built-in kind as the server has it."""
+    return with_creation_timestamps(value) if views is Views.TIMED else value
 
 
 def partial_value(value: JSON, *, as_typed: bool) -> Value:

@@ -18,6 +18,7 @@ from replay.cel.compiled.codegen import Compiled
 from replay.cel.compiled.fastpath import LeaveError
 from replay.cel.env import Env
 from replay.cel.program import Program
+from replay.cel.release import with_type_names
 from replay.cel.strict.folding import PlanError
 from replay.cel.value.bounds import UndeterminedError
 from replay.cel.value.materialize import materialized
@@ -41,7 +42,7 @@ from replay.cel.value.types import (
     struct_type,
 )
 from replay.cel.value.values import Unknown, Value
-from replay.cellib.activation import Activation
+from replay.cellib.activation import Activation, Views
 from replay.cellib.environment import ExpressionKind, admission_env
 from replay.cellib.variables import FastVariables, Variable, VariableValues
 from replay.cellib.version import KubernetesVersion
@@ -99,14 +100,30 @@ _FALSE = Evaluated(False)
 class ExpressionCompiler:
     """Compiles the expressions of one policy for a server of one version."""
 
-    def __init__(self, version: KubernetesVersion, *, has_params: bool, composed: bool = True) -> None:
-        """`has_params` declares `params`; not `composed`: no `variables`."""
+    def __init__(
+        self,
+        version: KubernetesVersion,
+        *,
+        has_params: bool,
+        composed: bool = True,
+        compatible: KubernetesVersion | None = None,
+    ) -> None:
+        """`has_params` declares `params`; not `composed`: no `variables`.
+
+        `compatible` is the version whose libraries there are, where it is not the server's own: for new expressions.
+        """
         self._composed = composed
+        self._compatible = compatible
         self._version = version
         self._has_params = has_params
+        self.views = Views.of(version)
         self._types: dict[str, Type] = {}
         self._traces: dict[str, Trace] = {}
         self.variables: dict[str, CompiledExpression] = {}
+
+    def type_text(self, type_: Type) -> str:
+        """A type as the server prints it."""
+        return with_type_names(type_text(type_), self._version.cel_go)
 
     def declare_variable(self, name: str, expression: str) -> CompiledExpression:
         """Compile a variable and let later expressions read it; one that does not compile fails where it is read."""
@@ -121,8 +138,14 @@ class ExpressionCompiler:
     def compile(self, kind: ExpressionKind, expression: str) -> CompiledExpression:
         """Compile an expression of a kind, seeing the variables declared so far."""
         variables = self._types if self._composed else None
-        env = admission_env(self._version, kind, has_params=self._has_params, variables=variables)
-        program, error, output_type = _compile(env, kind, expression)
+        env = admission_env(
+            self._version,
+            kind,
+            has_params=self._has_params,
+            variables=variables,
+            compatible=self._compatible,
+        )
+        program, error, output_type = _compile(env, self._version, kind, expression)
         if program is None:
             return CompiledExpression(kind, expression, None, error, None)
         footprint = trace_of(program.ast, self._traces).footprint
@@ -130,7 +153,9 @@ class ExpressionCompiler:
 
 
 @lru_cache(maxsize=8192)
-def _compile(env: Env, kind: ExpressionKind, expression: str) -> tuple[Program | None, str, Type | None]:
+def _compile(
+    env: Env, server: KubernetesVersion, kind: ExpressionKind, expression: str
+) -> tuple[Program | None, str, Type | None]:
     """`(program, error, type)`; equal texts in equal environments are compiled once."""
     ast = env.compile(expression)
     if isinstance(ast, Issues):
@@ -140,7 +165,8 @@ def _compile(env: Env, kind: ExpressionKind, expression: str) -> tuple[Program |
     if wanted is not None and output_type not in wanted:
         names = " ".join(map(type_text, wanted))
         required = names if len(wanted) == 1 else f"one of [{names}]"
-        return None, f"must evaluate to {required} but got {type_text(output_type)}", None
+        found = f" but got {type_text(output_type)}" if server.minor >= 32 else ""
+        return None, f"must evaluate to {required}{found}", None
     if any(type_.kind is Kind.UNKNOWN for type_ in ast.type_map.values()):
         # A field that a message does not have, selected: the server cannot write down its type.
         return None, "unexpected compilation error: missing type conversion to proto: ", None
@@ -246,7 +272,7 @@ class Evaluation:
     def _run(self, code: Compiled, compiled: CompiledExpression) -> Evaluated:
         """The answer of compiled code; raises where it has none, or may have used up the budget."""
         if compiled.kind is not self._kind:
-            self._kind, self._names = compiled.kind, self._activation.plain(compiled.kind)
+            self._kind, self._names = compiled.kind, self._activation.plain(compiled.kind, self._compiler.views)
         variables = self._fast
         if variables is None and self._compiler.variables:
             variables = FastVariables(self._compiler.variables, self._names, self._strictly(), compiled.kind)
@@ -276,7 +302,7 @@ class Evaluation:
     def _evaluate_strictly(self, compiled: CompiledExpression) -> Evaluated:
         assert compiled.program is not None
         variables = self._strictly().values()
-        scope = self._activation.scope()
+        scope = self._activation.scope(self._compiler.views)
         scope.use_kind(compiled.kind)
         result = scope.eval(compiled.program, variables)
         cost = variables.take_cost() + result.cost
@@ -303,7 +329,7 @@ class Evaluation:
         if not self._uncounted:
             return
         variables = self._strictly().values()
-        scope = self._activation.scope()
+        scope = self._activation.scope(self._compiler.views)
         cost = 0
         for compiled in self._uncounted:
             assert compiled.program is not None
@@ -342,12 +368,12 @@ class _StrictVariables:
     def values(self) -> VariableValues:
         if self._made is None:
             variables = {name: Variable(each.program, each.error) for name, each in self._compiler.variables.items()}
-            self._made = VariableValues(variables, self._activation.scope())
+            self._made = VariableValues(variables, self._activation.scope(self._compiler.views))
         return self._made
 
     def value(self, kind: ExpressionKind, name: str) -> Value:
         """A variable that compiled code does not answer."""
-        self._activation.scope().use_kind(kind)
+        self._activation.scope(self._compiler.views).use_kind(kind)
         return self.values().find_key(name)[1]
 
     def take_cost(self) -> int:

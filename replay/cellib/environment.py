@@ -7,31 +7,34 @@ environment of the minor before, `version.previous`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
 from replay.cel.check import validators
+from replay.cel.check.validators import Validator
 from replay.cel.declare.library import Library, VariableDecl
 from replay.cel.env import Env
+from replay.cel.release import Release
 from replay.cel.value.types import DURATION, DYN, TIMESTAMP, Type
 from replay.cellib.admission_types import NAMESPACE_TYPE, REQUEST_TYPE, STRUCT_FIELDS, VARIABLES_TYPE
-from replay.cellib.library.authorizer import AUTHORIZER_TYPE, AUTHZ, AUTHZ_SELECTORS, RESOURCE_CHECK_TYPE
-from replay.cellib.library.cidr import CIDR
+from replay.cellib.library.authorizer import AUTHORIZER_TYPE, AUTHZ, RESOURCE_CHECK_TYPE, authz_selectors
+from replay.cellib.library.cidr import networks
 from replay.cellib.library.comprehensions import TWO_VARIABLE_COMPREHENSIONS
 from replay.cellib.library.ip import IP
-from replay.cellib.library.list_extensions import LIST_EXTENSIONS
+from replay.cellib.library.list_extensions import list_extensions
 from replay.cellib.library.lists import LISTS, LISTS_1
 from replay.cellib.library.mutation import MUTATION
-from replay.cellib.library.named_format import FORMAT
-from replay.cellib.library.optionals import OPTIONALS
+from replay.cellib.library.named_format import named_formats
+from replay.cellib.library.optionals import optionals
 from replay.cellib.library.quantity import QUANTITY
 from replay.cellib.library.regex import REGEX
 from replay.cellib.library.semver import SEMVER
 from replay.cellib.library.sets import SETS
-from replay.cellib.library.strings import STRINGS
-from replay.cellib.library.url import URL
+from replay.cellib.library.strings import strings
+from replay.cellib.library.url import urls
 from replay.cellib.version import NEWEST_MINOR, KubernetesVersion
 
 
@@ -59,32 +62,46 @@ _MUTATION_KINDS = frozenset(
 
 
 class VersionedLibrary(NamedTuple):
-    """A library and the minors that have it: from `since`, until before `until`."""
+    """A library and the minors that have it: from `since`, until before `until`.
 
-    library: Library
+    These are the versions with which expressions have to be compatible. Where the code of servers differs beside that, the
+    library is made for a server.
+    """
+
+    library: Library | Callable[[KubernetesVersion], Library]
     since: int
     until: int = NEWEST_MINOR + 1
 
+    def of(self, server: KubernetesVersion) -> Library:
+        """The library as a server has it."""
+        return self.library if isinstance(self.library, Library) else self.library(server)
+
 
 BASE_LIBRARIES: tuple[VersionedLibrary, ...] = (
-    VersionedLibrary(URL, 23),
+    VersionedLibrary(urls, 23),
     VersionedLibrary(REGEX, 23),
     VersionedLibrary(LISTS, 23, 37),
     VersionedLibrary(AUTHZ, 27),
-    VersionedLibrary(OPTIONALS, 28),
+    VersionedLibrary(optionals, 28),
     VersionedLibrary(QUANTITY, 28),
-    VersionedLibrary(STRINGS, 29),
+    VersionedLibrary(strings, 29),
     VersionedLibrary(SETS, 29),
     VersionedLibrary(IP, 30),
-    VersionedLibrary(CIDR, 30),
-    VersionedLibrary(FORMAT, 31),
-    VersionedLibrary(AUTHZ_SELECTORS, 31),
+    VersionedLibrary(networks, 30),
+    VersionedLibrary(named_formats, 31),
+    VersionedLibrary(authz_selectors, 31),
     VersionedLibrary(TWO_VARIABLE_COMPREHENSIONS, 32),
     VersionedLibrary(SEMVER, 33),
-    VersionedLibrary(LIST_EXTENSIONS, 34),
+    VersionedLibrary(list_extensions, 34),
     VersionedLibrary(LISTS_1, 37),
 )
 """Every library in the order in which the server enables them."""
+
+STRICT_COST_SINCE = 32
+"""The first minor that charges calls of its libraries by their arguments (gates `StrictCostEnforcementFor...`); one before."""
+
+CONSTRUCTIBLE_SINCE = 32
+"""The first minor in which the types of `request` and `namespaceObject` are types where a message is made."""
 
 
 _VALIDATORS = (
@@ -92,37 +109,63 @@ _VALIDATORS = (
     validators.timestamp_literals,
     validators.regex_literals,
     validators.homogeneous_literals,
-    validators.string_format,
 )
 """What the server refuses beyond types, since 1.29."""
 
 
+def _validators(server: KubernetesVersion) -> tuple[Validator, ...]:
+    """The validators of a server; that of format strings came with the strings library of cel-go 0.20."""
+    if server.cel_go < Release.V0_20:
+        return _VALIDATORS
+    of_format = validators.string_format if server.cel_go >= Release.V0_22 else validators.string_format_or_crash
+    return (*_VALIDATORS, of_format)
+
+
 def admission_env(
-    version: KubernetesVersion, kind: ExpressionKind, *, has_params: bool, variables: Mapping[str, Type] | None
+    version: KubernetesVersion,
+    kind: ExpressionKind,
+    *,
+    has_params: bool,
+    variables: Mapping[str, Type] | None,
+    compatible: KubernetesVersion | None = None,
 ) -> Env:
-    """The environment of one kind of expression; equal calls share one.
+    """The environment of one kind of expression on a server; equal calls share one.
 
     `variables` are the types of `variables.<name>`; None declares no `variables` at all (the REST API validates match
-    conditions, and policies without variables, without composition).
+    conditions, and policies without variables, without composition). `compatible` is the version whose libraries there are,
+    the server's own where it is None.
     """
     authorizer = kind is not ExpressionKind.MESSAGE_EXPRESSION
     types = None if variables is None else tuple(variables.items())
-    return _env(version, authorizer, kind.is_mutation, has_params, types)
+    return _env(version, compatible or version, authorizer, kind.is_mutation, has_params, types)
 
 
 @lru_cache(maxsize=1024)
-def _env(
-    version: KubernetesVersion,
+def _env(  # noqa: PLR0913, PLR0917 - what an environment depends on
+    server: KubernetesVersion,
+    compatible: KubernetesVersion,
     has_authorizer: bool,
     has_patch_types: bool,
     has_params: bool,
     variables: tuple[tuple[str, Type], ...] | None,
 ) -> Env:
-    libraries = [row.library for row in BASE_LIBRARIES if row.since <= version.minor < row.until]
-    libraries.append(_declarations(has_authorizer, has_params, variables))
+    libraries = [row.of(server) for row in BASE_LIBRARIES if row.since <= compatible.minor < row.until]
+    if server.minor < STRICT_COST_SINCE:
+        libraries = [library if library is SETS else _without_cost(library) for library in libraries]
+    declared = _declarations(has_authorizer, has_params, variables)
+    libraries.append(replace(declared, has_struct_types=server.minor >= CONSTRUCTIBLE_SINCE))
     if has_patch_types:
         libraries.append(MUTATION)
-    return Env(libraries, validators=_VALIDATORS)
+    return Env(libraries, validators=_validators(server), release=server.cel_go)
+
+
+def _without_cost(library: Library) -> Library:
+    """A library whose calls cost what cel-go charges for calls that it does not know; its own, sets, it does know."""
+    functions = tuple(
+        replace(function, overloads=tuple(replace(each, cost=None, cost_by_id=None) for each in function.overloads))
+        for function in library.functions
+    )
+    return replace(library, functions=functions)
 
 
 class _AnyField(dict[str, Type]):

@@ -5,10 +5,22 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from replay.cel.release import Release
 from replay.errors import ReplayError
 
 OLDEST_MINOR = 30
 NEWEST_MINOR = 37
+
+_CEL_GO = {
+    30: Release.V0_17,
+    31: Release.V0_20,
+    32: Release.V0_22,
+    33: Release.V0_23,
+    34: Release.V0_26,
+    35: Release.V0_26,
+    36: Release.V0_26,
+    37: Release.V0_29,
+}
 
 
 class KubernetesVersion(NamedTuple):
@@ -25,6 +37,11 @@ class KubernetesVersion(NamedTuple):
             known = f"1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"
             raise ReplayError(f"unknown Kubernetes version `{text}`: known are {known}")
         return cls(1, int(match[1]))
+
+    @property
+    def cel_go(self) -> Release:
+        """The release of cel-go that the server is built with (its `go.mod`)."""
+        return _CEL_GO[self.minor]
 
     @property
     def previous(self) -> KubernetesVersion:

@@ -81,7 +81,7 @@ def _evaluate(
     if compiled.program is None:
         sys.stdout.write(json.dumps({"compile_error": compiled.error}) + "\n" if as_json else compiled.error + "\n")
         return REFUSED
-    evaluation = Evaluation(compiler, bindings_of({"vars": given}), 10_000_000, exact=True)
+    evaluation = Evaluation(compiler, bindings_of({"vars": given}, version), 10_000_000, exact=True)
     evaluated = evaluation.evaluate(compiled)
     sys.stdout.write(_as_json(compiled, evaluated) if as_json else _as_text(compiled, evaluated))
     if show_code:

@@ -115,3 +115,28 @@ def go_syntax(value: JSON) -> str:
     if isinstance(value, list):
         return f"[]interface {{}}{{{', '.join(go_syntax(item) for item in value)}}}"
     return "<nil>" if value is None else str(value).lower()
+
+
+_VERB = re.compile(
+    r"%[#0+\- ]*(?P<first>\[(?:[^\]]*\])?)?(?P<width>\*|[0-9]+)?(?:\.(?P<second>\[(?:[^\]]*\])?)?(?P<precision>\*|[0-9]+)?)?"
+    r"(?P<third>\[(?:[^\]]*\])?)?(?P<verb>.?)",
+    re.DOTALL,
+)
+"""A `%` and all that belongs to it: flags, width, precision, argument numbers in brackets, the verb."""
+
+
+def sprintf_without_arguments(text: str) -> str:
+    """What `fmt.Sprintf(text)` makes of a text that is no format: every verb misses its argument."""
+    return _VERB.sub(_missing, text) if "%" in text else text
+
+
+def _missing(match: re.Match[str]) -> str:
+    bad = "%!(BADWIDTH)" if match["width"] == "*" else ""
+    bad += "%!(BADPREC)" if match["precision"] == "*" else ""
+    verb = match["verb"]
+    if not verb:
+        return f"{bad}%!(NOVERB)"
+    if verb == "%":
+        return f"{bad}%"
+    is_numbered = match["first"] or match["second"] or match["third"]
+    return f"{bad}%!{verb}({'BADINDEX' if is_numbered else 'MISSING'})"

@@ -147,19 +147,22 @@ class ParsedURL:
         return f"./{path}" if starts and ":" in path.partition("/")[0] else path
 
 
-def parse_request_uri(text: str) -> ParsedURL:
-    """`url.ParseRequestURI`: an absolute URL or path, a fragment is not split off; raises `URLError`."""
+def parse_request_uri(text: str, *, strict_colons: bool = True) -> ParsedURL:
+    """`url.ParseRequestURI`: an absolute URL or path, a fragment is not split off; raises `URLError`.
+
+    Without `strict_colons` the host of an http URL may hold colons, as before Go 1.26 (`GODEBUG=urlstrictcolons=0`).
+    """
     try:
-        return _parse(to_bytes(text), via_request=True)
+        return _parse(to_bytes(text), via_request=True, strict_colons=strict_colons)
     except URLError as error:
         raise URLError(f"parse {quote(text)}: {error}") from None
 
 
-def parse_url(text: str) -> ParsedURL:
-    """`url.Parse`: any reference, with fragment; raises `URLError`."""
+def parse_url(text: str, *, strict_colons: bool = True) -> ParsedURL:
+    """`url.Parse`: any reference, with fragment; raises `URLError`. `strict_colons` as in `parse_request_uri`."""
     before, _, fragment = text.partition("#")
     try:
-        url = _parse(to_bytes(before), via_request=False)
+        url = _parse(to_bytes(before), via_request=False, strict_colons=strict_colons)
     except URLError as error:
         raise URLError(f"parse {quote(before)}: {error}") from None
     if fragment:
@@ -172,7 +175,7 @@ def parse_url(text: str) -> ParsedURL:
     return url
 
 
-def _parse(raw: str, *, via_request: bool) -> ParsedURL:
+def _parse(raw: str, *, via_request: bool, strict_colons: bool) -> ParsedURL:
     if _CONTROL.search(raw):
         raise URLError("net/url: invalid control character in URL")
     if not raw and via_request:
@@ -194,7 +197,7 @@ def _parse(raw: str, *, via_request: bool) -> ParsedURL:
     if rest.startswith("//") and (url.scheme or not (via_request or rest.startswith("///"))):
         authority, slash, tail = rest[2:].partition("/")
         rest = slash + tail
-        _set_authority(url, authority)
+        _set_authority(url, authority, strict_colons=strict_colons)
     elif url.scheme and rest.startswith("/"):
         url.omit_host = True
     url.path = unescape(rest, Part.PATH)
@@ -216,9 +219,9 @@ def _check_relative(rest: str, *, via_request: bool) -> None:
         raise URLError("first path segment in URL cannot contain colon")
 
 
-def _set_authority(url: ParsedURL, authority: str) -> None:
+def _set_authority(url: ParsedURL, authority: str, *, strict_colons: bool) -> None:
     userinfo, at, host = authority.rpartition("@")
-    url.host = _parse_host(url.scheme, host)
+    url.host = _parse_host(host, one_colon=strict_colons and url.scheme in ("http", "https"))
     if not at:
         return
     if not _USERINFO.fullmatch(userinfo):
@@ -228,7 +231,7 @@ def _set_authority(url: ParsedURL, authority: str) -> None:
     url.password = unescape(password, Part.USER) if colon else None
 
 
-def _parse_host(scheme: str, host: str) -> str:
+def _parse_host(host: str, *, one_colon: bool) -> str:
     bracket = host.rfind("[")
     if bracket > 0:
         raise URLError("invalid IP-literal")
@@ -236,9 +239,7 @@ def _parse_host(scheme: str, host: str) -> str:
         return _parse_ip_literal(host)
     colon = host.find(":")
     if colon != -1:
-        if scheme not in ("http", "https"):
-            colon = host.rfind(":")
-        _check_port(host[colon:])
+        _check_port(host[colon if one_colon else host.rfind(":") :])
     return unescape(host, Part.HOST)
 
 

@@ -6,6 +6,7 @@ Each function returns the messages of the API server, none for a valid text. Len
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -49,8 +50,24 @@ def regex_message(message: str, pattern: str, *examples: str) -> str:
     return f"{message} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
+class Wording(NamedTuple):
+    """What messages about label keys and values call lengths, and keys."""
+
+    unit: str
+    key: str
+
+
+WORDING = Wording("bytes", "a valid label key")
+WORDING_UNTIL_1_34 = Wording("characters", "a qualified name")
+"""Since Kubernetes 1.35 these checks stand in a package of their own (`k8s.io/apimachinery/pkg/api/validate/content`)."""
+
+
+def wording_of(minor: int) -> Wording:
+    """The wording of a minor of Kubernetes."""
+    return WORDING if minor >= 35 else WORDING_UNTIL_1_34
+
+
 def _length_messages(text: str, limit: int, unit: str) -> list[str]:
-    """The newer of the server's two packages says bytes where the older one says characters."""
     too_long = len(text.encode("utf-8", "surrogateescape")) > limit
     return [f"must be no more than {limit} {unit}"] if too_long else []
 
@@ -82,30 +99,28 @@ def dns1035_label(text: str) -> list[str]:
     return messages
 
 
-def qualified_name(text: str) -> list[str]:
+def qualified_name(text: str, words: Wording = WORDING) -> list[str]:
     """A label key: a name with an optional DNS subdomain before a slash (`IsQualifiedName`)."""
     key_message = regex_message(_KEY_MESSAGE, _KEY, "MyName", "my.name", "123-abc")
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
-        return [
-            f"a valid label key {key_message} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        ]
+        return [f"{words.key} {key_message} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
     messages = []
     if slash and not prefix:
         messages.append("prefix part must be non-empty")
     elif slash:
-        messages += [f"prefix part {message}" for message in dns1123_subdomain(prefix, "bytes")]
+        messages += [f"prefix part {message}" for message in dns1123_subdomain(prefix, words.unit)]
     if not name:
         messages.append("name part must be non-empty")
-    messages += [f"name part {message}" for message in _length_messages(name, _MAX_LABEL, "bytes")]
+    messages += [f"name part {message}" for message in _length_messages(name, _MAX_LABEL, words.unit)]
     if not _RX_KEY.fullmatch(name):
         messages.append(f"name part {key_message}")
     return messages
 
 
-def label_value(text: str) -> list[str]:
+def label_value(text: str, words: Wording = WORDING) -> list[str]:
     """The value of a label (`IsValidLabelValue`)."""
-    messages = _length_messages(text, _MAX_LABEL, "bytes")
+    messages = _length_messages(text, _MAX_LABEL, words.unit)
     if not _RX_VALUE.fullmatch(text):
         messages.append(regex_message(_VALUE_MESSAGE, _VALUE, "MyValue", "my_value", "12345"))
     return messages

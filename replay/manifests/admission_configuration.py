@@ -23,6 +23,7 @@ from replay.manifests.plugin import Plugin
 from replay.manifests.read.document_reader import DecodedObject, UndecodableError, read_item, read_object
 from replay.manifests.read.documents import Unreadable, os_reason, read_file
 from replay.manifests.read.node import Mapping, Node, Position, Scalar, Sequence
+from replay.manifests.served import static_problem
 
 _GROUP = "apiserver.config.k8s.io"
 _LEGACY_GROUP = "apiserver.k8s.io"
@@ -239,7 +240,7 @@ def _load_plugin(entry: PluginConfiguration, version: KubernetesVersion) -> Load
     if entry.name not in list(Plugin):
         return None
     plugin = Plugin(entry.name)
-    directory = _manifests_directory(plugin, entry, data)
+    directory = _manifests_directory(plugin, entry, data, version)
     if not directory:
         return LoadedDirectory(plugin, "", "", ())
     return replace(load_directory(Path(directory), plugin, version), path=directory)
@@ -258,7 +259,9 @@ def _configuration_file(entry: PluginConfiguration) -> bytes | None:
         raise _StoppedError(text, "config") from error
 
 
-def _manifests_directory(plugin: Plugin, entry: PluginConfiguration, data: bytes | None) -> str:
+def _manifests_directory(
+    plugin: Plugin, entry: PluginConfiguration, data: bytes | None, version: KubernetesVersion
+) -> str:
     """`staticManifestsDir` of a plugin's configuration, checked as the plugin does."""
     decoded = _decode(entry, data, _WEBHOOK_SCHEME if plugin.is_webhook else _POLICY_SCHEME)
     wanted = _WEBHOOK_KIND if plugin.is_webhook else f"{plugin.value}Configuration"
@@ -267,6 +270,9 @@ def _manifests_directory(plugin: Plugin, entry: PluginConfiguration, data: bytes
     for problem in _configuration_problems(decoded.value):
         raise _StoppedError(f"{_prefix(entry)}{problem}", "plugin")
     directory: str = decoded.value.get("staticManifestsDir", "")
+    problem = static_problem(directory, version, webhooks=plugin.is_webhook) if directory else ""
+    if problem:
+        raise _StoppedError(f"{_prefix(entry)}{problem}", "plugin")
     return directory
 
 

@@ -26,6 +26,7 @@ from replay.manifests.read.document_reader import DecodedObject, UndecodableErro
 from replay.manifests.read.documents import Document, read_directory
 from replay.manifests.read.json_reader import text_from_bytes
 from replay.manifests.read.node import Mapping, Node, Position, Sequence, node_from_json, position_of
+from replay.manifests.served import decides, served_problem
 from replay.manifests.static_rule import STATIC_SUFFIX
 from replay.manifests.validate.kind import validate
 
@@ -56,16 +57,16 @@ class LoadedApi:
         return tuple(finding for refusal in self.refusals for finding in refusal.findings)
 
 
-def defaulted_api_objects(objects: Iterable[JSON]) -> Iterator[JSON]:
+def defaulted_api_objects(objects: Iterable[JSON], version: KubernetesVersion) -> Iterator[JSON]:
     """Those of the objects that decide about requests, as the server holds them; others are left out.
 
-    One that is there in several versions counts once. Raises ManifestError for one that no server could have stored.
+    So are those that decide nothing on a server of this version. One that is there in several versions counts once. Raises ManifestError for one that no server could have stored.
     """
     seen = set()
     for obj in objects:
-        group, _, version = str(obj.get("apiVersion", "") if isinstance(obj, dict) else "").rpartition("/")
-        if group == GROUP and version in _VERSIONS and obj.get("kind") in _KINDS:
-            stored = _stored(obj["kind"], version, node_from_json(obj))
+        group, _, served = str(obj.get("apiVersion", "") if isinstance(obj, dict) else "").rpartition("/")
+        if group == GROUP and served in _VERSIONS and obj.get("kind") in _KINDS and decides(obj["kind"], version):
+            stored = _stored(obj["kind"], served, node_from_json(obj))
             key = (stored["kind"], stored["metadata"]["name"])
             if key not in seen:
                 seen.add(key)
@@ -145,6 +146,9 @@ class _Loading:
         if version != "v1" and kind.endswith("WebhookConfiguration"):
             message = f"no server serves {kind} in {GROUP}/{version}: it is {GROUP}/v1 since 1.16, and alone since 1.22"
             self.refuse(message, [_finding(message, path, position_of(node, "apiVersion"), "apiVersion")])
+            return
+        if problem := served_problem(f"{GROUP}/{version}", kind, self.version):
+            self.refuse(problem, [_finding(problem, path, position_of(node, "apiVersion"), "apiVersion")])
             return
         errors, expressions = validate(kind, value, self.version)
         errors = [*([] if name else [required("metadata.name", "name or generateName is required")]), *errors]

@@ -15,7 +15,7 @@ from replay.manifests.finding import Finding, Severity
 from replay.manifests.lint.run import lint
 from replay.manifests.loader import LoadedDirectory, load_directory
 from replay.manifests.plugin import Plugin
-from replay.manifests.set_loader import load_set
+from replay.manifests.set_loader import load_set, require_static
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,7 @@ def _parts(
     path: Path, version: KubernetesVersion, plugin: Plugin | None
 ) -> tuple[tuple[LoadedDirectory, ...], LoadedApi | None]:
     if plugin is not None:
+        require_static(path, plugin, version)
         return (load_directory(path, plugin, version),), None
     loaded = load_set(path, version)
     return tuple(loaded.directories.values()), loaded.api

@@ -59,12 +59,17 @@ class Expressions:
     def _composed(self) -> ExpressionCompiler:
         if self._compiler is None:
             self._compiler = ExpressionCompiler(
-                self.version.previous, has_params=self.has_params, composed=self.composed
+                self.version,
+                has_params=self.has_params,
+                composed=self.composed,
+                compatible=self.version.previous,
             )
         return self._compiler
 
     def _standalone(self) -> ExpressionCompiler:
-        return ExpressionCompiler(self.version.previous, has_params=self.has_params, composed=False)
+        return ExpressionCompiler(
+            self.version, has_params=self.has_params, composed=False, compatible=self.version.previous
+        )
 
 
 def _errors(compiled: CompiledExpression, path: str, shown: str) -> Iterator[FieldError]:

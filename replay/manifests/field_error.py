@@ -11,14 +11,15 @@ from replay.json import JSON
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One error of one field: `str()` is `path: body`."""
+    """One error of one field: `str()` is `path: body`; `shown_path` is how the server spells the path, where that differs."""
 
     path: str
     body: str
+    shown_path: str = ""
 
     def __str__(self) -> str:
         """As the server lists it."""
-        return f"{self.path}: {self.body}"
+        return f"{self.shown_path or self.path}: {self.body}"
 
 
 def required(path: str, detail: str = "") -> FieldError:

@@ -15,6 +15,7 @@ from replay.manifests.finding import Finding
 from replay.manifests.loader import LoadedDirectory, load_directory
 from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.manifests.plugin import CHAIN_ORDER, Plugin
+from replay.manifests.served import static_problem
 
 API_DIRECTORY = "api"
 
@@ -48,7 +49,7 @@ def load_manifest_set(path: Path, *, version: KubernetesVersion, api_objects: It
     for finding in loaded.findings:
         raise error_from_finding(finding)
     static = [item.value for directory in loaded.directories.values() for item in directory.objects]
-    api: Iterable[JSON] = defaulted_api_objects(api_objects)
+    api: Iterable[JSON] = defaulted_api_objects(api_objects, version)
     if loaded.api is not None:
         api = [item.value for item in loaded.api.objects]
     hashes = {plugin.value: directory.hash for plugin, directory in loaded.directories.items() if directory.hash}
@@ -67,10 +68,22 @@ def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
     own = {plugin: path / plugin.directory for plugin in CHAIN_ORDER if (path / plugin.directory).is_dir()}
     api_directory = path / API_DIRECTORY
     api = load_api(api_directory, version) if api_directory.is_dir() else None
+    for plugin, directory in own.items():
+        require_static(directory, plugin, version)
     if own or api is not None:
         return LoadedSet(str(path), {p: load_directory(at, p, version) for p, at in own.items()}, api)
     directories = {plugin: load_directory(path, plugin, version, mixed=True) for plugin in CHAIN_ORDER}
+    for plugin, loaded in directories.items():
+        if loaded.objects or loaded.refusals:
+            require_static(path, plugin, version)
     return LoadedSet(str(path), {p: d for p, d in directories.items() if d.objects or d.refusals})
+
+
+def require_static(directory: Path, plugin: Plugin, version: KubernetesVersion) -> None:
+    """Raise ManifestError where a server of this version does not read static manifests."""
+    problem = static_problem(str(directory), version, webhooks=plugin.is_webhook)
+    if problem:
+        raise ManifestError(problem, path=str(directory))
 
 
 def _configured_set(path: Path, version: KubernetesVersion) -> LoadedSet:

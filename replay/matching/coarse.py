@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.kube.admissionregistration import ManifestSet, MatchPolicy, MatchResources, Rule, WebhookConfiguration
 from replay.kube.attributes import Operation
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.exclusion import EXCLUDED_FROM_ALL
+from replay.matching.exclusion import excluded_from_all
 from replay.matching.rules import ANY
 
 CONNECT_SUBRESOURCES = ("attach", "exec", "portforward", "proxy")
@@ -55,7 +56,11 @@ class _Pattern(NamedTuple):
 
 
 def coarse_predicate(
-    sets: Sequence[ManifestSet], mapper: EquivalentResourceMapper, *, webhooks: bool = True
+    sets: Sequence[ManifestSet],
+    mapper: EquivalentResourceMapper,
+    *,
+    webhooks: bool = True,
+    version: KubernetesVersion = NEWEST,
 ) -> Predicate:
     """The requests that a policy, or with `webhooks` a webhook, of any of the sets may match.
 
@@ -64,22 +69,26 @@ def coarse_predicate(
     patterns: dict[_Pattern, None] = {}
     for match_resources in _all_criteria(sets, webhooks=webhooks):
         if not match_resources.resource_rules:
-            return _without_excluded(Predicate("true", ()))
+            return _without_excluded(Predicate("true", ()), version)
         for rule in match_resources.resource_rules:
             patterns.update(dict.fromkeys(_patterns(rule, match_resources.match_policy, mapper)))
     if not patterns:
         return Predicate("false", ())
     predicates = [_predicate(pattern) for pattern in patterns]
-    return _without_excluded(_joined(" or ", predicates))
+    return _without_excluded(_joined(" or ", predicates), version)
 
 
-def may_select(match_resources: MatchResources, mapper: EquivalentResourceMapper) -> Callable[[CoarseClass], bool]:
+def may_select(
+    match_resources: MatchResources, mapper: EquivalentResourceMapper, version: KubernetesVersion = NEWEST
+) -> Callable[[CoarseClass], bool]:
     """Whether `coarse_predicate` selects some requests of a class for such criteria, whatever their names."""
     rules = match_resources.resource_rules
     patterns = [pattern for rule in rules for pattern in _patterns(rule, match_resources.match_policy, mapper)]
 
+    excluded = excluded_from_all(version)
+
     def selects(requests: CoarseClass) -> bool:
-        if (requests.api_group, requests.resource) in EXCLUDED_FROM_ALL:
+        if (requests.api_group, requests.resource) in excluded:
             return False
         return not rules or any(_selects(pattern, requests) for pattern in patterns)
 
@@ -201,9 +210,12 @@ def _verb_predicate(pattern: _Pattern) -> Predicate:
     return _joined(" or ", parts) if parts else Predicate("false", ())
 
 
-def _without_excluded(predicate: Predicate) -> Predicate:
+def _without_excluded(predicate: Predicate, version: KubernetesVersion) -> Predicate:
     """Leave out what no policy and no webhook is ever asked about."""
-    excluded = [Predicate("(api_group = ? and resource = ?)", tuple(pair)) for pair in sorted(EXCLUDED_FROM_ALL)]
+    pairs = sorted(excluded_from_all(version))
+    if not pairs:
+        return predicate
+    excluded = [Predicate("(api_group = ? and resource = ?)", tuple(pair)) for pair in pairs]
     never = _joined(" or ", excluded)
     return Predicate(f"{predicate.sql} and not {never.sql}", predicate.parameters + never.parameters)
 

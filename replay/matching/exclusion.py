@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from replay.cellib.version import KubernetesVersion
 from replay.kube.gvk import GroupResource, GroupVersionKind, GroupVersionResource
 
 _ADMISSION = "admissionregistration.k8s.io"
+
+WEBHOOKS_EXCLUDE_SINCE = 37
+"""The first minor that asks no webhook about these either (gate `ExcludeAdmissionWebhookVirtualResources`)."""
 
 EXCLUDED_FROM_ALL = frozenset(
     {
@@ -40,9 +44,19 @@ _EXEMPT_KINDS = frozenset(
 )
 
 
-def is_excluded_from_all_hooks(resource: GroupVersionResource) -> bool:
-    """Whether neither static nor API-based hooks are asked."""
+def excluded_from_all(server: KubernetesVersion) -> frozenset[GroupResource]:
+    """The resources about which a server asks neither a policy nor a webhook."""
+    return EXCLUDED_FROM_ALL if server.minor >= WEBHOOKS_EXCLUDE_SINCE else frozenset()
+
+
+def is_excluded_from_policies(resource: GroupVersionResource) -> bool:
+    """Whether neither static nor API-based policies are asked."""
     return resource.group_resource in EXCLUDED_FROM_ALL
+
+
+def is_excluded_from_webhooks(resource: GroupVersionResource, server: KubernetesVersion) -> bool:
+    """Whether neither static nor API-based webhooks are asked (`webhook/generic.isExcludedFromAllHooks`)."""
+    return resource.group_resource in excluded_from_all(server)
 
 
 def is_excluded_from_api_policies(resource: GroupVersionResource) -> bool:

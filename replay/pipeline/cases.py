@@ -16,6 +16,7 @@ from typing import Any
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.mutating.input_value import InputValues
 from replay.admission.mutating.mutation_value import (
+    CrashError,
     MutationError,
     apply_configuration_from,
     json_from,
@@ -25,14 +26,14 @@ from replay.admission.namespace import NAMESPACE_KIND
 from replay.admission.params import as_read_again
 from replay.admission.validating.validator import RUNTIME_BUDGET, audit_annotation, denial
 from replay.cel.ast.depth import with_room
-from replay.cel.value.text import type_text
 from replay.cel.value.typed import TypedMap
+from replay.cellib.activation import Views
 from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.estimates import estimated_cost
 from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.tagged import tagged
-from replay.cellib.version import NEWEST, OLDEST_MINOR, KubernetesVersion
+from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import ReplayError
 from replay.json import integer
 from replay.kube.admissionregistration import FailurePolicy, Validation
@@ -77,14 +78,14 @@ class _Run:
         self._expression = expression
         self._version = version
         self._compiler, self._variables = self._new_compiler(version)
-        self._bindings = bindings_of(case, mutation=kind.is_mutation)
+        self._bindings = bindings_of(case, version, mutation=kind.is_mutation)
         budget = MATCH_CONDITIONS_BUDGET if kind is ExpressionKind.MATCH_CONDITION else RUNTIME_BUDGET
         self._budget = budget
         self._evaluation = Evaluation(self._compiler, self._bindings, budget, exact=True)
 
-    def _new_compiler(self, version: KubernetesVersion) -> tuple[ExpressionCompiler, dict[str, CompiledExpression]]:
+    def _new_compiler(self, compatible: KubernetesVersion) -> tuple[ExpressionCompiler, dict[str, CompiledExpression]]:
         has_params = "params" in self._case.get("vars", {})
-        compiler = ExpressionCompiler(version, has_params=has_params)
+        compiler = ExpressionCompiler(self._version, has_params=has_params, compatible=compatible)
         variables = {}
         for variable in self._case.get("variables", ()):
             variables[variable["name"]] = compiler.declare_variable(variable["name"], variable["expression"])
@@ -99,7 +100,7 @@ class _Run:
         if compiled.output_type is None:
             result["compile_error"] = compiled.error
         else:
-            result["type"] = type_text(compiled.output_type)
+            result["type"] = self._compiler.type_text(compiled.output_type)
             result.update(self._estimated(compiled))
             result.update(self._evaluated(compiled))
         return {**result, **self._on_create(compiled), **self._variable_results()}
@@ -118,7 +119,10 @@ class _Run:
         elif evaluated.error is not None:
             outcome = {"error": evaluated.error, "cost": self._cost()}
         else:
-            outcome = {"value": tagged(evaluated.value), "cost": self._cost(), **self._patch(evaluated)}
+            try:
+                outcome = {"value": tagged(evaluated.value), "cost": self._cost(), **self._patch(evaluated)}
+            except CrashError as error:
+                outcome = {"error": f"internal error: {error}"}
         # Of several expressions a policy makes several decisions; a case states that of a single one.
         decision = None if self._case.get("before") else self._decision(compiled, evaluated)
         return {**outcome, "decision": decision} if decision is not None else outcome
@@ -127,12 +131,14 @@ class _Run:
         return self._budget - self._evaluation.exactly_remaining()
 
     def _patch(self, evaluated: Evaluated) -> dict[str, Any]:
-        inputs = InputValues(self._bindings, _kinds(self._bindings))
+        inputs = InputValues(self._bindings, _kinds(self._bindings), self._version)
         try:
             if self._kind is ExpressionKind.APPLY_CONFIGURATION:
                 return _apply_configuration(apply_configuration_from(evaluated.value, inputs))
             if self._kind is ExpressionKind.JSON_PATCH:
                 return {"patch": json_patch_from(evaluated.value, inputs)}
+        except CrashError:
+            raise
         except MutationError as error:
             return {"patch_error": str(error)}
         return {}
@@ -166,14 +172,16 @@ class _Run:
 
     def _on_create(self, compiled: CompiledExpression) -> dict[str, str]:
         """What the server answers when the expression is new, where that differs: it then knows only the minor before."""
-        if self._version.minor <= OLDEST_MINOR:
-            return {}
         previous, _ = self._new_compiler(self._version.previous)
         error = previous.compile(self._kind, self._expression).error
         return {"compile_error_on_create": error} if error != compiled.error else {}
 
     def _variable_results(self) -> dict[str, Any]:
-        types = {name: type_text(each.output_type) for name, each in self._variables.items() if each.output_type}
+        types = {
+            name: self._compiler.type_text(each.output_type)
+            for name, each in self._variables.items()
+            if each.output_type
+        }
         errors = {name: each.error for name, each in self._variables.items() if each.error}
         named = {"variable_types": types, "variable_compile_errors": errors}
         return {name: values for name, values in named.items() if values}
@@ -196,7 +204,7 @@ def _kinds(bindings: Mapping[str, Any]) -> dict[str, GroupVersionKind]:
     return kinds
 
 
-def bindings_of(case: Case, *, mutation: bool = False) -> dict[str, Any]:
+def bindings_of(case: Case, version: KubernetesVersion = NEWEST, *, mutation: bool = False) -> dict[str, Any]:
     """The bindings of a case; `request` gets what every AdmissionRequest has.
 
     A `mutation` without match conditions sees its objects as plain JSON, whatever their form.
@@ -205,10 +213,11 @@ def bindings_of(case: Case, *, mutation: bool = False) -> dict[str, Any]:
     bindings: dict[str, Any] = {}
     for name, value in case.get("vars", {}).items():
         is_typed = forms.get(name) == "typed" and isinstance(value, dict)
-        if is_typed and not (mutation and name in {"object", "oldObject"}):
+        is_plain = Views.of(version).is_plain
+        if is_typed and (is_plain or not (mutation and name in {"object", "oldObject"})):
             bindings[name] = TypedMap(value)
         else:
-            bindings[name] = as_read_again(value) if name == "params" else value
+            bindings[name] = as_read_again(value) if name == "params" and not is_plain else value
     bindings["request"] = admission_request(case.get("vars", {}))
     return {**bindings, **authorizer_bindings(DenyAll(), _attributes(bindings["request"]))}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 import orjson
 
@@ -18,7 +19,7 @@ from replay.compare.result import RunResult
 from replay.compare.summary import Summary
 from replay.errors import ReplayError
 from replay.manifests.diff import diff_sets
-from replay.matching.coarse import CoarseClass, of_classes
+from replay.matching.coarse import CoarseClass, may_select, of_classes
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.facts import log_facts, set_facts
 from replay.pipeline.health import health_notes
@@ -132,6 +133,6 @@ def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptR
         orjson.dumps(job.snapshot),
     )
     classes = {CoarseClass(*columns): count for *columns, count in store.answer("admission_classes")}
-    return kept_results(
-        scenario.store, base, (current, candidate), classes, EquivalentResourceMapper(Cluster(job.snapshot).discovery)
-    )
+    mapper = EquivalentResourceMapper(Cluster(job.snapshot).discovery)
+    selector = partial(may_select, mapper=mapper, version=job.version)
+    return kept_results(scenario.store, base, (current, candidate), classes, selector)

@@ -18,7 +18,7 @@ from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import Webhook
 from replay.kube.attributes import Missing
-from replay.webhook.review import ResponseError, admission_review, answer_from
+from replay.webhook.review import ResponseError, UndecodablePatchError, admission_review, answer_from
 
 MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 """A longer answer is taken for a failed call."""
@@ -71,6 +71,8 @@ class EndpointBackend:
         try:
             answer = self._post(webhook, body)
             return answer_from(answer, uid, mutating=review.phase == "mutating")
+        except UndecodablePatchError as error:
+            return WebhookAnswer(error=str(error), undecodable_patch=error.reason)
         except ResponseError as error:
             return WebhookAnswer(error=str(error))
 

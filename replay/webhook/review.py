@@ -21,6 +21,15 @@ class ResponseError(Exception):
     """The answer of a webhook is unusable; `str()` is the server's text after `failed calling webhook "name": `."""
 
 
+class UndecodablePatchError(ResponseError):
+    """The patch in a response is no JSON patch; `reason` says why."""
+
+    def __init__(self, reason: str) -> None:
+        """Keep the reason."""
+        super().__init__(f"received undecodable patch in webhook response: {reason}")
+        self.reason = reason
+
+
 def admission_review(review: WebhookReview) -> tuple[str, bytes]:
     """`(uid, body)` of a request; equal requests get equal uids, so that a run can be repeated."""
     content = orjson.dumps(review.request, option=orjson.OPT_SORT_KEYS)
@@ -92,9 +101,9 @@ def _patch(response: Mapping[str, Any]) -> tuple[Any, ...]:
     try:
         operations = decode_json(base64.b64decode(text, validate=True))
     except (binascii.Error, orjson.JSONDecodeError, TypeError, ValueError) as error:
-        raise ResponseError(f"received undecodable patch in webhook response: {error}") from None
+        raise UndecodablePatchError(str(error)) from None
     if not isinstance(operations, list) or not all(isinstance(operation, dict) for operation in operations):
-        raise ResponseError("received undecodable patch in webhook response: not a list of operations")
+        raise UndecodablePatchError("not a list of operations")
     if operations and response.get("patchType") != "JSONPatch":
         raise ResponseError(f"unsupported patch type {quote(str(response.get('patchType')))}")
     return tuple(operations)

@@ -7,11 +7,12 @@ from replay.admission.validating.audit_annotations import (
     ValidationFailure,
     validation_failure_value,
 )
+from replay.cellib.version import NEWEST, KubernetesVersion
 
 
 def test_failures_are_written_as_go_writes_them() -> None:
     failure = ValidationFailure('<&> "é" \\ \u2028\t\x01', "p", "b", 1, ("Warn", "Audit"))
-    assert validation_failure_value([failure]) == (
+    assert validation_failure_value([failure], NEWEST) == (
         r'[{"message":"\u003c\u0026\u003e \"é\" \\ \u2028\t\u0001","policy":"p","binding":"b","expressionIndex":1,'
         '"validationActions":["Warn","Audit"]}]'
     )
@@ -19,9 +20,16 @@ def test_failures_are_written_as_go_writes_them() -> None:
 
 def test_at_most_fifty_failures() -> None:
     failures = [ValidationFailure(f"m{index}", "p", "b", 0, ("Audit",)) for index in range(60)]
-    value = validation_failure_value(failures)
+    value = validation_failure_value(failures, NEWEST)
     assert '"m49"' in value
     assert '"m50"' not in value
+
+
+def test_before_1_37_the_first_failure_alone_is_kept() -> None:
+    failures = [ValidationFailure(f"m{index}", "p", "b", 0, ("Audit",)) for index in range(3)]
+    assert validation_failure_value(failures, KubernetesVersion(1, 36)) == validation_failure_value(
+        failures[:1], NEWEST
+    )
 
 
 def test_values_of_several_bindings_are_joined_without_duplicates() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import celpy
 from celpy.adapter import json_to_cel
 
-from replay.cellib.activation import Activation
+from replay.cellib.activation import Activation, Views
 from replay.cellib.composition import Evaluation, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind, admission_env
 from replay.cellib.version import NEWEST
@@ -61,7 +61,7 @@ def measure(case: dict[str, Any]) -> dict[str, float | None] | None:
     assert compiled.program is not None
     bindings = bindings_of(case)
     activation = Activation(bindings)
-    code, plain = compiled.program.compiled, activation.plain(kind)
+    code, plain = compiled.program.compiled, activation.plain(kind, Views.TYPED)
     times: dict[str, float | None] = {
         "evaluation": microseconds(lambda: Evaluation(compiler, activation, BUDGET).evaluate(compiled)),
         "strict": microseconds(lambda: Evaluation(compiler, bindings, BUDGET, exact=True).evaluate(compiled), 20),

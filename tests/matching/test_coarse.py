@@ -26,7 +26,7 @@ from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.matching.coarse import CoarseClass, Predicate, both, coarse_predicate, may_select, of_classes
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.exclusion import is_excluded_from_all_hooks
+from replay.matching.exclusion import is_excluded_from_policies
 from replay.matching.matcher import Matcher
 
 MAPPER = EquivalentResourceMapper(builtin_discovery())
@@ -217,7 +217,7 @@ def test_coarse_contains_exact(criteria: list[MatchResources], pairs: list[tuple
     for (attributes, row), is_kept in zip(pairs, found, strict=True):
         request = matcher.request(attributes, NoLister())
         matches = [request.match(matcher.criteria(each)) for each in criteria]
-        if any(match is not None for match in matches) and not is_excluded_from_all_hooks(attributes.resource):
+        if any(match is not None for match in matches) and not is_excluded_from_policies(attributes.resource):
             assert is_kept, row
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from replay.cel.value.values import Value
-from replay.cellib.activation import Activation
+from replay.cellib.activation import Activation, Views
 from replay.cellib.environment import ExpressionKind, admission_env
 from replay.cellib.variables import VariableValues
 from replay.cellib.version import KubernetesVersion
@@ -112,7 +112,7 @@ def untouched(_text: str, value: Value) -> Value:
 def evaluated(expression: str, bindings: dict[str, Any]) -> tuple[Any, Any, Any]:
     env = admission_env(KubernetesVersion.parse("1.37"), ExpressionKind.VALIDATION, has_params=False, variables={})
     program = env.program(env.compile(expression))  # type: ignore[arg-type]
-    scope = Activation(bindings).scope()
+    scope = Activation(bindings).scope(Views.TYPED)
     scope.use_kind(ExpressionKind.VALIDATION)
     result, trace = program.trace(scope.with_variables(VariableValues({}, scope)))
     return program.ast, result, trace

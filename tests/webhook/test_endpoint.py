@@ -16,7 +16,7 @@ import pytest
 
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision, Denial, Mutated, Verdict
-from replay.cellib.version import NEWEST
+from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kube.admissionregistration import (
@@ -56,6 +56,7 @@ def decide(
     *,
     phase: str = "validating",
     failure_policy: FailurePolicy = FailurePolicy.FAIL,
+    version: KubernetesVersion = NEWEST,
     **changes: Any,
 ) -> Decision:
     webhook = Webhook(
@@ -68,7 +69,7 @@ def decide(
     configuration = WebhookConfiguration("config", True, (webhook,))
     mutating = ManifestSet(mutating_webhooks=(configuration,))
     manifests = mutating if phase == "mutating" else ManifestSet(validating_webhooks=(configuration,))
-    chain = Chain([manifests], NEWEST, builtin_discovery(), Schemas())
+    chain = Chain([manifests], version, builtin_discovery(), Schemas())
     attributes = Attributes(
         operation=Operation.CREATE,
         kind=GroupVersionKind("", "v1", "ConfigMap"),
@@ -275,6 +276,19 @@ def test_bad_patch(served: Served, name: str, response: dict[str, Any], expected
         decision = decide(url, phase="mutating")
     assert expected in decision.denials[0].message
     assert decision.patch == ()
+
+
+@pytest.mark.parametrize(
+    ("minor", "expected"),
+    [(33, denial("Internal error occurred: not a list of operations")), (34, ())],
+)
+def test_a_patch_that_cannot_be_decoded_in_spite_of_ignore(
+    served: Served, minor: int, expected: tuple[Denial, ...]
+) -> None:
+    with served(lambda request: review(request, patch="e30=", patchType="JSONPatch")) as (url, _):
+        version = KubernetesVersion(1, minor)
+        decision = decide(url, phase="mutating", failure_policy=FailurePolicy.IGNORE, version=version)
+    assert decision.denials == expected
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ class TracedExpressions:
             return ExpressionStep(label, compiled, EvalError(compiled.error), effect=effect)
         activation = self.inputs.activation(compiled.footprint, matching=self.matching)
         variables = self._values(activation)
-        scope = activation.scope()
+        scope = activation.scope(self.compiler.views)
         scope.use_kind(compiled.kind)
         result, trace = compiled.program.trace(scope.with_variables(variables))
         cost = result.cost + variables.take_cost()
@@ -123,7 +123,7 @@ class TracedExpressions:
     def variables(self) -> Iterator[ExpressionStep]:
         """The variables that were read, each with its parts."""
         for activation, variables in self._variables.values():
-            scope = activation.scope()
+            scope = activation.scope(self.compiler.views)
             for name in variables.computed:
                 compiled = self.compiler.variables.get(name)
                 if compiled is None or compiled.program is None:
@@ -134,7 +134,7 @@ class TracedExpressions:
     def _values(self, activation: Activation) -> VariableValues:
         if id(activation) not in self._variables:
             variables = {name: Variable(each.program, each.error) for name, each in self.compiler.variables.items()}
-            scope = activation.scope()
+            scope = activation.scope(self.compiler.views)
             self._variables[id(activation)] = activation, VariableValues(variables, scope)
         return self._variables[id(activation)][1]
 

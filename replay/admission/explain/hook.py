@@ -14,7 +14,7 @@ from replay.kube.admissionregistration import MatchResources
 from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
-from replay.matching.exclusion import is_excluded_from_all_hooks, is_excluded_from_api_policies
+from replay.matching.exclusion import is_excluded_from_api_policies, is_excluded_from_policies
 from replay.matching.matcher import Match, Matcher, MatchError
 from replay.matching.reason import why_not
 
@@ -55,7 +55,7 @@ class HookExplainer:
 
     def _excluded(self, hook: Hook) -> str:
         resource = self.attributes.resource
-        if is_excluded_from_all_hooks(resource):
+        if is_excluded_from_policies(resource):
             return f"no hook is asked about {resource.resource}"
         if is_excluded_from_api_policies(resource) and not hook.policy.static:
             return f"only static policies are asked about {resource.resource}"

@@ -16,7 +16,7 @@ from replay.kube.attributes import Attributes, Missing
 from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.exclusion import is_excluded_from_all_hooks, is_excluded_from_api_webhooks
+from replay.matching.exclusion import is_excluded_from_api_webhooks, is_excluded_from_webhooks
 from replay.matching.matcher import Match, Matcher
 from replay.matching.reason import why_not
 
@@ -60,7 +60,7 @@ class WebhookExplainer:
     ) -> tuple[str, tuple[ExpressionStep, ...]]:
         """Why a webhook does not match; empty where it does, or where that fails or is not known."""
         resource, webhook = attributes.resource, hook.webhook
-        if is_excluded_from_all_hooks(resource):
+        if is_excluded_from_webhooks(resource, self.version):
             return f"no hook is asked about {resource.resource}", ()
         if is_excluded_from_api_webhooks(attributes.kind) and not hook.static:
             return f"only static webhooks are asked about {resource.resource}", ()

@@ -13,12 +13,17 @@ from typing import Any, NamedTuple
 
 from replay.admission.mutating.go_text import go_syntax, go_text
 from replay.cel.value.typed import TypedMap, untyped
+from replay.cellib.activation import TYPED_SINCE
+from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.go.value import GoValue
 from replay.json import JSON
 from replay.kube.attributes import PartialObject
 from replay.kube.go_object import go_type_name
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.schema import Schema, Schemas
+
+_OBJECTS_INSIDE_SINCE = 35
+"""The first minor in which an `Object` may stand inside a list or map of a JSON patch (`dynamic.ObjectVal.ConvertToNative`)."""
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _OPAQUE = frozenset({"io.k8s.apimachinery.pkg.runtime.RawExtension", _META + "FieldsV1"})
@@ -91,11 +96,17 @@ def is_go_object(value: Any, name: str) -> bool:
 class InputValues:
     """The containers that came with the request, told from those that an expression made."""
 
-    def __init__(self, bindings: Mapping[str, Any], kinds: Mapping[str, GroupVersionKind]) -> None:
+    def __init__(
+        self, bindings: Mapping[str, Any], kinds: Mapping[str, GroupVersionKind], server: KubernetesVersion = NEWEST
+    ) -> None:
         """`bindings` are those of the expression that may be in its result.
 
-        `kinds` are the kinds of those that are Go objects, by name; `request` always is one.
+        `kinds` are the kinds of those that are Go objects, by name; `request` always is one. The rules are those of a server.
         """
+        self.are_plain = server.minor < TYPED_SINCE
+        """Whether all inputs are plain maps, which are handed on as they are."""
+        self.crashes = server.minor < _OBJECTS_INSIDE_SINCE
+        """Whether an `Object` inside a list or map of a patch crashes the server."""
         self._bindings = bindings
         self._kinds = kinds
         self._types: dict[int, GoType | None] | None = None
@@ -108,6 +119,8 @@ class InputValues:
         return self._types
 
     def _schema(self, name: str) -> Schema | None:
+        if self.are_plain:
+            return None
         if name == "request":
             return _REQUEST
         kind = self._kinds.get(name)

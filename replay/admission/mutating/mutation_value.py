@@ -50,6 +50,10 @@ class MutationError(Exception):
     """A mutation cannot be made of a value; `str()` is the server's text."""
 
 
+class CrashError(MutationError):
+    """The server crashes here and the request fails, whatever the policy says of failures."""
+
+
 def apply_configuration_from(value: Value, inputs: InputValues) -> dict[str, Any]:
     """The object of an `ApplyConfiguration`, without `apiVersion` and `kind`; its leaves may be `GoValue`s.
 
@@ -166,7 +170,7 @@ class _Converter:
             return self._field(value.value)
         value = untyped(value)
         if _is_nested(value) and value in self._inputs:
-            return _without_null(value)
+            return value if self._inputs.are_plain else _without_null(value)
         if isinstance(value, dict):
             return {_string_key(key): self._item(item) for key, item in value.items()}
         if isinstance(value, list | tuple | ConcatList):
@@ -292,9 +296,9 @@ def _structpb(value: Value, inputs: InputValues) -> JSON:
     if isinstance(value, ConcatList):
         return [_structpb_joined(item, inputs) for item in value]
     if is_list(value):
-        return [_structpb(item, inputs) for item in elements(value)]
+        return [_inside(item, inputs, "Set") for item in elements(value)]
     if is_map(value):
-        return {_json_key(key): _structpb(find(value, key)[1], inputs) for key in map_keys(value)}
+        return {_json_key(key): _inside(find(value, key)[1], inputs, "Value.SetMapIndex") for key in map_keys(value)}
     return _structpb_scalar(value)
 
 
@@ -310,6 +314,13 @@ def _structpb_joined(item: Value, inputs: InputValues) -> JSON:
     if isinstance(plain, dict):
         return {name: _structpb_joined(inner, inputs) for name, inner in plain.items()}
     return [_structpb_joined(inner, inputs) for inner in plain]
+
+
+def _inside(value: Value, inputs: InputValues, put: str) -> JSON:
+    """The item of a list or map, put there by a function of `reflect`."""
+    if inputs.crashes and isinstance(value, ObjectValue) and value.type_name != "JSONPatch":
+        raise CrashError(f"reflect.{put}: value of type *structpb.Struct is not assignable to type {_TARGET}")
+    return _structpb(value, inputs)
 
 
 def _object(value: ObjectValue, inputs: InputValues) -> dict[str, Any]:

@@ -200,10 +200,11 @@ class Mutator:
             return Unknown((_NO_SCHEMA,))
         activation = seen.activation(compiled.footprint)
         names = {root_of(path) for path in compiled.footprint}
-        bindings = {**activation.bindings, **activation.plain(compiled.kind)}
+        bindings = {**activation.bindings, **activation.plain(compiled.kind, self._compiler.views)}
         values = InputValues(
             {name: value for name, value in bindings.items() if name in names},
             {name: kind for name, kind in inputs.kinds.items() if is_go_object(activation.bindings.get(name), name)},
+            self._version,
         )
         if mutation.patch_type == "ApplyConfiguration":
             configuration = with_room(lambda: apply_configuration_from(evaluated.value, values))

@@ -8,7 +8,12 @@ from typing import NamedTuple
 
 import orjson
 
+from replay.cellib.version import KubernetesVersion
+
 VALIDATION_FAILURE_KEY = "validation.policy.admission.k8s.io/validation_failure"
+
+ALL_FAILURES_SINCE = 37
+"""The first minor that lists all failures; before, each is written by itself, and an annotation cannot be overwritten."""
 
 MAX_VALIDATION_FAILURES = 50
 MAX_VALUE_BYTES = 10 * 1024
@@ -27,8 +32,9 @@ class ValidationFailure(NamedTuple):
     validation_actions: tuple[str, ...]
 
 
-def validation_failure_value(failures: Sequence[ValidationFailure]) -> str:
-    """The JSON text of the annotation, byte for byte as Go writes it: the first 50 failures."""
+def validation_failure_value(failures: Sequence[ValidationFailure], server: KubernetesVersion) -> str:
+    """The JSON text of the annotation, byte for byte as Go writes it: the first 50 failures, the very first in older servers."""
+    most = MAX_VALIDATION_FAILURES if server.minor >= ALL_FAILURES_SINCE else 1
     rows = [
         {
             "message": failure.message,
@@ -37,7 +43,7 @@ def validation_failure_value(failures: Sequence[ValidationFailure]) -> str:
             "expressionIndex": failure.expression_index,
             "validationActions": failure.validation_actions,
         }
-        for failure in failures[:MAX_VALIDATION_FAILURES]
+        for failure in failures[:most]
     ]
     try:
         text = orjson.dumps(rows).decode()

@@ -20,6 +20,7 @@ from replay.admission.validating.policy_decision import (
     ValidateResult,
     reason_to_code,
 )
+from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import (
     FailurePolicy,
     ValidatingAdmissionPolicy,
@@ -34,8 +35,9 @@ Binding = ValidatingAdmissionPolicyBinding
 class OutcomeCollector:
     """Denials, warnings, audit annotations and what is undetermined, in the server's order."""
 
-    def __init__(self) -> None:
-        """Nothing has been decided."""
+    def __init__(self, server: KubernetesVersion) -> None:
+        """Nothing has been decided; the annotations are those of a server."""
+        self._server = server
         self._denials: list[Denial] = []
         self._warnings: list[str] = []
         self._failures: list[ValidationFailure] = []
@@ -103,7 +105,7 @@ class OutcomeCollector:
         """The decision; what is listed in it is certain."""
         annotations = dict(self._annotations)
         if self._failures and self._failures_are_certain:
-            annotations[VALIDATION_FAILURE_KEY] = validation_failure_value(self._failures)
+            annotations[VALIDATION_FAILURE_KEY] = validation_failure_value(self._failures, self._server)
         verdict = Verdict.DENIED if self._denials else Verdict.ADMITTED
         return Decision(
             verdict=Verdict.UNDETERMINED if self._undetermined else verdict,

@@ -58,7 +58,7 @@ class ValidatingAdmission:
     ) -> None:
         """Expressions are compiled when a request first needs them; `authorizer` answers for the instant of a lister."""
         self._count = len(sets)
-        self._version = version
+        self.version = version
         self._discovery = discovery
         self._authorizer = authorizer
         self._converter = ObjectConverter(discovery)
@@ -83,7 +83,7 @@ class ValidatingAdmission:
             policy.audit_annotations,
         )
         if key not in self._validators:
-            self._validators[key] = Validator(policy, self._version)
+            self._validators[key] = Validator(policy, self.version)
         return self._validators[key]
 
     def decide(self, attributes: Attributes, lister: Lister) -> list[Decision]:
@@ -189,12 +189,12 @@ class _Request:
         outcome: OutcomeCollector | None = None
         for planned in hooks:
             if planned.match is None:
-                outcome = outcome or OutcomeCollector()
+                outcome = outcome or OutcomeCollector(self._admission.version)
                 self._dispatch_hook(planned.hook, outcome)
                 continue
             result = self._result(planned.hook.evaluator, planned.match, None)
             if result is not NO_DECISION:
-                outcome = outcome or OutcomeCollector()
+                outcome = outcome or OutcomeCollector(self._admission.version)
                 outcome.add_for_all(planned.hook.policy, planned.bindings, result)
         return ADMITTED if outcome is None or outcome.is_empty else outcome.decision()
 
@@ -215,7 +215,7 @@ class _Request:
         elif match.unknown is None:
             self._dispatch_bindings(hook, match, outcome)
         else:
-            possible = OutcomeCollector()
+            possible = OutcomeCollector(self._admission.version)
             self._dispatch_bindings(hook, match, possible)
             if not possible.is_empty:
                 outcome.undetermined(policy, None, (match.unknown,))
@@ -249,7 +249,7 @@ class _Request:
         elif by_binding is None or by_binding.unknown is None:
             self._evaluate(hook, bound, match, params, outcome)
         else:
-            possible = OutcomeCollector()
+            possible = OutcomeCollector(self._admission.version)
             self._evaluate(hook, bound, match, params, possible)
             possible.publish_annotations(hook.policy)
             if not possible.is_empty:
@@ -260,7 +260,9 @@ class _Request:
     ) -> None:
         """One evaluation for each parameter."""
         policy, binding = hook.policy, bound.binding
-        found = collect_params(params, binding.param_ref, self.attributes.namespace, self._lister)
+        found = collect_params(
+            params, binding.param_ref, self.attributes.namespace, self._lister, self._admission.version
+        )
         if isinstance(found, ConfigurationError):
             outcome.configuration_error(policy, binding, found.message)
         elif isinstance(found, Missing):

@@ -30,7 +30,8 @@ class WebhookReview:
 class WebhookAnswer:
     """What a webhook answered, or in `error` why there is no usable answer (the text after `failed calling webhook`).
 
-    `status` is the `metav1.Status` of a refusal; `patch` are the operations of a mutating webhook.
+    `status` is the `metav1.Status` of a refusal; `patch` are the operations of a mutating webhook. `undecodable_patch` says
+    why its patch is none, where that is the error.
     """
 
     allowed: bool = False
@@ -39,6 +40,7 @@ class WebhookAnswer:
     warnings: tuple[str, ...] = ()
     audit_annotations: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
+    undecodable_patch: str = ""
 
     @property
     def text(self) -> str:
@@ -96,6 +98,17 @@ def refusal(invocation: WebhookInvocation, answer: WebhookAnswer) -> Denial:
     code = status.get("code")
     code = code if isinstance(code, int) and code >= 400 else 400
     return Denial(invocation.hook.configuration, name, None, message, str(status.get("reason") or ""), code)
+
+
+PATCH_FAILURES_SINCE = 34
+"""The first minor for which a patch that cannot be decoded is a failed call; before, the request fails in spite of `Ignore`."""
+
+
+def internal_failure(invocation: WebhookInvocation, reason: str) -> Denial:
+    """The denial of an error that `failurePolicy` says nothing about."""
+    hook = invocation.hook
+    message = f"Internal error occurred: {reason}"
+    return Denial(hook.configuration, hook.webhook.name, None, message, "InternalError", 500)
 
 
 def call_failure(invocation: WebhookInvocation, answer: WebhookAnswer) -> Denial:

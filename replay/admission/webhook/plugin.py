@@ -16,10 +16,12 @@ from replay.admission.json_patch import JSONPatchError, apply, equal
 from replay.admission.mutating.mutator import Object
 from replay.admission.mutating.object_patcher import ObjectPatchers, StatusError, internal_error
 from replay.admission.webhook.answer import (
+    PATCH_FAILURES_SINCE,
     WebhookAnswer,
     WebhookBackend,
     WebhookReview,
     call_failure,
+    internal_failure,
     refusal,
     webhook_request,
 )
@@ -229,6 +231,10 @@ class MutatingWebhookPlugin:
             return Missing("object", f"what a webhook makes of it is not known: {reply.reason}", reply.fix)
         effects.calls.append(invocation.call("mutating", reply.text))
         key = f"mutation.webhook.admission.k8s.io/round_{round_}_index_{invocation.hook.index}"
+        if reply.undecodable_patch and self._admission.version.minor < PATCH_FAILURES_SINCE:
+            effects.audit_annotations[key] = _annotation(invocation, mutated=False)
+            effects.denials.append(internal_failure(invocation, reply.undecodable_patch))
+            return attributes.object
         if reply.error:
             effects.audit_annotations[key] = _annotation(invocation, mutated=False)
             _failed(invocation, reply, key, effects)

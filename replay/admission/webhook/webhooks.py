@@ -26,7 +26,7 @@ from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import Lister
 from replay.kube.rbac import RBACAuthorizer
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.exclusion import is_excluded_from_all_hooks, is_excluded_from_api_webhooks
+from replay.matching.exclusion import is_excluded_from_api_webhooks, is_excluded_from_webhooks
 from replay.matching.matcher import INTERNAL_ERROR, Criteria, Matcher, MatchError, RequestClass, RequestMatcher
 
 Phase = Literal["mutating", "validating"]
@@ -122,7 +122,7 @@ class WebhookAdmission:
     ) -> None:
         """Match conditions are compiled when a request first needs them."""
         self.phase = phase
-        self._version = version
+        self.version = version
         self._discovery = discovery
         self._authorizer = authorizer
         self._converter = ObjectConverter(discovery)
@@ -143,14 +143,14 @@ class WebhookAdmission:
                 index,
                 webhook,
                 self._matcher.criteria(match_resources(webhook), match_all=False),
-                MatchConditions(webhook, self._version),
+                MatchConditions(webhook, self.version),
             )
             for index, (configuration, webhook) in enumerate(listed)
         )
 
     def of(self, manifests: ManifestSet) -> WebhookAdmission:
         """The webhooks of one other set, asked in the same way."""
-        return WebhookAdmission((manifests,), self.phase, self._version, self._discovery, self._authorizer)
+        return WebhookAdmission((manifests,), self.phase, self.version, self._discovery, self._authorizer)
 
     def candidates(self, attributes: Attributes) -> list[tuple[WebhookHook, ...]]:
         """For each set the webhooks that are asked about the resource at all and whose rules match, in order."""
@@ -159,9 +159,17 @@ class WebhookAdmission:
         request = self._matcher.request_class(attributes)
         if request not in self._known:
             self._known[request] = [
-                tuple(hook for hook in hooks if _is_candidate(hook, request)) for hooks in self.hooks
+                tuple(hook for hook in hooks if self._is_candidate(hook, request)) for hooks in self.hooks
             ]
         return self._known[request]
+
+    def _is_candidate(self, hook: WebhookHook, request: RequestClass) -> bool:
+        """Whether the exclusions and the rules let a webhook be called."""
+        if is_excluded_from_webhooks(request.key.resource, self.version):
+            return False
+        if is_excluded_from_api_webhooks(request.kind) and not hook.static:
+            return False
+        return hook.criteria.may_match(request)
 
     def select(self, attributes: Attributes, lister: Lister) -> list[WebhookSelection]:
         """For each set which webhooks would be called, as long as none changes the object."""
@@ -232,15 +240,6 @@ def _refusal(hook: WebhookHook, attributes: Attributes, conditions: MatchConditi
         text = f'admission webhook "{webhook.name}" does not support dry run'
         return Denial(hook.configuration, webhook.name, None, text, "BadRequest", 400)
     return None
-
-
-def _is_candidate(hook: WebhookHook, request: RequestClass) -> bool:
-    """Whether the exclusions and the rules let a webhook be called."""
-    if is_excluded_from_all_hooks(request.key.resource):
-        return False
-    if is_excluded_from_api_webhooks(request.kind) and not hook.static:
-        return False
-    return hook.criteria.may_match(request)
 
 
 def match_resources(webhook: Webhook) -> MatchResources:

@@ -21,19 +21,24 @@ from replay.cel.ast.tree import (
     StructExpr,
     StructField,
 )
+from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.value.values import Value
 
 ACCUMULATOR: Final = "@result"
 """The variable in which comprehensions fold; no expression can name it."""
+NAMED_ACCUMULATOR: Final = "__result__"
+"""What it is called until cel-go 0.22, where expressions can name it."""
 
 
 class ExprFactory:
     """Gives ids and remembers their offsets; while a macro expands, new nodes stand where the macro's call stands."""
 
-    __slots__ = ("macro_calls", "macro_offset", "next_id", "positions")
+    __slots__ = ("accumulator_name", "macro_calls", "macro_offset", "next_id", "positions", "release")
 
-    def __init__(self) -> None:
+    def __init__(self, release: Release = NEWEST_RELEASE) -> None:
         """Start with the id 1 and no position."""
+        self.release = release
+        self.accumulator_name = ACCUMULATOR if release >= Release.V0_23 else NAMED_ACCUMULATOR
         self.next_id = 1
         self.positions: dict[int, int] = {}
         self.macro_calls: dict[int, Expr] = {}
@@ -62,7 +67,7 @@ class ExprFactory:
 
     def accumulator(self) -> Ident:
         """The variable of the fold."""
-        return self.ident(ACCUMULATOR)
+        return self.ident(self.accumulator_name)
 
     def call(self, function: str, *args: Expr) -> Call:
         """A global call at the place of the macro."""

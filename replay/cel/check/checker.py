@@ -30,15 +30,24 @@ from replay.cel.ast.tree import (
 )
 from replay.cel.check.diagnostics import Diagnostics
 from replay.cel.check.literal_type import literal_type
+from replay.cel.check.loop_type import UNCHECKED, loop_types
 from replay.cel.declare.overload import OverloadResolver
 from replay.cel.declare.scope import Candidate, Declarations, Resolved, Signatures
-from replay.cel.declare.unification import Substitutions, is_dyn, is_dyn_or_error, most_general, unwrap_optional
-from replay.cel.declare.wellknown import WELL_KNOWN_TYPES
+from replay.cel.declare.unification import (
+    Substitutions,
+    is_dyn,
+    is_dyn_or_error,
+    is_exact,
+    most_general,
+    unwrap_optional,
+)
+from replay.cel.declare.wellknown import WELL_KNOWN_MESSAGES, WELL_KNOWN_TYPES
+from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.value.types import (
     BOOL,
     DYN,
     ERROR,
-    INT,
+    UNSPECIFIED,
     Kind,
     Type,
     list_type,
@@ -46,25 +55,15 @@ from replay.cel.value.types import (
     optional_type,
 )
 
-_MESSAGES: Final[dict[Kind, str]] = {
-    Kind.ANY: "google.protobuf.Any",
-    Kind.DURATION: "google.protobuf.Duration",
-    Kind.DYN: "google.protobuf.Value",
-    Kind.LIST: "google.protobuf.ListValue",
-    Kind.NULL: "google.protobuf.NullValue",
-    Kind.TIMESTAMP: "google.protobuf.Timestamp",
-}
-"""The message whose fields a value of a well-known type is made with."""
 
-
-def check(ast: Ast, declarations: Declarations) -> Ast | Issues:
+def check(ast: Ast, declarations: Declarations, release: Release = NEWEST_RELEASE) -> Ast | Issues:
     """The expression with `type_map` and `reference_map` filled in by node id, or everything that is wrong with it."""
-    return with_room(lambda: _check(ast, declarations))
+    return with_room(lambda: _check(ast, declarations, release))
 
 
-def _check(ast: Ast, declarations: Declarations) -> Ast | Issues:
+def _check(ast: Ast, declarations: Declarations, release: Release) -> Ast | Issues:
     issues = Issues(ast.source)
-    checker = _Checker(declarations, Diagnostics(issues, ast.positions))
+    checker = _Checker(declarations, Diagnostics(issues, ast.positions, release), release)
     expr = checker.check(ast.expr)
     if issues:
         return issues
@@ -76,8 +75,9 @@ def _check(ast: Ast, declarations: Declarations) -> Ast | Issues:
 class _Checker:
     """One run over one tree."""
 
-    def __init__(self, declarations: Declarations, diagnostics: Diagnostics) -> None:
+    def __init__(self, declarations: Declarations, diagnostics: Diagnostics, release: Release) -> None:
         self.declarations = declarations
+        self.release = release
         self.diagnostics = diagnostics
         self.substitutions = Substitutions()
         self.overloads = OverloadResolver(declarations, self.substitutions)
@@ -87,7 +87,13 @@ class _Checker:
 
     def check(self, node: Expr) -> Expr:
         """The node with its names resolved; its type is in `types`."""
-        return _CHECKS[type(node)](self, node)
+        before = self.types.get(node.id) if self.release < Release.V0_22 else None
+        checked = _CHECKS[type(node)](self, node)
+        if before is not None and not is_exact(before, self.types[node.id]):
+            # Macros use one node twice until cel-go 0.20, and it has to have one type.
+            self.diagnostics.incompatible_type(node, before, self.types[node.id])
+            self.types[node.id] = before
+        return checked
 
     def local(self, name: str) -> Type | None:
         """The type of a variable of a comprehension around the node."""
@@ -290,9 +296,9 @@ class _Checker:
                 type_ = self.unwrapped(value, type_)
             value_type = self.join(value_type, type_)
             entries.append(MapEntry(entry.id, key, value, entry.optional))
-        if key_type is None or value_type is None:
+        if key_type is None:
             key_type, value_type = self.overloads.new_type_variable(), self.overloads.new_type_variable()
-        self.types[node.id] = map_type(key_type, value_type)
+        self.types[node.id] = map_type(key_type, UNSPECIFIED if value_type is None else value_type)
         return MapExpr(node.id, tuple(entries))
 
     def unwrapped(self, node: Expr, type_: Type) -> Type:
@@ -302,29 +308,42 @@ class _Checker:
             self.diagnostics.type_mismatch(node, optional_type(inner), inner)
         return inner
 
-    def join(self, previous: Type | None, current: Type) -> Type:
-        """The type of elements so far together with one more; `dyn` if they do not fit (validators may refuse that)."""
+    def join(self, previous: Type | None, current: Type) -> Type | None:
+        """The type of elements so far together with one more; `dyn` if they do not fit (validators may refuse that).
+
+        None as long as there is none, which what has no type does not change.
+        """
         if previous is None:
-            return current
+            return None if current is UNSPECIFIED else current
         if self.substitutions.is_assignable(previous, current):
             return most_general(previous, current)
         return DYN
 
     def struct(self, node: StructExpr) -> Expr:
-        resolved = self.declarations.type_name(node.type_name)
+        resolved = self.message_name(node.type_name)
         if resolved is None:
             self.diagnostics.undeclared_reference(node, self.declarations.container, node.type_name)
             self.types[node.id] = ERROR
             return node
         self.references[node.id] = Reference(resolved.name)
+        if resolved.type.kind is not Kind.TYPE:
+            self.diagnostics.not_a_type(node, resolved.type.name)
+            self.types[node.id] = ERROR
+            return StructExpr(
+                node.id, resolved.name, tuple([self.field(field, resolved.name) for field in node.fields])
+            )
         type_ = resolved.type.parameters[0]
-        struct = _MESSAGES.get(type_.kind, resolved.name)
+        struct = WELL_KNOWN_MESSAGES.get(type_.kind, resolved.name)
         if struct == resolved.name and type_.kind is not Kind.STRUCT and type_ != WELL_KNOWN_TYPES.get(struct):
             self.diagnostics.not_a_message_type(node, type_)
             type_ = ERROR
         self.types[node.id] = type_
         fields = tuple([self.field(field, struct) for field in node.fields])
         return StructExpr(node.id, resolved.name, fields)
+
+    def message_name(self, name: str) -> Resolved | None:
+        """What a name means where a message is made: until cel-go 0.26 whatever it means elsewhere, else a type."""
+        return self.simple_name(name) if self.release < Release.V0_29 else self.declarations.type_name(name)
 
     def field(self, node: StructField, struct: str) -> StructField:
         value = self.check(node.value)
@@ -356,20 +375,13 @@ class _Checker:
         )
 
     def loop_variables(self, node: Comprehension, iter_range: Expr, range_type: Type) -> dict[str, Type]:
-        kind = range_type.kind
-        if kind is Kind.LIST:
-            first, second = INT, range_type.parameters[0]
-            if not node.iter_var2:
-                first = second
-        elif kind is Kind.MAP:
-            first, second = range_type.parameters
-        elif kind in (Kind.DYN, Kind.ERROR, Kind.TYPE_PARAM):
+        if range_type.kind in UNCHECKED:
             self.substitutions.is_assignable(DYN, range_type)
-            first = second = DYN
-        else:
+        types = loop_types(range_type, two=bool(node.iter_var2), release=self.release)
+        if types is None:
             self.diagnostics.not_a_comprehension_range(iter_range, range_type)
-            first = second = ERROR
-        return {node.iter_var: first, node.iter_var2: second} if node.iter_var2 else {node.iter_var: first}
+            types = ERROR, ERROR if self.release >= Release.V0_23 else UNSPECIFIED
+        return {node.iter_var: types[0], node.iter_var2: types[1]} if node.iter_var2 else {node.iter_var: types[0]}
 
     def assert_type(self, node: Expr, type_: Type) -> None:
         if not self.substitutions.is_assignable(type_, self.types[node.id]):

@@ -6,22 +6,25 @@ from collections.abc import Mapping, Sequence
 
 from replay.cel.ast.issues import NO_OFFSET, Issues
 from replay.cel.ast.tree import Expr
+from replay.cel.release import NEWEST_RELEASE, Release, with_type_names
 from replay.cel.value.types import Type
 
 
 class Diagnostics:
     """Reports at the place of a node."""
 
-    __slots__ = ("_issues", "_positions")
+    __slots__ = ("_issues", "_positions", "_release")
 
-    def __init__(self, issues: Issues, positions: Mapping[int, int]) -> None:
-        """Collect into `issues`, with the places of a tree."""
+    def __init__(self, issues: Issues, positions: Mapping[int, int], release: Release = NEWEST_RELEASE) -> None:
+        """Collect into `issues`, with the places of a tree and the words of a release."""
         self._issues = issues
         self._positions = positions
+        self._release = release
 
     def report(self, node: Expr, message: str) -> None:
         """Any other finding at a node."""
-        self._issues.report(node.id, self._positions.get(node.id, NO_OFFSET), message)
+        offset = self._positions.get(node.id, NO_OFFSET)
+        self._issues.report(node.id, offset, with_type_names(message, self._release))
 
     def undeclared_reference(self, node: Expr, container: str, name: str) -> None:
         """A name that nothing declares."""
@@ -61,6 +64,17 @@ class Diagnostics:
             node,
             f"expression of type '{type_.display}' cannot be range of a comprehension (must be list, map, or dynamic)",
         )
+
+    def incompatible_type(self, node: Expr, before: Type, after: Type) -> None:
+        """A node that stands in two places gets another type in the second; the server prints it as Go sees it."""
+        self.report(
+            node,
+            f"incompatible type already exists for expression: ({node.id}) old:{before.display}, new:{after.display}",
+        )
+
+    def not_a_type(self, node: Expr, name: str) -> None:
+        """A message is made of a name that is none of a type."""
+        self.report(node, f"'{name}' is not a type")
 
     def not_a_message_type(self, node: Expr, type_: Type) -> None:
         """A message is made of a type that has no fields."""

@@ -13,6 +13,7 @@ from replay.cel.ast.issues import Issues
 from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, ListExpr, MapExpr, Select, StructExpr
 from replay.cel.check.diagnostics import Diagnostics
 from replay.cel.declare.unification import is_equivalent, unwrap_optional
+from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.value import conversion
 from replay.cel.value.format_string import FormatError, conversions
 from replay.cel.value.regexp import check_pattern
@@ -23,10 +24,10 @@ Validator = Callable[[Ast, Diagnostics], None]
 """Reports what it finds wrong with a checked expression."""
 
 
-def validate(ast: Ast, validators: Sequence[Validator]) -> Issues:
+def validate(ast: Ast, validators: Sequence[Validator], release: Release = NEWEST_RELEASE) -> Issues:
     """All findings of these validators; empty if there are none."""
     issues = Issues(ast.source)
-    diagnostics = Diagnostics(issues, ast.positions)
+    diagnostics = Diagnostics(issues, ast.positions, release)
     for validator in validators:
         validator(ast, diagnostics)
     return issues
@@ -166,6 +167,15 @@ def string_format(ast: Ast, diagnostics: Diagnostics) -> None:
             text, arguments = node.target.value, node.args
             if isinstance(text, str) and len(arguments) == 1 and isinstance(arguments[0], ListExpr):
                 _check_format(ast, node, text, arguments[0].elements, diagnostics)
+
+
+def string_format_or_crash(ast: Ast, diagnostics: Diagnostics) -> None:
+    """`string_format` of cel-go 0.20, which looks for the value of format strings that are no literals and crashes."""
+    for node in descendants(ast.expr):
+        if isinstance(node, Call) and node.function == "format" and not isinstance(node.target, Const):
+            diagnostics.report(node, "runtime error: invalid memory address or nil pointer dereference")
+            return
+    string_format(ast, diagnostics)
 
 
 def _check_format(ast: Ast, node: Call, text: str, arguments: Sequence[Expr], diagnostics: Diagnostics) -> None:

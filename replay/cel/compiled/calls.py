@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from replay.cel.ast.tree import Call, Const, Expr, Ident, ListExpr
+from replay.cel.ast.tree import Call, Const, Expr, Ident, ListExpr, Select
 from replay.cel.compiled.fastpath import LONG, MAX_COST, call, remembering, searcher, with_trait
 from replay.cel.compiled.pycode import Code, NotCompiledError
-from replay.cel.declare.cost import REGEX_FACTOR, STANDARD_COSTS, STRING_FACTOR, scaled
+from replay.cel.declare.cost import REGEX_FACTOR, STRING_FACTOR, scaled
+from replay.cel.release import Release
 from replay.cel.value.types import Kind
 from replay.cel.value.values import Value
 
@@ -21,6 +22,9 @@ _LONG_TEXT = scaled(LONG, STRING_FACTOR) + 1
 
 _SCALARS = frozenset({Kind.BOOL, Kind.INT, Kind.STRING})
 """The types of results that may stand inside a new object, where it matters whether a container was part of an input."""
+
+_PLAIN = _SCALARS | {Kind.BYTES, Kind.DOUBLE, Kind.DURATION, Kind.NULL, Kind.TIMESTAMP, Kind.UINT}
+"""The types of which every value is the same after it was a value of Go."""
 
 _SMALL = 2**53
 """Ints up to this are exact as doubles, so comparing them with a number out of range needs no guard."""
@@ -217,7 +221,9 @@ def _size(emitter: Emitter, node: Call, operands: Operands) -> Code:  # noqa: AR
 def _text_test(method: Callable[[str, str], bool], helper: str) -> Callable[[Emitter, Call, Operands], Code]:
     def write(emitter: Emitter, node: Call, operands: Operands) -> Code:
         text, part = emitter.emit(operands[0]), operands[1]
-        if not (isinstance(part, Const) and isinstance(part.value, str)):
+        # Until cel-go 0.26 the cost is that of the text, so its length matters, which the helper looks at.
+        by_text = emitter.dispatcher.release < Release.V0_29
+        if by_text or not (isinstance(part, Const) and isinstance(part.value, str)):
             emitter.charge(_LONG_TEXT)
             return Code(f"{emitter.use(helper)}({text.text}, {emitter.emit(part).text})", "bool")
         emitter.charge(scaled(len(part.value), STRING_FACTOR))
@@ -292,9 +298,16 @@ def _optional_of(emitter: Emitter, node: Call, operands: Operands) -> Code:
     value = emitter.emit(operands[0])
     if value.kind == "optional" or isinstance(operands[0], Const):
         raise NotCompiledError("an optional holds an optional, or a literal")
+    _require_plain(emitter, operands[0], emitter.static_kind(operands[0]))
     if node.function == "optional.ofNonZeroValue":
         return Code(f"{emitter.use('non_zero')}({value.text})", "optional")
     return Code(value.text, "optional")
+
+
+def _require_plain(emitter: Emitter, node: Expr, kind: Kind) -> None:
+    """Until cel-go 0.26 not every value comes whole out of an optional; `NotCompiledError` unless this one surely does."""
+    if emitter.dispatcher.release < Release.V0_29 and kind not in _PLAIN and not isinstance(node, Ident | Select):
+        raise NotCompiledError("an optional may hold what is not JSON")
 
 
 def _optional_none(emitter: Emitter, node: Call, operands: Operands) -> Code:  # noqa: ARG001
@@ -310,7 +323,7 @@ def _function(emitter: Emitter, node: Call, operands: Operands) -> Code:
         raise NotCompiledError(f"`{node.function}` is for the strict engine")
     costs = emitter.dispatcher.costs
     cost = costs.get(overload_id) or costs.get(node.function)
-    standard = STANDARD_COSTS.get(overload_id)
+    standard = emitter.dispatcher.standard_costs.get(overload_id)
     if cost is None and standard is not None:
         cost = lambda args, result: standard(args)  # noqa: ARG005, E731 - the shape of a declared cost
     emitter.charge(MAX_COST)
@@ -330,6 +343,7 @@ def _function(emitter: Emitter, node: Call, operands: Operands) -> Code:
         charged = emitter.refer("cost", cost) if cost is not None else "None"
         text = f"{emitter.use('call')}({', '.join([emitter.refer(name, body), charged, *arguments])})"
     if emitter.is_optional(node):
+        _require_plain(emitter, node, emitter.ast.type_map[node.id].parameters[0].kind)
         return Code(f"{emitter.use('from_optional')}({text})", "optional")
     return Code(text)
 

@@ -228,14 +228,14 @@ def contains(text: Value, part: Value) -> bool:
 
 def starts_with(text: Value, part: Value) -> bool:
     """`text.startsWith(part)`."""
-    if type(text) is str and type(part) is str and len(part) <= LONG:
+    if type(text) is str and type(part) is str and len(text) <= LONG and len(part) <= LONG:
         return text.startswith(part)
     raise LeaveError
 
 
 def ends_with(text: Value, part: Value) -> bool:
     """`text.endsWith(part)`."""
-    if type(text) is str and type(part) is str and len(part) <= LONG:
+    if type(text) is str and type(part) is str and len(text) <= LONG and len(part) <= LONG:
         return text.endswith(part)
     raise LeaveError
 

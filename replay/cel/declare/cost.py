@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from replay.cel.release import Release
 from replay.cel.value.text import type_name
 from replay.cel.value.values import CostLimitExceeded, OpaqueValue, OptionalValue, Value
 
@@ -63,7 +64,7 @@ def _smaller_size(args: Sequence[Value]) -> int:
 
 
 def _equality(args: Sequence[Value]) -> int:
-    # apiserver `pkg/cel/library/cost.go`: equality of its own types costs one.
+    # apiserver `pkg/cel/library/cost.go`: equality of its own types costs one, since Kubernetes 1.32 and so cel-go 0.22.
     return 1 if isinstance(args[0], OpaqueValue) else _smaller_size(args)
 
 
@@ -73,7 +74,10 @@ def _joined_size(args: Sequence[Value]) -> int:
 
 _ORDER = ("less", "greater", "less_equals", "greater_equals")
 
-STANDARD_COSTS: dict[str, Callable[[Sequence[Value]], int]] = {
+StandardCosts = Mapping[str, Callable[[Sequence[Value]], int]]
+"""The cost of calls of the standard library by overload id, where it is not one."""
+
+_STANDARD_COSTS: StandardCosts = {
     "starts_with_string": _second_size,
     "ends_with_string": _second_size,
     "string_to_bytes": _first_size,
@@ -90,7 +94,19 @@ STANDARD_COSTS: dict[str, Callable[[Sequence[Value]], int]] = {
     "matches_string": lambda args: regex_cost(args[0], args[1]),
     "contains_string": lambda args: _first_size(args) * _second_size(args),
 }
-"""Calls of the standard library that do not cost one, by overload id."""
+_COSTS_UNTIL_0_26: StandardCosts = {
+    "starts_with_string": _first_size,
+    "ends_with_string": _first_size,
+    "matches": lambda _: 1,
+}
+
+
+def standard_costs(release: Release) -> StandardCosts:
+    """What calls of the standard library cost in a release."""
+    if release >= Release.V0_29:
+        return _STANDARD_COSTS
+    equality = _STANDARD_COSTS["equals"] if release >= Release.V0_22 else _smaller_size
+    return {**_STANDARD_COSTS, **_COSTS_UNTIL_0_26, "equals": equality}
 
 
 class CostTracker:
@@ -99,11 +115,12 @@ class CostTracker:
     `limit` is the cost past which evaluation is cancelled with `CostLimitExceeded`, None for no limit.
     """
 
-    __slots__ = ("_calls", "_limit", "_places", "_stack", "cost")
+    __slots__ = ("_calls", "_limit", "_places", "_stack", "_standard", "cost")
 
-    def __init__(self, calls: CallCosts, limit: int | None) -> None:
-        """Start at zero."""
+    def __init__(self, calls: CallCosts, standard: StandardCosts, limit: int | None) -> None:
+        """Start at zero; `calls` are the costs that libraries declare, `standard` those of the standard library."""
         self._calls = calls
+        self._standard = standard
         self._limit = limit
         self._stack: list[tuple[int, Value]] = []
         # Where each id stands on the stack, lowest first: searching it would take quadratic time over a long fold.
@@ -151,5 +168,5 @@ class CostTracker:
         if declared is not None:
             self.cost += declared(args, result)
             return
-        standard = STANDARD_COSTS.get(overload_id)
+        standard = self._standard.get(overload_id)
         self.cost += 1 if standard is None else standard(args)

@@ -6,9 +6,12 @@ tried in that order, and the order decides the type of a call with dynamic argum
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from replay.cel.ast import operator
 from replay.cel.declare.library import Function, Library, Overload
 from replay.cel.declare.macros import STANDARD_MACROS
+from replay.cel.release import Release
 from replay.cel.value.types import (
     BOOL,
     BYTES,
@@ -238,3 +241,16 @@ STANDARD_LIBRARY = Library(
     macros=STANDARD_MACROS,
 )
 """Standard CEL without implementations, which `replay.cel.declare.stdlib` has by overload id and function name."""
+
+_UNTIL_0_26 = replace(
+    STANDARD_LIBRARY,
+    functions=(
+        *STANDARD_LIBRARY.functions,
+        _conversion("duration", DURATION, ("int64_to_duration", INT)),
+    ),
+)
+
+
+def standard_library(release: Release) -> Library:
+    """Standard CEL of a release; until 0.26 `duration(int)` is declared, though it always fails."""
+    return STANDARD_LIBRARY if release >= Release.V0_29 else _UNTIL_0_26

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from replay.cel.declare.cost import CallCosts
+from replay.cel.declare.cost import CallCosts, standard_costs
 from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.declare.stdlib import IMPLEMENTATIONS, SINGLETONS, UNGUARDED
+from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.value.equality import every_element, find, is_list, is_map, map_keys
 from replay.cel.value.text import type_name
 from replay.cel.value.types import BOOL, DOUBLE, STRING, Kind, Type
@@ -105,8 +106,10 @@ def _choosing(function: str, bound: Sequence[tuple[Overload, Implementation]], *
 class Dispatcher:
     """Bindings by overload id and by function name, and the costs that libraries declare."""
 
-    def __init__(self, libraries: Sequence[Library]) -> None:
+    def __init__(self, libraries: Sequence[Library], release: Release = NEWEST_RELEASE) -> None:
         """Later libraries add overloads to the functions of earlier ones, or replace their implementation."""
+        self.release = release
+        self.standard_costs = standard_costs(release)
         self._bindings = {name: Binding(one.implementation, one.trait) for name, one in SINGLETONS.items()}
         costs = {}
         for function in merged_functions(libraries):

@@ -71,7 +71,8 @@ class Library:
     `types` are the names usable as type values or in message construction; `struct_fields` declares, by type name, the
     fields of struct types; `macros` are names of the macros of `replay.cel.declare.macros` that it enables. `new_object` builds the
     library's own messages: from type name and fields to the value, an `EvalError`, or None where the type is not its own.
-    `aliases` are further names of types, which have no fields; they yield to everything declared otherwise.
+    `aliases` are further names of types, which have no fields; they yield to everything declared otherwise. Without
+    `has_struct_types` the name of a struct is found, but as a value of it, so that no message can be made.
     """
 
     name: str
@@ -82,3 +83,4 @@ class Library:
     macros: tuple[str, ...] = ()
     new_object: Callable[[str, Mapping[str, Value]], Value] | None = None
     aliases: Mapping[str, Type] = field(default_factory=dict)
+    has_struct_types: bool = True

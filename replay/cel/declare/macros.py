@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from replay.cel.ast import operator
-from replay.cel.ast.factory import ACCUMULATOR, ExprFactory
+from replay.cel.ast.factory import ACCUMULATOR, NAMED_ACCUMULATOR, ExprFactory
 from replay.cel.ast.tree import Call, Comprehension, Expr, Ident, ListExpr, Select
+from replay.cel.release import Release
 
-_OLD_ACCUMULATOR = "__result__"
 _UNUSED = "#unused"
 _MAP_INSERT = "cel.@mapInsert"
 _SORT_INPUT = "@__sortBy_input__"
@@ -65,104 +65,114 @@ def _simple_name(node: Expr, message: str) -> str:
     return node.name
 
 
-def _variable(node: Expr, message: str) -> str:
+def _variable(factory: ExprFactory, node: Expr, message: str) -> str:
     name = _simple_name(node, message)
-    if name in (ACCUMULATOR, _OLD_ACCUMULATOR):
-        raise MacroError(node, "iteration variable overwrites accumulator variable")
+    # Until cel-go 0.22 nothing keeps a macro over one variable from taking the name of the accumulator.
+    if factory.release >= Release.V0_23:
+        _refuse_accumulator(node, name)
     return name
 
 
-def _one_variable(args: tuple[Expr, ...]) -> tuple[str, str]:
-    return _variable(args[0], "argument must be a simple name"), ""
+def _refuse_accumulator(node: Expr, name: str) -> None:
+    if name in (ACCUMULATOR, NAMED_ACCUMULATOR):
+        raise MacroError(node, "iteration variable overwrites accumulator variable")
 
 
-def _element_variable(args: tuple[Expr, ...]) -> tuple[str, str]:
-    return _variable(args[0], "argument is not an identifier"), ""
+def _one_variable(factory: ExprFactory, args: tuple[Expr, ...]) -> tuple[str, str]:
+    return _variable(factory, args[0], "argument must be a simple name"), ""
 
 
-def _two_variables(args: tuple[Expr, ...]) -> tuple[str, str]:
+def _element_variable(factory: ExprFactory, args: tuple[Expr, ...]) -> tuple[str, str]:
+    return _variable(factory, args[0], "argument is not an identifier"), ""
+
+
+def _two_variables(_: ExprFactory, args: tuple[Expr, ...]) -> tuple[str, str]:
     first, second = (_simple_name(arg, "argument must be a simple name") for arg in args[:2])
     if first == second:
         raise MacroError(args[1], f"duplicate variable name: {first}")
-    return _variable(args[0], ""), _variable(args[1], "")
+    _refuse_accumulator(args[0], first)
+    _refuse_accumulator(args[1], second)
+    return first, second
 
 
-Variables = Callable[[tuple[Expr, ...]], tuple[str, str]]
+Variables = Callable[[ExprFactory, tuple[Expr, ...]], tuple[str, str]]
 
 
 def _all(variables: Variables, used: int) -> Expander:
     def expand(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
-        names = variables(args)
+        names = variables(factory, args)
         init = factory.literal(True)
         condition = factory.call(operator.NOT_STRICTLY_FALSE, factory.accumulator())
         step = factory.call(operator.LOGICAL_AND, factory.accumulator(), args[used])
         result = factory.accumulator()
-        return factory.fold(_target(target), names, ACCUMULATOR, init, condition, step, result)
+        return factory.fold(_target(target), names, factory.accumulator_name, init, condition, step, result)
 
     return expand
 
 
 def _exists(variables: Variables, used: int) -> Expander:
     def expand(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
-        names = variables(args)
+        names = variables(factory, args)
         init = factory.literal(False)
         not_yet = factory.call(operator.LOGICAL_NOT, factory.accumulator())
         condition = factory.call(operator.NOT_STRICTLY_FALSE, not_yet)
         step = factory.call(operator.LOGICAL_OR, factory.accumulator(), args[used])
         result = factory.accumulator()
-        return factory.fold(_target(target), names, ACCUMULATOR, init, condition, step, result)
+        return factory.fold(_target(target), names, factory.accumulator_name, init, condition, step, result)
 
     return expand
 
 
 def _exists_one(variables: Variables, used: int) -> Expander:
     def expand(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
-        names = variables(args)
+        names = variables(factory, args)
         init = factory.literal(0)
+        # Until cel-go 0.20 there is one node for both ones.
+        shared = factory.literal(1) if factory.release < Release.V0_22 else None
         condition = factory.literal(True)
-        more = factory.call(operator.ADD, factory.accumulator(), factory.literal(1))
+        more = factory.call(operator.ADD, factory.accumulator(), shared or factory.literal(1))
         step = factory.call(operator.CONDITIONAL, args[used], more, factory.accumulator())
-        result = factory.call(operator.EQUALS, factory.accumulator(), factory.literal(1))
-        return factory.fold(_target(target), names, ACCUMULATOR, init, condition, step, result)
+        result = factory.call(operator.EQUALS, factory.accumulator(), shared or factory.literal(1))
+        return factory.fold(_target(target), names, factory.accumulator_name, init, condition, step, result)
 
     return expand
 
 
 def _filter(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
-    names = _element_variable(args)
+    names = _element_variable(factory, args)
     init = factory.list()
     condition = factory.literal(True)
     kept = factory.call(operator.ADD, factory.accumulator(), factory.list(args[0]))
     step = factory.call(operator.CONDITIONAL, args[1], kept, factory.accumulator())
-    return factory.fold(_target(target), names, ACCUMULATOR, init, condition, step, factory.accumulator())
+    return factory.fold(_target(target), names, factory.accumulator_name, init, condition, step, factory.accumulator())
 
 
 def _map(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
-    names = _element_variable(args)
+    names = _element_variable(factory, args)
     init = factory.list()
     condition = factory.literal(True)
     step: Expr = factory.call(operator.ADD, factory.accumulator(), factory.list(args[-1]))
     if len(args) > 2:
         step = factory.call(operator.CONDITIONAL, args[1], step, factory.accumulator())
-    return factory.fold(_target(target), names, ACCUMULATOR, init, condition, step, factory.accumulator())
+    return factory.fold(_target(target), names, factory.accumulator_name, init, condition, step, factory.accumulator())
 
 
 def _transform_list(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
-    names = _two_variables(args)
+    names = _two_variables(factory, args)
     step = factory.call(operator.ADD, factory.accumulator(), factory.list(args[-1]))
     step = _where(factory, args, step)
     return _collect(factory, target, names, step, factory.list)
 
 
 def _transform_map(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
-    names = _two_variables(args)
+    names = _two_variables(factory, args)
     step = factory.call(_MAP_INSERT, factory.accumulator(), factory.ident(names[0]), args[-1])
     step = _where(factory, args, step)
     return _collect(factory, target, names, step, factory.map)
 
 
 def _transform_map_entry(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
-    names = _two_variables(args)
+    names = _two_variables(factory, args)
     step = factory.call(_MAP_INSERT, factory.accumulator(), args[-1])
     step = _where(factory, args, step)
     return _collect(factory, target, names, step, factory.map)
@@ -180,7 +190,7 @@ def _collect(
 ) -> Expr:
     init = empty()
     condition = factory.literal(True)
-    return factory.fold(_target(target), names, ACCUMULATOR, init, condition, step, factory.accumulator())
+    return factory.fold(_target(target), names, factory.accumulator_name, init, condition, step, factory.accumulator())
 
 
 def _bound(factory: ExprFactory, name: str, init: Expr, result: Expr) -> Expr:
@@ -199,7 +209,9 @@ def _optional_map(function: str, wrap: bool) -> Expander:
         name = _simple_name(args[0], f"{function}() variable name must be a simple identifier")
         present = factory.member_call("hasValue", _target(target))
         nothing = factory.list()
-        value = factory.member_call("value", factory.copy(_target(target)))
+        # Until cel-go 0.20 both calls have the very same receiver, with the same ids.
+        receiver = _target(target)
+        value = factory.member_call("value", factory.copy(receiver) if factory.release >= Release.V0_22 else receiver)
         mapped = _let(factory, nothing, name, value, args[1])
         if wrap:
             mapped = factory.call("optional.of", mapped)

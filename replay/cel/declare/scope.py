@@ -66,6 +66,8 @@ class Declarations:
         self._types = {type_.name: type_ for library in libraries for type_ in library.types}
         self._aliases = {name: type_ for library in libraries for name, type_ in library.aliases.items()}
         self._structs = [library.struct_fields for library in libraries if library.struct_fields]
+        valued = [library.struct_fields for library in libraries if not library.has_struct_types]
+        self._values = {name for fields in valued for name in fields}
         self._signatures = _signatures(libraries)
         self._namespaces = {name.partition(".")[0] for name in self._signatures if "." in name}
         dotted = [*self._variables, *self._types, *(name for fields in self._structs for name in fields)]
@@ -125,6 +127,8 @@ class Declarations:
         alias = self._aliases.get(name)
         if alias is not None:
             return Resolved(name, type_type(alias))
+        if name in self._values:
+            return Resolved(name, struct_type(name))
         if self.fields(name) is not None:
             return Resolved(name, type_type(WELL_KNOWN_TYPES.get(name) or struct_type(name)))
         return None

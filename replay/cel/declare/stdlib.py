@@ -148,6 +148,7 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "uint64_to_double": conversion.to_double,
     "duration_to_duration": identity,
     "string_to_duration": conversion.to_duration,
+    "int64_to_duration": conversion.to_duration,
     "int64_to_int64": identity,
     "double_to_int64": conversion.to_int,
     "duration_to_int64": conversion.to_int,

@@ -44,7 +44,7 @@ def _unwrap(type_: Type) -> Type:
 
 def is_exact(left: Type, right: Type) -> bool:
     """Whether two types are the same; a wrapper is the same as what it wraps, as it has its kind."""
-    return left == right or _unwrap(left) == _unwrap(right)
+    return left.kind is not Kind.UNKNOWN and (left == right or _unwrap(left) == _unwrap(right))
 
 
 def is_equivalent(left: Type, right: Type) -> bool:
@@ -145,7 +145,7 @@ class Substitutions:
             return other.kind in _NULLABLE or other.kind is Kind.NULL
         if left.kind in _SCALAR:
             return is_exact(left, right)
-        if left.kind is not right.kind:
+        if left.kind is not right.kind or left.kind is Kind.UNKNOWN:
             return False
         if left.kind is Kind.TYPE:
             return True

@@ -19,6 +19,7 @@ from replay.cel.value.types import (
     STRING,
     TIMESTAMP,
     UINT,
+    Kind,
     Type,
     list_type,
     map_type,
@@ -49,6 +50,16 @@ WELL_KNOWN_TYPES: Final[dict[str, Type]] = {
     _PREFIX + "Value": DYN,
 }
 """The type of the value that a well-known message stands for."""
+
+WELL_KNOWN_MESSAGES: Final[dict[Kind, str]] = {
+    Kind.ANY: _PREFIX + "Any",
+    Kind.DURATION: _PREFIX + "Duration",
+    Kind.DYN: _PREFIX + "Value",
+    Kind.LIST: _PREFIX + "ListValue",
+    Kind.NULL: _PREFIX + "NullValue",
+    Kind.TIMESTAMP: _PREFIX + "Timestamp",
+}
+"""The message whose fields a value of a well-known type is made with."""
 
 EMPTY: Final = struct_type(_PREFIX + "Empty")
 """The one message that is a value of its own, and a type that can be named."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from replay.cel.release import Release
 from replay.cel.strict.frame import Frame
+from replay.cel.strict.native import through_go
 from replay.cel.value.object_field import field_content
 from replay.cel.value.partial import PartialValue
 from replay.cel.value.selection import ElementError, Present, lookup, select
@@ -172,11 +174,12 @@ def _go_native(key: Value) -> str:
 
 def apply_qualifiers(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]) -> Value:
     """Follow a path; once a selection is optional, all after it are, and the result is an optional."""
-    optional = isinstance(value, OptionalValue) and bool(qualifiers)
-    if isinstance(value, OptionalValue) and qualifiers:
+    optional = False
+    if isinstance(value, OptionalValue) and (qualifiers or frame.release < Release.V0_29):
         if not value.has_value:
             return value
-        value = value.value
+        optional = True
+        value = value.value if frame.release >= Release.V0_29 else through_go(value.value)
     for qualifier in qualifiers:
         optional = optional or qualifier.optional
         if not optional:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.cel.declare.cost import CostTracker
+from replay.cel.release import Release
 from replay.cel.strict.frame import FoldFrame, Frame, MutableMap
 from replay.cel.strict.step import Step
 from replay.cel.value.arithmetic import MutableList
@@ -42,6 +43,8 @@ class FoldStep:
     def exec(self, frame: Frame) -> Value:
         """The result expression over the last accumulator."""
         fold_range = self.iter_range.exec(frame)
+        if isinstance(fold_range, EvalError) and self.iter_var2 and frame.release < Release.V0_23:
+            return EvalError("unsupported comprehension range type: *types.Err")
         if isinstance(fold_range, EvalError | Unknown):
             return fold_range
         inner = FoldFrame(self, frame)

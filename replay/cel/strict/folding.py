@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from replay.cel.release import Release
 from replay.cel.strict.frame import Frame
 from replay.cel.strict.literal_step import ListStep, MapStep
 from replay.cel.strict.membership import MembershipStep, membership_key
@@ -43,19 +44,19 @@ def invalid_key(value: Value) -> PlanError:
     return PlanError(f"invalid qualifier type: {go_type_name(value)}")
 
 
-def fold_constants(step: Step) -> Step:
+def fold_constants(step: Step, release: Release) -> Step:
     """The step, or a cheaper one with the same result."""
     if isinstance(step, ListStep):
-        return _evaluated(step) if all(map(has_constant_value, step.elements)) else step
+        return _evaluated(step, release) if all(map(has_constant_value, step.elements)) else step
     if isinstance(step, MapStep):
         constant_entries = all(has_constant_value(k) and has_constant_value(v) for k, v in step.entries)
-        return _evaluated(step) if constant_entries else step
+        return _evaluated(step, release) if constant_entries else step
     if not isinstance(step, CallStep):
         return step
     if step.overload_id == "in_list":
         return _membership(step)
     if step.function in CONVERSIONS and len(step.args) == 1 and has_constant_value(step.args[0]):
-        return _evaluated(step, errors=True)
+        return _evaluated(step, release, errors=True)
     if step.function in PATTERN_FUNCTIONS and len(step.args) >= 2 and has_constant_value(step.args[1]):
         pattern = constant(step.args[1])
         if isinstance(pattern, str):
@@ -73,9 +74,9 @@ def _check_pattern(pattern: str) -> None:
         raise PlanError(error.message) from None
 
 
-def _evaluated(step: Step, *, errors: bool = False) -> Step:
+def _evaluated(step: Step, release: Release, *, errors: bool = False) -> Step:
     try:
-        value = step.exec(Frame({}, None))
+        value = step.exec(Frame({}, None, release))
     except PanicError as panic:
         # The server crashes here; an error is all that can be said about it.
         raise PlanError(f"internal error: {panic}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.value.arithmetic import MutableList
 from replay.cel.value.values import Value
 
@@ -22,12 +23,15 @@ class MutableMap(dict[Value, Value]):
 class Frame:
     """The input of an evaluation, or one running fold on top of another frame."""
 
-    __slots__ = ("bindings", "parent", "tracker")
+    __slots__ = ("bindings", "parent", "release", "tracker")
 
-    def __init__(self, bindings: Mapping[str, Value], tracker: CostTracker | None) -> None:
-        """The root frame."""
+    def __init__(
+        self, bindings: Mapping[str, Value], tracker: CostTracker | None, release: Release = NEWEST_RELEASE
+    ) -> None:
+        """The root frame; `release` is the one whose evaluation is reproduced."""
         self.bindings = bindings
         self.tracker = tracker
+        self.release = release
         self.parent: Frame | None = None
 
     def resolve(self, name: str) -> tuple[bool, Value]:
@@ -52,6 +56,7 @@ class FoldFrame(Frame):
         """Stand before the first element."""
         self.bindings = {}
         self.tracker = parent.tracker
+        self.release = parent.release
         self.parent = parent
         self.fold = fold
         self.accumulator: Value = None

@@ -108,7 +108,7 @@ class Planner:
         raise PlanError(f"unsupported expr: {type(node).__name__}")
 
     def _decorate(self, step: Step) -> Step:
-        return Observed(fold_constants(step))
+        return Observed(fold_constants(step, self._dispatcher.release))
 
     def _type(self, node: Expr) -> Type | None:
         return self._ast.type_map.get(node.id)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn, Protocol
 
 from replay.cel.declare.cost import SELECT_COST, CostTracker
+from replay.cel.release import Release
 from replay.cel.strict.attribute import Attribute, ConditionalAttribute, Qualifier
 from replay.cel.strict.frame import Frame
 from replay.cel.value.bounds import UndeterminedError, UnmadeValue
@@ -373,12 +374,12 @@ class OptionalOrStep:
         self._unwrap = unwrap
 
     def exec(self, frame: Frame) -> Value:
-        """The left value if there is one."""
+        """The left value if there is one; until cel-go 0.26 what is no optional is its own value."""
         left = self._left.exec(frame)
         if isinstance(left, EvalError | Unknown):
             return left
         if not isinstance(left, OptionalValue):
-            return EvalError("no such overload")
+            return EvalError("no such overload") if frame.release >= Release.V0_29 else left
         if left.has_value:
             return left.value if self._unwrap else left
         return self._right.exec(frame)

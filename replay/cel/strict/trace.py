@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from replay.cel.declare.cost import CallCosts, CostTracker
+from replay.cel.declare.cost import CallCosts, CostTracker, StandardCosts
 from replay.cel.value.values import Value
 
 MOST_STEPS = 100_000
@@ -20,9 +20,9 @@ class TracingTracker(CostTracker):
 
     __slots__ = ("steps",)
 
-    def __init__(self, calls: CallCosts, limit: int | None) -> None:
+    def __init__(self, calls: CallCosts, standard: StandardCosts, limit: int | None) -> None:
         """Nothing is reported yet."""
-        super().__init__(calls, limit)
+        super().__init__(calls, standard, limit)
         self.steps: list[tuple[int, Value]] = []
 
     def push(self, node_id: int, value: Value) -> None:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from replay.cel.release import NEWEST_RELEASE, Release
+
 EOF: Final = -1
 EQUALS: Final = 1
 NOT_EQUALS: Final = 2
@@ -182,12 +184,16 @@ def scan(text: str) -> tuple[list[int], list[str], list[int]] | None:
     return kinds, texts, starts
 
 
-def tokens(text: str) -> Iterator[Token | LexicalError]:
+def tokens(text: str, release: Release = NEWEST_RELEASE) -> Iterator[Token | LexicalError]:
     """All tokens with the hidden ones and with the errors between them, ended by `EOF`."""
     position = ordinal = 0
+    has_escaped_names = release >= Release.V0_23
     while position < len(text):
         match = _TOKEN.match(text, position)
-        if match is None or match.lastindex == _ERROR_GROUP:
+        if not has_escaped_names and text[position] == "`":
+            end = position + 1
+            yield LexicalError(position, "`")
+        elif match is None or match.lastindex == _ERROR_GROUP:
             end = _end_of_error(text, position)
             yield LexicalError(position, text[position:end])
         else:
@@ -195,8 +201,8 @@ def tokens(text: str) -> Iterator[Token | LexicalError]:
             yield Token(_kind(match), match[0], position, ordinal)
             ordinal += 1
         position = end
-    # ANTLR puts the end of an empty text before its beginning.
-    yield Token(EOF, "<EOF>", len(text) or -1, ordinal)
+    # ANTLR puts the end of an empty text before its beginning, which cel-go has kept since 0.22.
+    yield Token(EOF, "<EOF>", len(text) or (-1 if release >= Release.V0_22 else 0), ordinal)
 
 
 def _kind(match: re.Match[str]) -> int:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
+from replay.cel.release import Release
+from replay.cel.syntax import lexer
 from replay.cel.value.values import Uint, Value
 
 Reader = Callable[[str], Value]
@@ -39,6 +42,14 @@ def string_from_literal(text: str) -> str:
     if raw or "\\" not in body:
         return body
     return _ESCAPE.sub(_unescaped_character, body)
+
+
+def string_with_surrogates(text: str) -> str:
+    """`string_from_literal` until cel-go 0.22, where the escape of a surrogate is the replacement character."""
+    body, raw = _body(text)
+    if raw or "\\" not in body:
+        return body
+    return _ESCAPE.sub(_unescaped_or_replaced, body)
 
 
 def bytes_from_literal(text: str) -> bytes:
@@ -110,6 +121,14 @@ def _unescaped_character(match: re.Match[str]) -> str:
     return chr(code)
 
 
+def _unescaped_or_replaced(match: re.Match[str]) -> str:
+    digits = match[2] or match[3]
+    if digits is not None and int(digits, 16) > _MAX_CODE_POINT:
+        raise LiteralError("unable to unescape string")
+    is_surrogate = digits is not None and 0xD800 <= int(digits, 16) <= 0xDFFF
+    return "\N{REPLACEMENT CHARACTER}" if is_surrogate else _unescaped_character(match)
+
+
 def _unescaped_bytes(match: re.Match[str]) -> bytes:
     if match[2] is not None or match[3] is not None:
         raise LiteralError("unable to unescape string")
@@ -123,3 +142,21 @@ def _unescaped_bytes(match: re.Match[str]) -> bytes:
 def _utf8(text: str) -> bytes:
     """UTF-8; a lone surrogate, which no valid input has, becomes a replacement character as in Go."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+_READERS: Final[Mapping[int, Reader]] = {
+    lexer.STRING: string_from_literal,
+    lexer.NUM_INT: int_from_literal,
+    lexer.TRUE: lambda _: True,
+    lexer.FALSE: lambda _: False,
+    lexer.NULL: lambda _: None,
+    lexer.NUM_FLOAT: double_from_literal,
+    lexer.NUM_UINT: uint_from_literal,
+    lexer.BYTES: bytes_from_literal,
+}
+_READERS_UNTIL_0_22: Final[Mapping[int, Reader]] = {**_READERS, lexer.STRING: string_with_surrogates}
+
+
+def readers(release: Release) -> Mapping[int, Reader]:
+    """How the tokens of literals are read, by kind."""
+    return _READERS if release >= Release.V0_23 else _READERS_UNTIL_0_22

@@ -7,7 +7,6 @@ both are those of cel-go (`parser/parser.go`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from replay.cel.ast import operator
@@ -28,7 +27,9 @@ from replay.cel.ast.tree import (
     StructField,
 )
 from replay.cel.declare.macros import MacroError, MacroTable
+from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.syntax import lexer, literal
+from replay.cel.syntax.nesting import is_shallow
 
 MAX_CODE_POINTS: Final = 100_000
 """The longest expression that is parsed (cel-go's default, which Kubernetes keeps)."""
@@ -41,79 +42,54 @@ RESERVED: Final = frozenset(
 )
 """Names that are no variables and no functions, though they may be fields."""
 
+ESCAPED_NAMES: Final = Release.V0_29
+"""Since when fields may be named in backticks (the parser's option is on from then)."""
+
 _MAX_NESTING = 80
-_MAX_TOKENS = 240
 
 
-def parse(source: Source, macros: MacroTable, *, optional_syntax: bool = True) -> Ast | Issues:
+def parse(
+    source: Source, macros: MacroTable, *, optional_syntax: bool = True, release: Release = NEWEST_RELEASE
+) -> Ast | Issues:
     """The tree of an expression, or what is wrong with it; never raises, whatever the text."""
     scanned = lexer.scan(source.text) if len(source.text) <= MAX_CODE_POINTS else None
-    if scanned is not None and (len(scanned[0]) <= _MAX_TOKENS or _is_shallow(scanned[0])):
-        parser = _Parser(*scanned, macros, optional_syntax=optional_syntax)
+    if scanned is not None and (is_shallow(scanned[0])):
+        parser = _Parser(*scanned, macros, optional_syntax=optional_syntax, release=release)
         try:
             return parser.parse(source)
         except (_NotWellFormedError, literal.LiteralError, MacroError, RecursionError):
             pass  # read again below, to find every error
     from replay.cel.syntax.recovery.parser import parse_with_recovery  # noqa: PLC0415 - large, and only for what is wrong
 
-    return parse_with_recovery(source, macros, optional_syntax=optional_syntax)
+    return parse_with_recovery(source, macros, optional_syntax=optional_syntax, release=release)
 
 
 class _NotWellFormedError(Exception):
     """The fast parser gives up; what is wrong is for the other one to say."""
 
 
-_OPENING: Final = frozenset((lexer.LPAREN, lexer.LBRACKET, lexer.LBRACE))
-_CLOSING: Final = frozenset((lexer.RPAREN, lexer.RBRACKET, lexer.RBRACE))
-_LOGICAL: Final = frozenset((lexer.LOGICAL_AND, lexer.LOGICAL_OR))
-_DEEPENING: Final = frozenset((*operator.BINARY, lexer.DOT, lexer.QUESTIONMARK))
-_OPERAND_ENDS: Final = frozenset((*_CLOSING, lexer.IDENTIFIER, lexer.ESC_IDENTIFIER, lexer.STRING, lexer.BYTES))
-"""The tokens behind which a bracket opens an index; what else can stand there is a list."""
-
-
-def _is_shallow(kinds: list[int]) -> bool:
-    """Whether no limit on depth can be exceeded: an upper bound of the depth at any place, from the tokens alone.
-
-    Chains deepen by one per operator, field and index. They end at a comma, a closing bracket and at `&&` and `||`, which are
-    balanced.
-    """
-    levels = [0]
-    ternaries = 0
-    bound = 0
-    before = lexer.EOF
-    for kind in kinds:
-        if kind in _DEEPENING or (kind == lexer.LBRACKET and before in _OPERAND_ENDS):
-            levels[-1] += 1
-            bound += 1
-            ternaries += kind == lexer.QUESTIONMARK
-        if kind in _OPENING:
-            levels.append(1)
-            bound += 1
-        elif kind in _CLOSING:
-            bound -= levels.pop() if len(levels) > 1 else 0
-        elif kind == lexer.COMMA or (kind in _LOGICAL and not ternaries):
-            bound -= levels[-1] - 1
-            levels[-1] = 1
-        if bound > _MAX_TOKENS:
-            return False
-        before = kind
-    return True
-
-
 class _Parser:
     """One run over one token list; methods leave `at` behind what they read."""
 
-    __slots__ = ("at", "factory", "kinds", "macros", "nesting", "optional_syntax", "starts", "texts")
+    __slots__ = ("at", "factory", "kinds", "literals", "macros", "nesting", "optional_syntax", "starts", "texts")
 
-    def __init__(
-        self, kinds: list[int], texts: list[str], starts: list[int], macros: MacroTable, *, optional_syntax: bool
+    def __init__(  # noqa: PLR0913 - the tokens, and what the language has
+        self,
+        kinds: list[int],
+        texts: list[str],
+        starts: list[int],
+        macros: MacroTable,
+        *,
+        optional_syntax: bool,
+        release: Release,
     ) -> None:
         self.kinds = kinds
         self.texts = texts
         self.starts = starts
         self.macros = macros
         self.optional_syntax = optional_syntax
-        self.factory = ExprFactory()
+        self.factory = ExprFactory(release)
+        self.literals = literal.readers(release)
         self.at = 0
         self.nesting = 0
 
@@ -228,7 +204,7 @@ class _Parser:
             if self.kinds[self.at] == lexer.LPAREN and not optional:
                 id_ = self.operator_id()
                 return self.call(id_, field, operand, self.arguments())
-        elif kind == lexer.ESC_IDENTIFIER:
+        elif kind == lexer.ESC_IDENTIFIER and self.factory.release >= ESCAPED_NAMES:
             field = field[1:-1]
         else:
             raise _NotWellFormedError
@@ -282,7 +258,7 @@ class _Parser:
         kind = self.kinds[self.at]
         if kind == lexer.IDENTIFIER:
             return self.name("")
-        if kind in _LITERALS or kind == lexer.MINUS:
+        if kind in self.literals or kind == lexer.MINUS:
             return self.constant()
         if kind == lexer.LPAREN:
             self.at += 1
@@ -324,7 +300,7 @@ class _Parser:
         while more:
             optional = self.optional_mark()
             kind, field = self.kinds[self.at], self.texts[self.at]
-            if kind not in (lexer.IDENTIFIER, lexer.ESC_IDENTIFIER):
+            if kind != lexer.IDENTIFIER and (kind != lexer.ESC_IDENTIFIER or self.factory.release < ESCAPED_NAMES):
                 raise _NotWellFormedError
             self.at += 1
             if self.kinds[self.at] != lexer.COLON:
@@ -397,18 +373,6 @@ class _Parser:
             self.at += 1
             if self.kinds[self.at] not in (lexer.NUM_INT, lexer.NUM_FLOAT):
                 raise _NotWellFormedError
-        value = _LITERALS[self.kinds[self.at]](sign + self.texts[self.at])
+        value = self.literals[self.kinds[self.at]](sign + self.texts[self.at])
         self.at += 1
         return Const(self.factory.new_id(start), value)
-
-
-_LITERALS: Final[Mapping[int, literal.Reader]] = {
-    lexer.STRING: literal.string_from_literal,
-    lexer.NUM_INT: literal.int_from_literal,
-    lexer.TRUE: lambda _: True,
-    lexer.FALSE: lambda _: False,
-    lexer.NULL: lambda _: None,
-    lexer.NUM_FLOAT: literal.double_from_literal,
-    lexer.NUM_UINT: literal.uint_from_literal,
-    lexer.BYTES: literal.bytes_from_literal,
-}

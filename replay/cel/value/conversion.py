@@ -140,8 +140,10 @@ def to_timestamp(value: Value) -> Timestamp:
     return instant
 
 
-def to_duration(value: str) -> Duration:
-    """`duration(value)` of a string such as `1h30m`."""
+def to_duration(value: Value) -> Duration:
+    """`duration(value)` of a string such as `1h30m`; until cel-go 0.26 it takes an int too, and always fails."""
+    if not isinstance(value, str):
+        raise conversion_error(type_name(value), "google.protobuf.Duration")
     span = parse_duration(value)
     if span is None:
         raise conversion_error("string", "google.protobuf.Duration")

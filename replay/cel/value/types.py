@@ -98,6 +98,8 @@ STRING = Type(Kind.STRING, "string")
 TIMESTAMP = Type(Kind.TIMESTAMP, "google.protobuf.Timestamp")
 TYPE = Type(Kind.TYPE, "type")
 UINT = Type(Kind.UINT, "uint")
+UNSPECIFIED = Type(Kind.UNKNOWN, "")
+"""What has no type where cel-go expects one: it equals nothing, not even itself, and cannot be written down."""
 
 
 def list_type(element: Type) -> Type:

@@ -45,6 +45,8 @@ class OpaqueValue:
 
     __slots__ = ()
     cel_type: Type
+    native_go_type = ""
+    """The Go type of what it wraps; empty where its `Value` is the value itself."""
 
     def equal(self, other: Value) -> Value:
         """CEL `==` with any other value: True or False, or an `EvalError` raised (`no such overload`)."""

@@ -13,6 +13,7 @@ from replay.cel.value.types import BOOL, STRING, Type, struct_type
 from replay.cel.value.values import EvalError, OpaqueValue, Unknown, Value
 from replay.cellib.library.cost import fixed_cost, nominal_cost, selector_cost
 from replay.cellib.library.strings import GO_SPACE
+from replay.cellib.version import KubernetesVersion
 from replay.kube.attributes import Attributes, Missing, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
 from replay.kube.names import dns1123_label, dns1123_subdomain
@@ -210,3 +211,16 @@ AUTHZ_SELECTORS = Library(
     ),
 )
 """Selectors in checks."""
+
+_WITHOUT_EFFECT = replace(
+    AUTHZ_SELECTORS,
+    functions=tuple(
+        _member(name, (id_, (RESOURCE_CHECK_TYPE, STRING), RESOURCE_CHECK_TYPE, lambda check, _text: check))
+        for name, id_ in (("fieldSelector", "authorizer_fieldselector"), ("labelSelector", "authorizer_labelselector"))
+    ),
+)
+
+
+def authz_selectors(server: KubernetesVersion) -> Library:
+    """Selectors as a server has them; they are asked about since 1.32 (gate `AuthorizeWithSelectors`)."""
+    return AUTHZ_SELECTORS if server.minor >= 32 else _WITHOUT_EFFECT

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from replay.cel.declare.cost import STRING_FACTOR, scaled, sizer_size
-from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, INT, STRING, opaque_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
 from replay.cellib.library.cost import first_traversal, nominal_cost
 from replay.cellib.library.ip import IP_TYPE, IPValue, parse_ip
+from replay.cellib.version import KubernetesVersion
 from replay.go.format import quote
 from replay.go.netip import AddressError, Prefix, parse_prefix
 
@@ -23,6 +26,7 @@ class CIDRValue(OpaqueValue):
     __slots__ = ("prefix",)
     cel_type = CIDR_TYPE
     go_type = "cel.CIDR"
+    native_go_type = "netip.Prefix"
 
     def __init__(self, prefix: Prefix) -> None:
         """Wrap a prefix."""
@@ -73,6 +77,12 @@ def _contains_cidr(cidr: CIDRValue, other: CIDRValue) -> bool:
     return cidr.prefix.overlaps(other.prefix) and cidr.prefix.length <= other.prefix.length
 
 
+def _begins_as(cidr: CIDRValue, other: CIDRValue) -> bool:
+    """`containsCIDR` until Kubernetes 1.31: the address of the other network has to be that of this one."""
+    begin = cidr.prefix.address.masked(cidr.prefix.length)
+    return begin == other.prefix.address and cidr.prefix.length <= other.prefix.length
+
+
 def _contains_ip_text(cidr: CIDRValue, ip: str) -> bool:
     try:
         return _contains_ip(cidr, parse_ip(ip))
@@ -85,6 +95,10 @@ def _contains_cidr_text(cidr: CIDRValue, other: str) -> bool:
     return _contains_cidr(cidr, parse_cidr(other))
 
 
+def _begins_as_text(cidr: CIDRValue, other: str) -> bool:
+    return _begins_as(cidr, parse_cidr(other))
+
+
 def _ip_cost(args: Args, _result: Value) -> int:
     return scaled(sizer_size(args[0]) * 2, STRING_FACTOR)
 
@@ -95,6 +109,32 @@ def _cidr_cost(args: Args, result: Value) -> int:
 
 def _text_cost(args: Args) -> int:
     return scaled(sizer_size(args[1]), STRING_FACTOR)
+
+
+def _contains(of_text: Implementation, of_network: Implementation) -> Function:
+    """`containsCIDR` of a text or network."""
+    return Function(
+        "containsCIDR",
+        (
+            Overload(
+                "cidr_contains_cidr_string",
+                (CIDR_TYPE, STRING),
+                BOOL,
+                member=True,
+                implementation=of_text,
+                cost=_cidr_cost,
+                cost_by_id=lambda args, result: _cidr_cost(args, result) + _text_cost(args),
+            ),
+            Overload(
+                "cidr_contains_cidr",
+                (CIDR_TYPE, CIDR_TYPE),
+                BOOL,
+                member=True,
+                implementation=of_network,
+                cost=_cidr_cost,
+            ),
+        ),
+    )
 
 
 CIDR = Library(
@@ -125,28 +165,7 @@ CIDR = Library(
                 ),
             ),
         ),
-        Function(
-            "containsCIDR",
-            (
-                Overload(
-                    "cidr_contains_cidr_string",
-                    (CIDR_TYPE, STRING),
-                    BOOL,
-                    member=True,
-                    implementation=_contains_cidr_text,
-                    cost=_cidr_cost,
-                    cost_by_id=lambda args, result: _cidr_cost(args, result) + _text_cost(args),
-                ),
-                Overload(
-                    "cidr_contains_cidr",
-                    (CIDR_TYPE, CIDR_TYPE),
-                    BOOL,
-                    member=True,
-                    implementation=_contains_cidr,
-                    cost=_cidr_cost,
-                ),
-            ),
-        ),
+        _contains(_contains_cidr_text, _contains_cidr),
         Function(
             "ip",
             (
@@ -195,3 +214,10 @@ CIDR = Library(
     types=(CIDR_TYPE,),
 )
 """`cidr`, `isCIDR` and the members of networks."""
+
+_UNTIL_1_31 = replace(CIDR, functions=(*CIDR.functions, _contains(_begins_as_text, _begins_as)))
+
+
+def networks(server: KubernetesVersion) -> Library:
+    """The library as a server has it."""
+    return CIDR if server.minor >= 32 else _UNTIL_1_31

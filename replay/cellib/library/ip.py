@@ -19,6 +19,7 @@ class IPValue(OpaqueValue):
     __slots__ = ("address",)
     cel_type = IP_TYPE
     go_type = "cel.IP"
+    native_go_type = "netip.Addr"
 
     def __init__(self, address: Address) -> None:
         """Wrap an address without zone."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from replay.cel.declare.cost import STRING_FACTOR, sizer_size
-from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.declare.library import Function, Implementation, Library, Overload
+from replay.cel.release import Release
 from replay.cel.value.bounds import Steps, check_elements
 from replay.cel.value.equality import compare, elements, is_list, value_equal
 from replay.cel.value.text import go_type_name, type_name
@@ -23,6 +26,7 @@ from replay.cel.value.types import (
 )
 from replay.cel.value.values import EvalError, PanicError, Value
 from replay.cellib.library.cost import list_building_cost
+from replay.cellib.version import KubernetesVersion
 from replay.go.sort import go_sorted
 
 _MAX_RANGE = 1_000_000
@@ -107,6 +111,24 @@ def _range(size: int) -> list[Value]:
     return list(range(size))
 
 
+class _Uncounted(list[int]):
+    """A list that is too long to be made: its size alone exceeds what an expression may cost, which ends the evaluation."""
+
+    def __init__(self, size: int) -> None:
+        """Claim a size."""
+        super().__init__()
+        self._size = size
+
+    def __len__(self) -> int:
+        """The size."""
+        return self._size
+
+
+def _range_without_limit(size: int) -> list[int]:
+    """`lists.range` until cel-go 0.26."""
+    return list(range(size)) if size <= _MAX_RANGE else _Uncounted(size)
+
+
 def _reverse(values: Value) -> list[Value]:
     return list(elements(values))[::-1]
 
@@ -148,6 +170,11 @@ def _first_compare_cost(args: Args, _result: Value) -> int:
 
 def _keys_compare_cost(args: Args, _result: Value) -> int:
     return _self_compare_cost(args[1])
+
+
+def _range_function(body: Implementation) -> Function:
+    overload = Overload("lists_range", (INT,), list_type(INT), implementation=body, cost_by_id=_output_cost)
+    return Function("lists.range", (overload,))
 
 
 LIST_EXTENSIONS = Library(
@@ -213,10 +240,7 @@ LIST_EXTENSIONS = Library(
             singleton=_sort_by_keys,
             operand_trait=LISTER,
         ),
-        Function(
-            "lists.range",
-            (Overload("lists_range", (INT,), list_type(INT), implementation=_range, cost_by_id=_output_cost),),
-        ),
+        _range_function(_range),
         Function(
             "reverse",
             (Overload("list_reverse", (_LIST,), _LIST, member=True, implementation=_reverse, cost_by_id=_output_cost),),
@@ -238,3 +262,10 @@ LIST_EXTENSIONS = Library(
     macros=("sortBy",),
 )
 """`slice`, `flatten`, `sort`, `sortBy`, `lists.range`, `reverse` and `distinct`."""
+
+_WITHOUT_LIMIT = replace(LIST_EXTENSIONS, functions=(*LIST_EXTENSIONS.functions, _range_function(_range_without_limit)))
+
+
+def list_extensions(server: KubernetesVersion) -> Library:
+    """The library as the cel-go of a server has it."""
+    return LIST_EXTENSIONS if server.cel_go >= Release.V0_29 else _WITHOUT_LIMIT

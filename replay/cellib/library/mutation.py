@@ -10,14 +10,12 @@ from collections.abc import Iterator, Mapping
 
 from replay.cel.declare.library import Library
 from replay.cel.value.timestamp import Duration, Timestamp
-from replay.cel.value.types import DYN, STRING, Kind, Type
+from replay.cel.value.types import DYN, STRING, UNSPECIFIED, Type
 from replay.cel.value.values import EvalError, ObjectValue, OptionalValue, Uint, Value
 from replay.cellib.library.jsonpatch import JSONPATCH
 
 _OBJECT = "Object"
 _JSON_PATCH = "JSONPatch"
-_NAMELESS = Type(Kind.UNKNOWN, "")
-"""The type of a field that `JSONPatch` does not have: the server finds the field, but no type."""
 
 _GO_TYPES: dict[type, str] = {
     bool: "bool",
@@ -55,7 +53,7 @@ class _Fields(Mapping[str, Type]):
 
 
 _OBJECT_FIELDS = _Fields({}, DYN)
-_PATCH_FIELDS = _Fields({"op": STRING, "path": STRING, "from": STRING, "value": DYN}, _NAMELESS)
+_PATCH_FIELDS = _Fields({"op": STRING, "path": STRING, "from": STRING, "value": DYN}, UNSPECIFIED)
 
 
 class _Messages(Mapping[str, Mapping[str, Type]]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Callable
+from functools import lru_cache, partial
 
 from replay.cel.declare.cost import regex_cost
 from replay.cel.declare.library import Function, Library, Overload
@@ -12,6 +13,8 @@ from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import STRING, list_type, optional_type, struct_type
 from replay.cel.value.values import OPTIONAL_NONE, EvalError, OpaqueValue, OptionalValue, Value
 from replay.cellib.library.cost import nominal_cost
+from replay.cellib.library.url import has_strict_colons
+from replay.cellib.version import KubernetesVersion
 from replay.go.url import URLError, parse_request_uri
 from replay.kube.names import (
     dns1035_label,
@@ -20,6 +23,7 @@ from replay.kube.names import (
     label_value,
     masked_prefix,
     qualified_name,
+    wording_of,
 )
 
 FORMAT_TYPE = struct_type("kubernetes.NamedFormat")
@@ -60,9 +64,9 @@ class FormatValue(OpaqueValue):
         return self.name == other.name
 
 
-def _uri(text: str) -> list[str]:
+def _uri(text: str, *, strict_colons: bool) -> list[str]:
     try:
-        parse_request_uri(text)
+        parse_request_uri(text, strict_colons=strict_colons)
     except URLError as error:
         return [str(error)]
     return []
@@ -93,16 +97,13 @@ def _prefix(validate: Validate) -> Validate:
     return lambda text: validate(masked_prefix(text))
 
 
-FORMATS: dict[str, FormatValue] = {
+_FORMATS: dict[str, FormatValue] = {
     "dns1123Label": FormatValue("DNS1123Label", dns1123_label, 30),
     "dns1123Subdomain": FormatValue("DNS1123Subdomain", dns1123_subdomain, 60),
     "dns1035Label": FormatValue("DNS1035Label", dns1035_label, 30),
-    "qualifiedName": FormatValue("QualifiedName", qualified_name, 60),
     "dns1123LabelPrefix": FormatValue("DNS1123LabelPrefix", _prefix(dns1123_label), 30),
     "dns1123SubdomainPrefix": FormatValue("DNS1123SubdomainPrefix", _prefix(dns1123_subdomain), 60),
     "dns1035LabelPrefix": FormatValue("DNS1035LabelPrefix", _prefix(dns1035_label), 30),
-    "labelValue": FormatValue("LabelValue", label_value, 40),
-    "uri": FormatValue("URI", _uri, 1103),
     "uuid": FormatValue("uuid", _plain(_RX_UUID.match, "does not match the UUID format"), len(_UUID)),
     "byte": FormatValue("byte", _plain(_RX_BASE64.fullmatch, "invalid base64"), 84),
     "date": FormatValue("date", _plain(_is_date, "invalid date"), len(_TIME)),
@@ -111,8 +112,19 @@ FORMATS: dict[str, FormatValue] = {
 """The formats by the name under which `format.<name>()` and `format.named` know them."""
 
 
-def _named(name: str) -> Value:
-    found = FORMATS.get(name)
+def formats(server: KubernetesVersion) -> dict[str, FormatValue]:
+    """The formats of a server, whose messages have its words."""
+    words = wording_of(server.minor)
+    return {
+        **_FORMATS,
+        "qualifiedName": FormatValue("QualifiedName", lambda text: qualified_name(text, words), 60),
+        "labelValue": FormatValue("LabelValue", lambda text: label_value(text, words), 40),
+        "uri": FormatValue("URI", partial(_uri, strict_colons=has_strict_colons(server)), 1103),
+    }
+
+
+def _named(known: dict[str, FormatValue], name: str) -> Value:
+    found = known.get(name)
     return OPTIONAL_NONE if found is None else OptionalValue(found)
 
 
@@ -131,34 +143,43 @@ def _constant(value: FormatValue) -> Callable[[], FormatValue]:
     return lambda: value
 
 
-FORMAT = Library(
-    name="kubernetes.format",
-    functions=(
-        Function(
-            "validate",
-            (
-                Overload(
-                    "format-validate",
-                    (FORMAT_TYPE, STRING),
-                    optional_type(list_type(STRING)),
-                    member=True,
-                    implementation=_validate,
-                    cost=_validate_cost,
+@lru_cache
+def named_formats(server: KubernetesVersion) -> Library:
+    """`format.named`, a function for each format, and `validate`, as a server has them."""
+    known = formats(server)
+    return Library(
+        name="kubernetes.format",
+        functions=(
+            Function(
+                "validate",
+                (
+                    Overload(
+                        "format-validate",
+                        (FORMAT_TYPE, STRING),
+                        optional_type(list_type(STRING)),
+                        member=True,
+                        implementation=_validate,
+                        cost=_validate_cost,
+                    ),
                 ),
             ),
-        ),
-        Function(
-            "format.named",
-            (
-                Overload(
-                    "format-named", (STRING,), optional_type(FORMAT_TYPE), implementation=_named, cost=nominal_cost
+            Function(
+                "format.named",
+                (
+                    Overload(
+                        "format-named",
+                        (STRING,),
+                        optional_type(FORMAT_TYPE),
+                        implementation=partial(_named, known),
+                        cost=nominal_cost,
+                    ),
                 ),
             ),
+            *(
+                Function(
+                    f"format.{name}", (Overload(f"format.{name}", (), FORMAT_TYPE, implementation=_constant(value)),)
+                )
+                for name, value in known.items()
+            ),
         ),
-        *(
-            Function(f"format.{name}", (Overload(f"format.{name}", (), FORMAT_TYPE, implementation=_constant(value)),))
-            for name, value in FORMATS.items()
-        ),
-    ),
-)
-"""`format.named`, a function for each format, and `validate`."""
+    )

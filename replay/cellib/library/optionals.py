@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from replay.cel.declare.library import Function, Library, Overload
 from replay.cel.declare.macros import OPTIONAL_MACROS
+from replay.cel.release import Release
+from replay.cel.value.conversion import to_type
 from replay.cel.value.equality import elements
 from replay.cel.value.text import display
 from replay.cel.value.timestamp import MIN_UNIX, Duration, Timestamp
@@ -14,10 +18,12 @@ from replay.cel.value.types import (
     STRING,
     list_type,
     map_type,
+    opaque_type,
     optional_type,
     type_param,
 )
-from replay.cel.value.values import OPTIONAL_NONE, EvalError, ObjectValue, OpaqueValue, OptionalValue, Value
+from replay.cel.value.values import OPTIONAL_NONE, EvalError, ObjectValue, OpaqueValue, OptionalValue, TypeValue, Value
+from replay.cellib.version import KubernetesVersion
 
 _K, _V = type_param("K"), type_param("V")
 _LIST, _MAP, _OPTIONAL = list_type(_V), map_type(_K, _V), optional_type(_V)
@@ -126,3 +132,28 @@ OPTIONALS = Library(
     macros=OPTIONAL_MACROS,
 )
 """Optional types and their functions."""
+
+_SECOND = frozenset({"first", "last", "optional.unwrap", "unwrapOpt"})
+"""What version 2 of the library added."""
+
+_FIRST_VERSION = replace(
+    OPTIONALS, functions=tuple(function for function in OPTIONALS.functions if function.name not in _SECOND)
+)
+
+
+def _type_of(value: Value) -> TypeValue:
+    return TypeValue("optional") if isinstance(value, OptionalValue) else to_type(value)
+
+
+def optionals(server: KubernetesVersion) -> Library:
+    """The library as the cel-go of a server has it; the server asks for no version and so gets the newest."""
+    release = server.cel_go
+    if release >= Release.V0_29:
+        return OPTIONALS
+    made = replace(
+        OPTIONALS if release >= Release.V0_23 else _FIRST_VERSION,
+        types=(opaque_type("optional_type"),) if release >= Release.V0_20 else (),
+    )
+    if release >= Release.V0_20:
+        return made
+    return replace(made, functions=(*made.functions, Function("type", (), singleton=_type_of)))

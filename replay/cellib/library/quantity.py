@@ -22,6 +22,7 @@ class QuantityValue(OpaqueValue):
 
     __slots__ = ("is_pointer", "quantity")
     cel_type = QUANTITY_TYPE
+    native_go_type = "*resource.Quantity"
 
     def __init__(self, quantity: Quantity, *, is_pointer: bool = False) -> None:
         """Wrap an amount."""

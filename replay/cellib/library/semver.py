@@ -50,6 +50,7 @@ class SemverValue(OpaqueValue):
     __slots__ = ("version",)
     cel_type = SEMVER_TYPE
     go_type = "cel.Semver"
+    native_go_type = "semver.Version"
 
     def __init__(self, version: Version) -> None:
         """Wrap a version."""

@@ -29,13 +29,19 @@ _NON_FINITE = ("NaN", "Infinity", "-Infinity")
 _CLAUSE = re.compile(r"%(?:(%)|(?:\.([0-9]*))?(.)?)", re.DOTALL)
 
 
-def format_string(template: str, args: Value) -> str:
-    """The template with each `%` clause replaced by an argument; raises `EvalError` with the server's text."""
+NARROW_SPACE = "\u202f"
+
+
+def format_string(template: str, args: Value, exponent_space: str = "") -> str:
+    """The template with each `%` clause replaced by an argument; raises `EvalError` with the server's text.
+
+    `exponent_space` stands on both sides of the sign before a power of ten.
+    """
     values = list(elements(args))
-    return joined("", _parts(template, values, Steps()))
+    return joined("", _parts(template, values, Steps(), exponent_space))
 
 
-def _parts(template: str, values: list[Value], steps: Steps) -> Iterator[str]:
+def _parts(template: str, values: list[Value], steps: Steps, exponent_space: str) -> Iterator[str]:
     position = used = 0
     for match in _CLAUSE.finditer(template):
         yield template[position : match.start()]
@@ -45,17 +51,17 @@ def _parts(template: str, values: list[Value], steps: Steps) -> Iterator[str]:
             continue
         if used >= len(values):
             raise EvalError(f"index {used} out of range")
-        yield _clause(match, values[used], steps)
+        yield _clause(match, values[used], steps, exponent_space)
         used += 1
     yield template[position:]
 
 
-def _clause(match: re.Match[str], value: Value, steps: Steps) -> str:
+def _clause(match: re.Match[str], value: Value, steps: Steps, exponent_space: str) -> str:
     precision, verb = match[2], match[3]
     if verb is None and precision is None:
         raise EvalError("unexpected end of string")
     try:
-        formatter = _formatter(precision, verb, steps)
+        formatter = _formatter(precision, verb, steps, exponent_space)
     except EvalError as error:
         raise EvalError(f"could not parse formatting clause: {error.message}") from None
     try:
@@ -64,7 +70,7 @@ def _clause(match: re.Match[str], value: Value, steps: Steps) -> str:
         raise EvalError(f"error during formatting: {error.message}") from None
 
 
-def _formatter(precision: str | None, verb: str | None, steps: Steps) -> Callable[[Value], str]:
+def _formatter(precision: str | None, verb: str | None, steps: Steps, exponent_space: str) -> Callable[[Value], str]:
     digits = _precision(precision, verb)
     if verb == "s":
         return lambda value: _text(value, steps)
@@ -74,7 +80,7 @@ def _formatter(precision: str | None, verb: str | None, steps: Steps) -> Callabl
     if verb == "f":
         return lambda value: _fixed(_number(value, "fixed-point"), digits)
     if verb == "e":
-        return lambda value: _scientific(_number(value, "scientific"), digits)
+        return lambda value: _scientific(_number(value, "scientific"), digits, exponent_space)
     if verb in ("x", "X"):
         return lambda value: _hex(value).upper() if verb == "X" else _hex(value)
     # cel-go looks at bytes: of a longer character it shows the first one, as Latin-1.
@@ -225,7 +231,7 @@ def _plain(value: float) -> str:
     return digits[: exponent + 1].ljust(exponent + 1, "0") + "." + digits[exponent + 1 :]
 
 
-def _scientific(value: float, width: int) -> str:
+def _scientific(value: float, width: int, space: str) -> str:
     """`%<width>e` of x/text: always six fraction digits, and at least `width` characters."""
     if _is_too_long(width):
         return _NO_VERB
@@ -234,7 +240,7 @@ def _scientific(value: float, width: int) -> str:
     else:
         mantissa, _, exponent = f"{abs(value):.6e}".partition("e")
         power = f"{'-' if exponent[0] == '-' else ''}{abs(int(exponent)):02d}".translate(_SUPERSCRIPTS)
-        text = f"{'-' if value < 0 else ''}{mantissa}\N{MULTIPLICATION SIGN}10{power}"
+        text = f"{'-' if value < 0 else ''}{mantissa}{space}\N{MULTIPLICATION SIGN}{space}10{power}"
     return text.rjust(width & 0xFFFF)
 
 

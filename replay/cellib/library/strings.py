@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
 
 from replay.cel.declare.library import CallCost, Function, Implementation, Library, Overload
+from replay.cel.release import Release
 from replay.cel.value.bounds import check_elements, check_text, joined
 from replay.cel.value.equality import elements
 from replay.cel.value.text import display
 from replay.cel.value.types import DYN, INT, STRING, Type, list_type
 from replay.cel.value.values import EvalError, Value
 from replay.cellib.library.cost import first_double_traversal, first_traversal, result_double_traversal, whole_traversal
-from replay.cellib.library.string_format import format_string
+from replay.cellib.library.string_format import NARROW_SPACE, format_string
+from replay.cellib.version import KubernetesVersion
 
 GO_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 """The code points that Go's `unicode.IsSpace` accepts."""
@@ -66,6 +70,35 @@ def _last_index_anywhere(text: str, part: str) -> int:
     if part and len(text.encode("utf-8", "surrogateescape")) < len(part.encode("utf-8", "surrogateescape")):
         return -1
     return text.rfind(part)
+
+
+def _index_of_until_0_26(text: str, part: str, offset: int = 0) -> int:
+    return _index_of(text, part, offset) if part else offset
+
+
+def _last_index_of_until_0_26(text: str, part: str, offset: int | None = None) -> int:
+    return _last_index_of(text, part, offset) if part or offset is None else offset
+
+
+def _last_index_of_until_0_23(text: str, part: str, offset: int | None = None) -> int:
+    """Without an offset the last character is where the search begins, and an empty text has none."""
+    if offset is None and part and not text:
+        raise _out_of_range(-1)
+    return _last_index_of_until_0_26(text, part, offset)
+
+
+def _index_of_until_0_20(text: str, part: str, offset: int = 0) -> int:
+    if part and not 0 <= offset < len(text):
+        raise _out_of_range(offset)
+    return _index_of_until_0_26(text, part, offset)
+
+
+def _last_index_of_until_0_20(text: str, part: str, offset: int | None = None) -> int:
+    if offset is None:
+        offset = len(text) - 1 if part else len(text)
+    if part and not 0 <= offset < len(text):
+        raise _out_of_range(offset)
+    return _last_index_of_until_0_26(text, part, offset)
 
 
 def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
@@ -124,22 +157,33 @@ _LOWER_ASCII: Callable[[str], str] = lambda text: text.translate(_LOWER)  # noqa
 _UPPER_ASCII: Callable[[str], str] = lambda text: text.translate(_UPPER)  # noqa: E731 - one of a pair
 _STRINGS = list_type(STRING)
 
-STRINGS = Library(
-    name="cel.lib.ext.strings",
-    functions=(
-        _members("charAt", None, ("string_char_at_int", (STRING, INT), STRING, _char_at)),
+
+def _searches(index_of: Implementation, last_index_of: Implementation) -> tuple[Function, Function]:
+    return (
         _members(
             "indexOf",
             whole_traversal,
-            ("string_index_of_string", (STRING, STRING), INT, _index_of),
-            ("string_index_of_string_int", (STRING, STRING, INT), INT, _index_of),
+            ("string_index_of_string", (STRING, STRING), INT, index_of),
+            ("string_index_of_string_int", (STRING, STRING, INT), INT, index_of),
         ),
         _members(
             "lastIndexOf",
             whole_traversal,
-            ("string_last_index_of_string", (STRING, STRING), INT, _last_index_of),
-            ("string_last_index_of_string_int", (STRING, STRING, INT), INT, _last_index_of),
+            ("string_last_index_of_string", (STRING, STRING), INT, last_index_of),
+            ("string_last_index_of_string_int", (STRING, STRING, INT), INT, last_index_of),
         ),
+    )
+
+
+def _format(body: Implementation) -> Function:
+    return _members("format", None, ("string_format", (STRING, list_type(DYN)), STRING, body))
+
+
+STRINGS = Library(
+    name="cel.lib.ext.strings",
+    functions=(
+        _members("charAt", None, ("string_char_at_int", (STRING, INT), STRING, _char_at)),
+        *_searches(_index_of, _last_index_of),
         _members("lowerAscii", first_traversal, ("string_lower_ascii", (STRING,), STRING, _LOWER_ASCII)),
         _members(
             "replace",
@@ -161,7 +205,7 @@ STRINGS = Library(
         ),
         _members("trim", first_traversal, ("string_trim", (STRING,), STRING, lambda text: text.strip(GO_SPACE))),
         _members("upperAscii", first_traversal, ("string_upper_ascii", (STRING,), STRING, _UPPER_ASCII)),
-        _members("format", None, ("string_format", (STRING, list_type(DYN)), STRING, format_string)),
+        _format(format_string),
         Function("strings.quote", (Overload("strings_quote", (STRING,), STRING, implementation=_quote),)),
         _members(
             "join",
@@ -172,3 +216,20 @@ STRINGS = Library(
     ),
 )
 """Extended strings."""
+
+_SEARCHES_UNTIL_0_20 = _searches(_index_of_until_0_20, _last_index_of_until_0_20)
+_SEARCHES_UNTIL_0_23 = _searches(_index_of_until_0_26, _last_index_of_until_0_23)
+_SEARCHES_UNTIL_0_26 = _searches(_index_of_until_0_26, _last_index_of_until_0_26)
+
+
+@lru_cache
+def strings(server: KubernetesVersion) -> Library:
+    """The library as a server has it: searches by its cel-go, `%e` by its `golang.org/x/text` (narrow spaces until 1.32)."""
+    release = server.cel_go
+    if release >= Release.V0_29:
+        return STRINGS
+    searches = _SEARCHES_UNTIL_0_20
+    if release >= Release.V0_22:
+        searches = _SEARCHES_UNTIL_0_26 if release >= Release.V0_26 else _SEARCHES_UNTIL_0_23
+    formats = () if server.minor >= 33 else (_format(partial(format_string, exponent_space=NARROW_SPACE)),)
+    return replace(STRINGS, functions=(*STRINGS.functions, *searches, *formats))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
-from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, STRING, list_type, map_type, struct_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
 from replay.cellib.library.cost import first_traversal, nominal_cost
+from replay.cellib.version import KubernetesVersion
 from replay.go.url import ParsedURL, URLError, from_bytes, parse_request_uri, parse_url
 
 URL_TYPE = struct_type("kubernetes.URL")
@@ -20,6 +23,7 @@ class URLValue(OpaqueValue):
     __slots__ = ("url",)
     cel_type = URL_TYPE
     go_type = "cel.URL"
+    native_go_type = "*url.URL"
 
     def __init__(self, url: ParsedURL) -> None:
         """Wrap a parsed URL."""
@@ -36,18 +40,18 @@ class URLValue(OpaqueValue):
         return str(self.url) == str(other.url)
 
 
-def _parse(text: str) -> URLValue:
+def _parse(text: str, *, strict_colons: bool = True) -> URLValue:
     try:
         # The first knows what a URI is, the second what a fragment is.
-        parse_request_uri(text)
-        return URLValue(parse_url(text))
+        parse_request_uri(text, strict_colons=strict_colons)
+        return URLValue(parse_url(text, strict_colons=strict_colons))
     except URLError as error:
         raise EvalError(f"URL parse error during conversion from string: {error}") from None
 
 
-def _is_url(text: str) -> bool:
+def _is_url(text: str, *, strict_colons: bool = True) -> bool:
     try:
-        parse_request_uri(text)
+        parse_request_uri(text, strict_colons=strict_colons)
     except URLError:
         return False
     return True
@@ -69,10 +73,17 @@ def _part(name: str, id_: str, read: Callable[[ParsedURL], str]) -> Function:
     return Function(name, (overload,))
 
 
+def _parsers(parse: Implementation, is_url: Implementation) -> tuple[Function, Function]:
+    return (
+        Function("url", (Overload("string_to_url", (STRING,), URL_TYPE, implementation=parse, cost=first_traversal),)),
+        Function("isURL", (Overload("is_url_string", (STRING,), BOOL, implementation=is_url),)),
+    )
+
+
 URL = Library(
     name="kubernetes.urls",
     functions=(
-        Function("url", (Overload("string_to_url", (STRING,), URL_TYPE, implementation=_parse, cost=first_traversal),)),
+        *_parsers(_parse, _is_url),
         _part("getScheme", "url_get_scheme", lambda url: url.scheme),
         _part("getHost", "url_get_host", lambda url: url.host),
         _part("getHostname", "url_get_hostname", lambda url: url.hostname),
@@ -91,7 +102,21 @@ URL = Library(
                 ),
             ),
         ),
-        Function("isURL", (Overload("is_url_string", (STRING,), BOOL, implementation=_is_url),)),
     ),
 )
 """`url`, `isURL` and the members of URLs."""
+
+_UNTIL_1_35 = replace(
+    URL,
+    functions=(*URL.functions, *_parsers(partial(_parse, strict_colons=False), partial(_is_url, strict_colons=False))),
+)
+
+
+def has_strict_colons(server: KubernetesVersion) -> bool:
+    """Whether a server is built with Go 1.26, whose http URLs have no colon in the host."""
+    return server.minor >= 36
+
+
+def urls(server: KubernetesVersion) -> Library:
+    """The library as a server has it."""
+    return URL if has_strict_colons(server) else _UNTIL_1_35

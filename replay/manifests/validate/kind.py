@@ -13,6 +13,7 @@ from replay.manifests.validate.policy import (
     validate_validating_policy,
 )
 from replay.manifests.validate.webhook import validate_webhook_configuration
+from replay.manifests.validate.wording import as_worded
 
 
 def validate(
@@ -33,4 +34,4 @@ def validate(
         errors = validate_mutating_binding(obj)
     else:
         errors = validate_webhook_configuration(obj, expressions)
-    return list(errors), tuple(expressions.checked)
+    return [as_worded(error, kind, version) for error in errors], tuple(expressions.checked)

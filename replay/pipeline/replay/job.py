@@ -160,7 +160,7 @@ class Job:
     @cached_property
     def _mutating(self) -> list[Callable[[CoarseClass], bool]]:
         mapper = EquivalentResourceMapper(self.cluster.discovery)
-        return [may_select(criteria, mapper) for criteria in mutating_criteria(self.asked)]
+        return [may_select(criteria, mapper, self.version) for criteria in mutating_criteria(self.asked)]
 
     @property
     def mutates(self) -> bool:

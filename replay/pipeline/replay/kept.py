@@ -13,7 +13,7 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -26,8 +26,7 @@ from replay.audit.catalog import replace_file
 from replay.audit.remembered import code_digest
 from replay.errors import StoreError
 from replay.kube.admissionregistration import ManifestSet, MatchResources
-from replay.matching.coarse import CoarseClass, may_select
-from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.replayer import Pending
 from replay.pipeline.replay.totals import ClassResult, Totals
 
@@ -85,11 +84,14 @@ def kept_results(
     base: Sequence[str | bytes],
     sets: Sequence[ManifestSet],
     classes: Mapping[CoarseClass, int],
-    mapper: EquivalentResourceMapper,
+    selector: Callable[[MatchResources], Callable[[CoarseClass], bool]],
 ) -> KeptResults:
-    """The results of a store for two sets; `base` is all else that they depend on, but for this code."""
+    """The results of a store for two sets; `base` is all else that they depend on, but for this code.
+
+    `selector` makes of criteria what tells whether they may select some requests of a class.
+    """
     place = directory / RESULTS / _digest(code_digest(), *base)
-    units = [[(unit.digest, may_select(unit.match, mapper)) for unit in _units(manifests)] for manifests in sets]
+    units = [[(unit.digest, selector(unit.match)) for unit in _units(manifests)] for manifests in sets]
     files = {}
     for requests in classes:
         acting = ["\0".join(digest for digest, selects in each if selects(requests)) for each in units]

@@ -81,7 +81,7 @@ def job_without_history(
         version=manifests.version,
         snapshot=manifests.snapshot,
         trust=_trust(store, error),
-        predicate=coarse_predicate(without_shared_webhooks(sets, webhooks.names), mapper),
+        predicate=coarse_predicate(without_shared_webhooks(sets, webhooks.names), mapper, version=manifests.version),
         spool=spool,
         with_lines=options.outcomes is not None,
         redact=options.redact,

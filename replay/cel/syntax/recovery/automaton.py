@@ -12,7 +12,18 @@ from enum import Enum
 from functools import cache
 from typing import Final
 
-from replay.cel.syntax.recovery.grammar import RULES, Choice, Element, Invoke, Match, Optional, Plus, Rule, Star
+from replay.cel.syntax.recovery.grammar import (
+    RULES,
+    Choice,
+    Element,
+    Invoke,
+    Match,
+    Optional,
+    Plus,
+    Rule,
+    Star,
+    rules_without_escaped_names,
+)
 
 EPSILON: Final = -2
 """Among the tokens that can come next: the end of the rule."""
@@ -197,6 +208,6 @@ class Automaton:
 
 
 @cache
-def automaton() -> Automaton:
-    """The automaton of CEL's grammar, built when an expression is first found wrong."""
-    return Automaton(RULES)
+def automaton(*, has_escaped_names: bool = True) -> Automaton:
+    """The automaton of CEL's grammar, built when an expression is first found wrong; without names in backticks as it was."""
+    return Automaton(RULES if has_escaped_names else rules_without_escaped_names())

@@ -7,6 +7,7 @@ The shape matters, since the server's messages follow from it.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -132,6 +133,9 @@ _FACTORS = frozenset({lexer.STAR, lexer.SLASH, lexer.PERCENT})
 _TERMS = frozenset({lexer.PLUS, lexer.MINUS})
 
 _SELECT = Alternative("Select", (_match(lexer.DOT, "op"), _optional_mark(), Invoke("escapeIdent", "id")), 3)
+_NAME_SELECT = Alternative(
+    "Select", (_match(lexer.DOT, "op"), _optional_mark(), _match(lexer.IDENTIFIER, "id")), _SELECT.precedence
+)
 _MEMBER_CALL = Alternative(
     "MemberCall",
     (
@@ -195,6 +199,15 @@ _PRIMARY = Choice(
         ),
         Alternative("ConstantLiteral", (Invoke("literal", "literal"),)),
     )
+)
+
+_IDENT_OR_CALL = Alternative(
+    "IdentOrGlobalCall",
+    (
+        _leading_dot(),
+        _match(lexer.IDENTIFIER, "id"),
+        Optional((_match(lexer.LPAREN, "op"), _arguments(), _match(lexer.RPAREN))),
+    ),
 )
 
 _SIGN = "sign"
@@ -285,6 +298,18 @@ def _entry() -> tuple[Element, ...]:
 
 RULES: Final = _rules()
 """All rules, the first of which is where an expression begins."""
+
+
+def rules_without_escaped_names() -> tuple[Rule, ...]:
+    """The grammar until cel-go 0.22: fields are plain names, and a name and a call of it are one alternative."""
+    changed = {
+        "member": Rule("member", (Invoke("primary", "primary"),), (_NAME_SELECT, _MEMBER_CALL, _INDEX), "PrimaryExpr"),
+        "primary": Rule("primary", (Choice((_IDENT_OR_CALL, *_PRIMARY.alternatives[2:])),)),
+        "optField": Rule("optField", (_optional_mark(), _match(lexer.IDENTIFIER, "field"))),
+    }
+    # The automaton numbers the elements, so no two of them may share one.
+    return tuple(deepcopy(changed.get(rule.name, rule)) for rule in RULES if rule.name != "escapeIdent")
+
 
 REPEATED: Final = frozenset({"ops", "e1", "ids", "list", "keys", "cols", "values"})
 """Labels under which several parts are kept (`e1` only in `conditionalOr` and `conditionalAnd`)."""

@@ -18,6 +18,7 @@ from replay.cel.ast.issues import NO_OFFSET, Issues
 from replay.cel.ast.source import Source
 from replay.cel.ast.tree import Ast
 from replay.cel.declare.macros import MacroTable
+from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.syntax import lexer
 from replay.cel.syntax.lexer import EOF, Token
 from replay.cel.syntax.parser import MAX_CODE_POINTS
@@ -47,7 +48,9 @@ MAX_SKIPPED: Final = 256
 """cel-go's limits, which Kubernetes keeps: depth, recoveries, and tokens skipped in one of them."""
 
 
-def parse_with_recovery(source: Source, macros: MacroTable, *, optional_syntax: bool) -> Ast | Issues:
+def parse_with_recovery(
+    source: Source, macros: MacroTable, *, optional_syntax: bool, release: Release = NEWEST_RELEASE
+) -> Ast | Issues:
     """The tree of an expression, or everything that is wrong with it."""
     if len(source.text) > MAX_CODE_POINTS:
         issues = Issues(source)
@@ -55,15 +58,15 @@ def parse_with_recovery(source: Source, macros: MacroTable, *, optional_syntax: 
         message = f"expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}"
         issues.report(0, NO_OFFSET, message)
         return issues
-    return with_room(lambda: _parse(source, macros, optional_syntax=optional_syntax))
+    return with_room(lambda: _parse(source, macros, release, optional_syntax=optional_syntax))
 
 
-def _parse(source: Source, macros: MacroTable, *, optional_syntax: bool) -> Ast | Issues:
+def _parse(source: Source, macros: MacroTable, release: Release, *, optional_syntax: bool) -> Ast | Issues:
     issues = Issues(source)
-    factory = ExprFactory()
+    factory = ExprFactory(release)
     expr = None
     try:
-        tree = _Parser(source.text, issues).parse()
+        tree = _Parser(source.text, issues, release).parse()
         expr = expr_from_tree(tree, factory, issues, macros, optional_syntax=optional_syntax)
     except (_LimitError, VisitDepthError) as error:
         issues.report(0, NO_OFFSET, str(error))
@@ -79,19 +82,19 @@ class _LimitError(Exception):
 
 
 @cache
-def _predictor() -> Predictor:
-    """What has been learnt about the grammar is the same for all expressions."""
-    return Predictor(automaton())
+def _predictor(grammar: Automaton) -> Predictor:
+    """What has been learnt about a grammar is the same for all expressions."""
+    return Predictor(grammar)
 
 
 class _Parser:
     """Runs the rules of the grammar and builds a tree, with whatever could be read."""
 
-    def __init__(self, text: str, issues: Issues) -> None:
-        self.report = SyntaxErrors(issues).report
-        self.automaton: Automaton = automaton()
-        self.predictor = _predictor()
-        self.stream = TokenStream(text, self.report)
+    def __init__(self, text: str, issues: Issues, release: Release) -> None:
+        self.report = SyntaxErrors(issues, release).report
+        self.automaton: Automaton = automaton(has_escaped_names=release >= Release.V0_23)
+        self.predictor = _predictor(self.automaton)
+        self.stream = TokenStream(text, self.report, release)
         self.state = -1
         self.tree: Tree | None = None
         self.precedences = [0]

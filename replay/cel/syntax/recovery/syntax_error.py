@@ -6,7 +6,9 @@ import re
 from typing import Final
 
 from replay.cel.ast.issues import Issues
+from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.syntax.lexer import Token
+from replay.go.format import sprintf_without_arguments
 
 MAX_SYNTAX_ERRORS: Final = 100
 """cel-go's limit, which Kubernetes keeps."""
@@ -31,9 +33,10 @@ class RecognitionError(Exception):
 class SyntaxErrors:
     """The syntax errors of one expression."""
 
-    def __init__(self, issues: Issues) -> None:
+    def __init__(self, issues: Issues, release: Release = NEWEST_RELEASE) -> None:
         """None yet."""
         self._issues = issues
+        self._release = release
         self._count = 0
 
     def report(self, offset: int, message: str) -> None:
@@ -44,6 +47,9 @@ class SyntaxErrors:
             self._issues.report(0, offset, f"Syntax error: More than {MAX_SYNTAX_ERRORS} syntax errors")
             raise AbortedError
         self._count += 1
+        if self._release < Release.V0_23:
+            # The message itself is the format: what follows a `%` asks for arguments that are not there.
+            message = sprintf_without_arguments(message)
         self._issues.report(0, offset, f"Syntax error: {message}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.syntax import lexer
 from replay.cel.syntax.lexer import EOF, LexicalError, Token
 
@@ -11,9 +12,9 @@ from replay.cel.syntax.lexer import EOF, LexicalError, Token
 class TokenStream:
     """The visible tokens, read as late as possible: an error in the text counts only once it is reached."""
 
-    def __init__(self, text: str, report: Callable[[int, str], None]) -> None:
+    def __init__(self, text: str, report: Callable[[int, str], None], release: Release = NEWEST_RELEASE) -> None:
         """Report errors by offset and message when they are reached."""
-        self._source = lexer.tokens(text)
+        self._source = lexer.tokens(text, release)
         self._report = report
         self._all: list[Token] = []
         self._visible: list[Token] = []

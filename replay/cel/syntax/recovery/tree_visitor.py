@@ -13,9 +13,10 @@ from replay.cel.ast.factory import ExprFactory
 from replay.cel.ast.issues import BEFORE_START, NO_OFFSET, Issues
 from replay.cel.ast.tree import Call, Const, Expr, Ident, ListExpr, MapEntry, MapExpr, Select, StructExpr, StructField
 from replay.cel.declare.macros import MacroError, MacroTable
+from replay.cel.release import Release
 from replay.cel.syntax import literal
 from replay.cel.syntax.lexer import Token
-from replay.cel.syntax.parser import RESERVED
+from replay.cel.syntax.parser import ESCAPED_NAMES, RESERVED
 from replay.cel.syntax.recovery.syntax_tree import Tree
 
 MAX_DEPTH: Final = 250
@@ -162,7 +163,7 @@ class _TreeVisitor:
 
     def select(self, tree: Tree) -> Expr:
         operand = self.visit(tree.children[0])
-        op, name = tree.token("op"), tree.tree("id")
+        op, name = tree.token("op"), tree.tree("id") or tree.token("id")
         if op is None or name is None:
             return self._unspecified(tree)
         field = self._field_name(name, name)
@@ -173,12 +174,19 @@ class _TreeVisitor:
             return Call(self._id(op), operator.OPT_SELECT, (operand, key))
         return Select(self._id(op), operand, field)
 
-    def _field_name(self, name: Tree | None, place: Tree) -> str:
-        token = None if name is None else name.token("id")
-        if name is None or token is None:
+    def _field_name(self, name: Tree | Token, place: Tree | Token) -> str:
+        if isinstance(name, Token):
+            return name.text
+        token = name.token("id")
+        if token is None:
             self._report(place, "unsupported ident kind")
             return ""
-        return token.text if name.name == "SimpleIdentifier" else token.text[1:-1]
+        if name.name == "SimpleIdentifier":
+            return token.text
+        if self.factory.release < ESCAPED_NAMES:
+            self._report(place, "unsupported syntax: '`'")
+            return ""
+        return token.text[1:-1]
 
     def member_call(self, tree: Tree) -> Expr:
         operand = self.visit(tree.children[0])
@@ -245,6 +253,9 @@ class _TreeVisitor:
         id_ = self._token_id(tree.token("op"))
         return self._call(id_, _leading_dot(tree) + name.text, None, self._arguments(tree))
 
+    def ident_or_global_call(self, tree: Tree) -> Expr:
+        return self.ident(tree) if tree.token("op") is None else self.global_call(tree)
+
     def list(self, tree: Tree) -> Expr:
         id_ = self._token_id(tree.token("op"))
         elements: list[Expr] = []
@@ -296,8 +307,10 @@ class _TreeVisitor:
             if optional and not self.optional_syntax:
                 self._report(field, "unsupported syntax '?'")
                 continue
-            name = field.tree("field")
-            if name is None or name.token("id") is None:
+            name = field.tree("field") or field.token("field")
+            if name is None and self.factory.release < Release.V0_23:
+                return ()
+            if name is None or (isinstance(name, Tree) and name.token("id") is None):
                 self._report(init, "unsupported ident kind")
                 continue
             field_name = self._field_name(name, init)
@@ -309,7 +322,7 @@ class _TreeVisitor:
         if token is None:
             return self._unspecified(tree)
         text = token.text if sign is None else sign.text + token.text
-        reader = _READERS[tree.name]
+        reader = literal.readers(self.factory.release)[token.kind] if tree.name == "String" else _READERS[tree.name]
         try:
             value = reader(text)
         except literal.LiteralError as error:
@@ -348,6 +361,7 @@ _VISITS: Final[dict[str, Callable[[_TreeVisitor, Tree], Expr]]] = {
     "Index": _TreeVisitor.index,
     "Ident": _TreeVisitor.ident,
     "GlobalCall": _TreeVisitor.global_call,
+    "IdentOrGlobalCall": _TreeVisitor.ident_or_global_call,
     "CreateList": _TreeVisitor.list,
     "CreateStruct": _TreeVisitor.map,
     "CreateMessage": _TreeVisitor.message,

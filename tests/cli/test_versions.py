@@ -1,0 +1,55 @@
+"""`--kubernetes-version` reaches every command that has it: each refuses the sets of the sample for a minor without them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from replay.cli.app import app
+
+SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
+LOG, CURRENT, CANDIDATE = (str(SAMPLE / name) for name in ("audit.jsonl.zst", "current", "candidate"))
+SETS = ["--current", CURRENT, "--candidate", CANDIDATE]
+STATIC = "reads no static manifests"
+
+COMMANDS = {
+    "run": [str(SAMPLE)],
+    "check": [CANDIDATE],
+    "diff": [CURRENT, CANDIDATE],
+    "verify": [LOG, "--current", CURRENT],
+    "explain": ["4643ba19-8f5c-4d9d-921a-eb6cb22bdb75", str(SAMPLE)],
+    "coverage": [LOG, "--candidate", CANDIDATE],
+    "lookup": [LOG, "--static", "--current", CURRENT],
+    "mutations": [LOG, "--current", CURRENT],
+    "report": [LOG, *SETS],
+    "snapshot": ["--candidate", CANDIDATE, "--print"],
+}
+
+
+def test_these_are_all() -> None:
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    versioned = {
+        name
+        for name, command in commands.items()
+        if any("--kubernetes-version" in parameter.opts for parameter in command.params)
+    }
+    assert versioned == {*COMMANDS, "cel"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_version_reaches_the_sets(name: str) -> None:
+    result = CliRunner().invoke(app, [name, *COMMANDS[name], "--kubernetes-version", "1.35"])
+    told = f"{result.output}{result.exception or ''}"
+    assert result.exit_code != 0
+    assert STATIC in told
+    assert "1.35" in told
+
+
+@pytest.mark.parametrize(("minor", "value"), [("1.31", "false"), ("1.32", "true")])
+def test_the_version_reaches_expressions(minor: str, value: str) -> None:
+    expression = "cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16')"
+    result = CliRunner().invoke(app, ["cel", expression, "--kubernetes-version", minor])
+    assert value in result.output
