@@ -145,7 +145,7 @@ class ExpressionCompiler:
             variables=variables,
             compatible=self._compatible,
         )
-        program, error, output_type = _compile(env, self._version, kind, expression)
+        program, error, output_type = compile_expression(env, self._version, kind, expression)
         if program is None:
             return CompiledExpression(kind, expression, None, error, None)
         footprint = trace_of(program.ast, self._traces).footprint
@@ -153,7 +153,7 @@ class ExpressionCompiler:
 
 
 @lru_cache(maxsize=8192)
-def _compile(
+def compile_expression(
     env: Env, server: KubernetesVersion, kind: ExpressionKind, expression: str
 ) -> tuple[Program | None, str, Type | None]:
     """`(program, error, type)`; equal texts in equal environments are compiled once."""

@@ -149,14 +149,17 @@ def _env(  # noqa: PLR0913, PLR0917 - what an environment depends on
     has_params: bool,
     variables: tuple[tuple[str, Type], ...] | None,
 ) -> Env:
+    declared = _declarations(has_authorizer, has_params, variables)
+    return base_env(server, compatible, declared, *([MUTATION] if has_patch_types else []))
+
+
+def base_env(server: KubernetesVersion, compatible: KubernetesVersion, declared: Library, *more: Library) -> Env:
+    """The environment of a server with what a place declares; `compatible` is whose libraries an expression may use."""
     libraries = [row.of(server) for row in BASE_LIBRARIES if row.since <= compatible.minor < row.until]
     if server.minor < STRICT_COST_SINCE:
         libraries = [library if library is SETS else _without_cost(library) for library in libraries]
-    declared = _declarations(has_authorizer, has_params, variables)
     libraries.append(replace(declared, has_struct_types=server.minor >= CONSTRUCTIBLE_SINCE))
-    if has_patch_types:
-        libraries.append(MUTATION)
-    return Env(libraries, validators=_validators(server), release=server.cel_go)
+    return Env([*libraries, *more], validators=_validators(server), release=server.cel_go)
 
 
 def _without_cost(library: Library) -> Library:
@@ -176,11 +179,11 @@ class _AnyField(dict[str, Type]):
         return DYN
 
 
-_SCALARS: Mapping[str, Mapping[str, Type]] = {
+SCALAR_FIELDS: Mapping[str, Mapping[str, Type]] = {
     **{name: {} for name in ("bool", "bytes", "double", "int", "string", "uint")},
     "map": _AnyField(),
 }
-_SCALAR_NAMES = {"duration": DURATION, "timestamp": TIMESTAMP}
+SCALAR_NAMES = {"duration": DURATION, "timestamp": TIMESTAMP}
 """The server's type provider finds its own scalars where it looks for messages, and then no field in them.
 
 That makes two names of types out of the names that it has for timestamps and durations (apiserver `pkg/cel/types.go`, `findScalar`).
@@ -203,6 +206,6 @@ def _declarations(
     return Library(
         name="kubernetes.admission",
         variables=tuple(VariableDecl(name, type_) for name, type_ in declared.items()),
-        struct_fields={**_SCALARS, **STRUCT_FIELDS, VARIABLES_TYPE.name: dict(variables or ())},
-        aliases=_SCALAR_NAMES,
+        struct_fields={**SCALAR_FIELDS, **STRUCT_FIELDS, VARIABLES_TYPE.name: dict(variables or ())},
+        aliases=SCALAR_NAMES,
     )

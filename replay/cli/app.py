@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from replay.cli import (
+    can_i,
     cel,
     check,
     coverage,
@@ -71,6 +72,7 @@ app.add_typer(store.store, name="store")
 app.command("check", epilog=check.EPILOG)(check.check)
 app.command("diff", epilog=diff.EPILOG)(diff.diff)
 app.command("plugin", epilog=plugin.EPILOG)(plugin.plugin)
+app.command("can-i", epilog=can_i.EPILOG)(can_i.can_i)
 app.command("cel", epilog=cel.EPILOG)(cel.cel)
 
 

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from replay.cli.check_authorization import check_authorization
+from replay.errors import ReplayError
+
 if TYPE_CHECKING:
     from replay.manifests.check import CheckedSet
 
@@ -17,6 +20,7 @@ EPILOG = (
     "Examples: replay check manifests/next --format github\n\n"
     "replay check vap/ --plugin ValidatingAdmissionPolicy --hash\n\n"
     "replay check --drift server-1/vap server-2/vap server-3/vap\n\n"
+    "replay check --authorization authorization.yaml --reload-from running.yaml\n\n"
     "Exit code: 0 a server starts with every set, 2 it does not (or an error); with --drift 1 where servers differ."
 )
 REFUSED, DIFFERENT = 2, 1
@@ -41,10 +45,21 @@ class PluginName(StrEnum):
 
 
 Sets = Annotated[
-    list[Path],
+    list[Path] | None,
     typer.Argument(
-        help="Sets: a directory with vap/, map/, vwc/, mwc/, a flat one, or an AdmissionConfiguration file."
+        help="Sets: a directory with vap/, map/, vwc/, mwc/, a flat one, or an AdmissionConfiguration file. "
+        "None with --authorization."
     ),
+]
+Authorization = Annotated[
+    Path | None, typer.Option(help="Check this AuthorizationConfiguration alone, as a server that starts with it.")
+]
+ReloadFrom = Annotated[
+    Path | None, typer.Option(help="What a server says that was started with this file and reloads --authorization.")
+]
+KubeconfigRoot = Annotated[
+    Path | None,
+    typer.Option(help="Where the server's files are: below this directory by their paths, or in it by their names."),
 ]
 OnePlugin = Annotated[
     PluginName | None, typer.Option("--plugin", help="Each set is the directory of this plugin alone.")
@@ -62,7 +77,7 @@ Metrics = Annotated[
 
 
 def check(
-    sets: Sets,
+    sets: Sets = None,
     plugin: OnePlugin = None,
     output: Annotated[Format, typer.Option("--format", help="How to print what is found.")] = Format.TEXT,
     hash_only: Annotated[
@@ -74,6 +89,9 @@ def check(
     drift_metrics: Metrics = None,
     silence: Silenced = None,
     cluster: Cluster = None,
+    authorization: Authorization = None,
+    reload_from: ReloadFrom = None,
+    kubeconfig_root: KubeconfigRoot = None,
     kubernetes_version: Annotated[
         str, typer.Option("--kubernetes-version", help="The API server's minor version, 1.30 to 1.37.")
     ] = "1.37",
@@ -87,6 +105,12 @@ def check(
     from replay.manifests.check import check_set  # noqa: PLC0415
     from replay.manifests.plugin import Plugin  # noqa: PLC0415
 
+    if authorization is not None:
+        as_json = output is Format.JSON
+        accepted = check_authorization(authorization, reload_from, kubeconfig_root, kubernetes_version, as_json=as_json)
+        raise typer.Exit(0 if accepted else REFUSED)
+    if not sets:
+        raise ReplayError("give a set to check, or --authorization FILE")
     if hash_only or drift or drift_metrics:
         raise typer.Exit(_compare_hashes(sets, plugin, drift, drift_metrics or []))
     version = KubernetesVersion.parse(kubernetes_version)

@@ -8,7 +8,20 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.options import AsJson, Candidate, Cluster, Current, Logs, Redact, Store, TimeZone, Version, scenario_of
+from replay.cli.options import (
+    AsJson,
+    AuthorizationMode,
+    AuthorizerWebhooks,
+    Candidate,
+    Cluster,
+    Current,
+    Logs,
+    Redact,
+    Store,
+    TimeZone,
+    Version,
+    scenario_of,
+)
 
 EPILOG = "Example: replay explain 4643ba19-8f5c-4d9d-921a-eb6cb22bdb75 sample_audit/shop"
 
@@ -25,6 +38,8 @@ def explain(
     as_json: AsJson = False,
     tz: TimeZone = None,
     redact: Redact = True,
+    webhook: AuthorizerWebhooks = None,
+    authorization_mode: AuthorizationMode = None,
     kubernetes_version: Version = "1.37",
 ) -> None:
     """Why was this request denied, changed, or not?
@@ -38,6 +53,7 @@ def explain(
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.pipeline.explain import explain as explain_request  # noqa: PLC0415
+    from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.pipeline.page import write_page  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.report.explain_json import explain_json  # noqa: PLC0415
@@ -47,7 +63,8 @@ def explain(
     zone = time_zone(tz)
     scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version)
     with progress_on(Console(stderr=True)) as progress:
-        found = explain_request(scenario, audit_id, progress, item=item, redact=redact)
+        options = Options(redact=redact, webhooks=tuple(webhook or ()), authorization_mode=authorization_mode)
+        found = explain_request(scenario, audit_id, progress, item=item, options=options)
     if as_json:
         sys.stdout.write(json.dumps(explain_json(found, zone), indent=1, ensure_ascii=False) + "\n")
     elif html is not None:

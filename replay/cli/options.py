@@ -25,6 +25,16 @@ Version = Annotated[str, typer.Option("--kubernetes-version", help="The API serv
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TimeZone = Annotated[str | None, typer.Option("--tz", help="The time zone of printed times, such as Europe/Berlin.")]
 Redact = Annotated[bool, typer.Option(help="Hide Secret data and tokens.")]
+AuthorizationMode = Annotated[
+    str | None,
+    typer.Option(help="The chain of a set without authorization.yaml: `Node,RBAC`, or a kube-apiserver manifest."),
+]
+AuthorizerWebhooks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--webhook", metavar="NAME=FILE|NAME=URL", help="Recorded SubjectAccessReviews, or whom to ask. Repeatable."
+    ),
+]
 Workers = Annotated[int, typer.Option(min=0, help="Processes; 0 means one for each core.")]
 
 

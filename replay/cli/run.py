@@ -8,7 +8,17 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.options import Candidate, Cluster, Current, Logs, Store, Version, Workers, scenario_of
+from replay.cli.options import (
+    AuthorizationMode,
+    Candidate,
+    Cluster,
+    Current,
+    Logs,
+    Store,
+    Version,
+    Workers,
+    scenario_of,
+)
 
 EPILOG = (
     "Example: replay run audit.jsonl.zst --current manifests/current --candidate manifests/next --cluster cluster.jsonl\n\n"
@@ -22,7 +32,9 @@ def run(
     candidate: Candidate = None,
     cluster: Cluster = None,
     store: Store = None,
-    outcomes: Annotated[Path | None, typer.Option(help="Write one JSON line per request that admission saw.")] = None,
+    outcomes: Annotated[
+        Path | None, typer.Option(help="Write one JSON line per request that admission saw, or the authorizers.")
+    ] = None,
     rejects: Annotated[
         Path | None, typer.Option(help="Write every line that could not be used, with the reason.")
     ] = None,
@@ -32,10 +44,12 @@ def run(
     webhook: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=URL|NAME=recorded",
-            help="Call this webhook at URL (dry run; nothing else is called), or use what it answered in the log. Repeatable.",
+            metavar="NAME=URL|NAME=recorded|NAME=FILE",
+            help="Call this webhook at URL (dry run; nothing else is called), or use what it answered in the log; for that of "
+            "an authorizer, recorded SubjectAccessReviews. Repeatable.",
         ),
     ] = None,
+    authorization_mode: AuthorizationMode = None,
     workers: Workers = 0,
     kubernetes_version: Version = "1.37",
 ) -> None:
@@ -53,7 +67,14 @@ def run(
     from replay.pipeline.run import run as run_scenario  # noqa: PLC0415
 
     scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version)
-    options = Options(outcomes=outcomes, rejects=rejects, redact=redact, workers=workers, webhooks=tuple(webhook or ()))
+    options = Options(
+        outcomes=outcomes,
+        rejects=rejects,
+        redact=redact,
+        workers=workers,
+        webhooks=tuple(webhook or ()),
+        authorization_mode=authorization_mode,
+    )
     with progress_on(Console(stderr=True)) as progress:
         result = run_scenario(scenario, options, progress)
         if report is not None:

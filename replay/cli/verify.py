@@ -8,7 +8,17 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.options import Cluster, Current, Logs, Store, Version, Workers, scenario_of
+from replay.cli.options import (
+    AuthorizationMode,
+    AuthorizerWebhooks,
+    Cluster,
+    Current,
+    Logs,
+    Store,
+    Version,
+    Workers,
+    scenario_of,
+)
 
 EPILOG = (
     "Example: replay verify audit.jsonl.zst --current manifests/current --cluster cluster.jsonl\n\n"
@@ -26,6 +36,8 @@ def verify(
         bool, typer.Option("--second-opinion", help="Ask cel-python too, about one request in 25.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    webhook: AuthorizerWebhooks = None,
+    authorization_mode: AuthorizationMode = None,
     workers: Workers = 0,
     kubernetes_version: Version = "1.37",
 ) -> None:
@@ -43,7 +55,7 @@ def verify(
     from replay.report.verify_report import agrees, verify_document, verify_json  # noqa: PLC0415
 
     scenario = scenario_of(logs, store, current, None, cluster, kubernetes_version)
-    options = Options(workers=workers)
+    options = Options(workers=workers, webhooks=tuple(webhook or ()), authorization_mode=authorization_mode)
     with progress_on(Console(stderr=True)) as progress:
         result = compare(scenario, options, progress, second_opinion=second_opinion)
     if as_json:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from replay.compare.authorization import AuthorizationSummary
 from replay.compare.fidelity import Fidelity
 from replay.compare.summary import Summary
 
@@ -61,6 +62,7 @@ class RunResult:
     changes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     shared_webhooks: tuple[str, ...] = ()
+    authorization: AuthorizationSummary | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +93,4 @@ class VerifyResult:
     strangers: dict[str, Stranger]
     notes: tuple[str, ...] = ()
     opinions: Opinions | None = None
+    authorization: AuthorizationSummary | None = None

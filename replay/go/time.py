@@ -36,11 +36,11 @@ def time_text(text: str) -> str:
     for name, pattern in _PARTS:
         match = re.compile(pattern).match(text, at)
         if match is None:
-            raise TimeError(f'parsing time {_quote(text)} as "{_LAYOUT}": cannot parse {_quote(text[at:])} as "{name}"')
+            raise TimeError(f'parsing time {quoted(text)} as "{_LAYOUT}": cannot parse {quoted(text[at:])} as "{name}"')
         values.append(match[0])
         at = match.end()
     if at < len(text):
-        raise TimeError(f"parsing time {_quote(text)}: extra text: {_quote(text[at:])}")
+        raise TimeError(f"parsing time {quoted(text)}: extra text: {quoted(text[at:])}")
     return _in_utc(text, values)
 
 
@@ -51,11 +51,11 @@ def _in_utc(text: str, values: list[str]) -> str:
     limits = (("month", 1 <= month <= 12), ("day", 1 <= day <= 31), ("hour", hour < 24))
     for what, fits in (*limits, ("minute", minute < 60), ("second", second < 60)):
         if not fits:
-            raise TimeError(f"parsing time {_quote(text)}: {what} out of range")
+            raise TimeError(f"parsing time {quoted(text)}: {what} out of range")
     try:
         instant = datetime(max(year, 1), month, day, hour, minute, second, tzinfo=timezone(offset))
     except ValueError as error:
-        raise TimeError(f"parsing time {_quote(text)}: day out of range") from error
+        raise TimeError(f"parsing time {quoted(text)}: day out of range") from error
     try:
         return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
     except OverflowError:
@@ -69,7 +69,7 @@ def _offset(zone: str) -> timedelta:
     return -offset if zone[0] == "-" else offset
 
 
-def _quote(text: str) -> str:
+def quoted(text: str) -> str:
     """A text as the time package quotes it: bytes beyond ASCII escaped one by one."""
     shown = ""
     for character in text:

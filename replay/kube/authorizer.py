@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from replay.kube.attributes import Missing, UserInfo
+from replay.kube.selector import Requirement, SelectorError, parse_field_selector, parse_label_selector
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationAttributes:
-    """What is asked: a verb on a resource, or on a path if `path` is set and `resource` is empty.
+    """What is asked: a verb on a resource, or on a path.
 
-    Selectors only narrow a request; RBAC does not look at them.
+    Selectors are texts as in a query; they only narrow a request, and RBAC does not look at them. `resource_request` None
+    means that it is about a resource if `resource` is set: only a URL without its last part names none.
     """
 
     user: UserInfo
@@ -25,11 +27,29 @@ class AuthorizationAttributes:
     name: str = ""
     field_selector: str = ""
     label_selector: str = ""
+    api_version: str = ""
+    resource_request: bool | None = None
 
     @property
     def is_resource_request(self) -> bool:
         """Whether it is about a resource."""
-        return bool(self.resource)
+        return bool(self.resource) if self.resource_request is None else self.resource_request
+
+    @property
+    def field_requirements(self) -> tuple[Requirement, ...]:
+        """The terms of the field selector; none where it cannot be parsed."""
+        try:
+            return parse_field_selector(self.field_selector) if self.field_selector else ()
+        except SelectorError:
+            return ()
+
+    @property
+    def label_requirements(self) -> tuple[Requirement, ...]:
+        """The terms of the label selector; none where it cannot be parsed."""
+        try:
+            return parse_label_selector(self.label_selector) if self.label_selector else ()
+        except SelectorError:
+            return ()
 
 
 @dataclass(frozen=True, slots=True)

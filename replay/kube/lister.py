@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from replay.json import JSON
-from replay.kube.attributes import Missing
+from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
 
 
@@ -20,3 +20,34 @@ class Lister(Protocol):
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
         """All objects of a kind in a namespace (None: in all), sorted by namespace and name, or why they are not known."""
         ...
+
+
+class ObjectLister:
+    """A lister over objects that are all there is of their kinds."""
+
+    def __init__(self, objects: Iterable[JSON | PartialObject]) -> None:
+        """Of objects with the same identity the last counts; what is known in part is listed as it is."""
+        self._objects: dict[tuple[str, str], dict[tuple[str, str], JSON | PartialObject]] = {}
+        for obj in objects:
+            value = obj.value if isinstance(obj, PartialObject) else obj
+            metadata = value.get("metadata") or {}
+            group = str(value.get("apiVersion") or "").rpartition("/")[0]
+            key = (str(metadata.get("namespace") or ""), str(metadata.get("name") or ""))
+            self._objects.setdefault((group, str(value.get("kind"))), {})[key] = obj
+        for kind, found in self._objects.items():
+            self._objects[kind] = dict(sorted(found.items()))
+        self._listed: dict[tuple[str, str, str | None], list[JSON]] = {}
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
+        """See `Lister.get`."""
+        return self._objects.get((kind.group, kind.kind), {}).get((namespace, name))
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON]:
+        """See `Lister.list`."""
+        key = (kind.group, kind.kind, namespace)
+        listed = self._listed.get(key)
+        if listed is None:
+            found = self._objects.get((kind.group, kind.kind), {})
+            listed = [obj for place, obj in found.items() if namespace is None or place[0] == namespace]
+            self._listed[key] = listed
+        return listed

@@ -35,8 +35,13 @@ def invalid(path: str, value: JSON, detail: str, *, named_type: bool = False) ->
 
 def not_supported(path: str, value: str, supported: Iterable[str]) -> FieldError:
     """A value of a string type with a name that is none of those known."""
+    return not_supported_struct(path, value, supported)
+
+
+def not_supported_struct(path: str, value: JSON, supported: Iterable[str]) -> FieldError:
+    """The same for a struct that stands in the place of the value, its fields in Go's order."""
     listed = ", ".join(quote(item) for item in supported)
-    return _error(path, f"Unsupported value: {marshal(value)}", f"supported values: {listed}")
+    return _error(path, f"Unsupported value: {marshal(value, sort_keys=False)}", f"supported values: {listed}")
 
 
 def duplicate(path: str, value: str) -> FieldError:

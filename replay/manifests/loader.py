@@ -14,6 +14,7 @@ from pathlib import Path
 from replay.cellib.version import KubernetesVersion
 from replay.go.format import quote
 from replay.json import JSON
+from replay.manifests.authorization_file import CONFIGURATION_FILE
 from replay.manifests.defaulting import set_defaults
 from replay.manifests.expression import CheckedExpression
 from replay.manifests.field_error import aggregate
@@ -78,9 +79,10 @@ class LoadedDirectory:
 def load_directory(path: Path, plugin: Plugin, version: KubernetesVersion, *, mixed: bool = False) -> LoadedDirectory:
     """Load a directory for one plugin. Never raises: what is wrong is in `refusals`.
 
-    `mixed`: objects of the other plugins may stand in the same directory (no server allows that) and are left out.
+    `mixed`: objects of the other plugins may stand in the same directory (no server allows that) and are left out, and so is
+    what is about authorization.
     """
-    directory = read_directory(path)
+    directory = read_directory(path, frozenset({CONFIGURATION_FILE}) if mixed else frozenset())
     loading = _Loading(plugin, version, mixed)
     for unreadable in directory.unreadable:
         position = Position(unreadable.line, 1) if unreadable.line else Position(0, 0)

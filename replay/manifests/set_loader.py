@@ -11,6 +11,7 @@ from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.manifests.api_object import LoadedApi, defaulted_api_objects, load_api
+from replay.manifests.authorization_file import is_about_authorization
 from replay.manifests.finding import Finding
 from replay.manifests.loader import LoadedDirectory, load_directory
 from replay.manifests.manifest_set import manifest_set_from_objects
@@ -63,6 +64,8 @@ def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
     """
     if not path.exists():
         raise ManifestError("no such file or directory", path=str(path))
+    if is_about_authorization(path):
+        return LoadedSet(str(path), {})
     if not path.is_dir():
         return _configured_set(path, version)
     own = {plugin: path / plugin.directory for plugin in CHAIN_ORDER if (path / plugin.directory).is_dir()}

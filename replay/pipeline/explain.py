@@ -11,8 +11,10 @@ from replay.audit.observed import observe
 from replay.errors import UNFORESEEN, ReplayError
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Missing
+from replay.pipeline.authorization.run import authorization_inputs, authorized_request
 from replay.pipeline.log import Progress, opened, repeats, require_known
 from replay.pipeline.manifests import Manifests, manifests_of
+from replay.pipeline.options import Options
 from replay.pipeline.past import decided, past_job, requests_of
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.redaction import redactor_of
@@ -24,16 +26,25 @@ from replay.report.explain_report import Explained, SetExplanation
 
 _VERBS = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 CURRENT, CANDIDATE = "current", "candidate"
+_DEFAULT = Options()
 
 
-def explain(scenario: Scenario, audit_id: str, progress: Progress, *, item: int = 0, redact: bool = True) -> Explained:
-    """Explain a request; `item` counts the objects of a `deletecollection`. Raises ReplayError for an unknown auditID."""
+def explain(
+    scenario: Scenario, audit_id: str, progress: Progress, *, item: int = 0, options: Options = _DEFAULT
+) -> Explained:
+    """Explain a request; `item` counts the objects of a `deletecollection`. Raises ReplayError for an unknown auditID.
+
+    Of the options count those of authorization, and `redact`.
+    """
     manifests = manifests_of(scenario)
+    authorizers = authorization_inputs(manifests, options)
     with opened(scenario, progress) as store:
         require_known(store, "audit_id", audit_id)
-        job = past_job(store, manifests)
+        job = replace(past_job(store, manifests), authorizers=authorizers)
         requests = list(requests_of(store, job, [audit_id]))
         others = repeats(store, audit_id)
+        record = requests[0].record if requests else None
+        authorized = authorized_request(store, authorizers, job, record) if authorizers and record else ()
     if not requests:
         raise ReplayError(f"nothing can be told of the request with the auditID `{audit_id}`")
     if not 0 <= item < len(requests):
@@ -47,7 +58,8 @@ def explain(scenario: Scenario, audit_id: str, progress: Progress, *, item: int 
         observed=observe(request.record),
         repeats=others,
         sets=_sets(job, manifests, request),
-        concealer=Concealer(redactor_of(request, redact=redact)),
+        concealer=Concealer(redactor_of(request, redact=options.redact)),
+        authorized=tuple(zip((CURRENT, CANDIDATE), authorized, strict=False)),
     )
 
 

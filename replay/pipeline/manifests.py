@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from replay.authorization.manifest import NOTHING, AuthorizationManifests, load_authorization
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
@@ -22,6 +23,8 @@ class Manifests:
     snapshot: tuple[JSON, ...]
     current: ManifestSet | None
     candidate: ManifestSet | None
+    authorization: tuple[AuthorizationManifests, AuthorizationManifests] = (NOTHING, NOTHING)
+    """What the current and the candidate set say about authorization."""
 
     @property
     def sets(self) -> tuple[ManifestSet, ManifestSet]:
@@ -42,4 +45,8 @@ def manifests_of(scenario: Scenario) -> Manifests:
     def loaded(path: Path | None) -> ManifestSet | None:
         return None if path is None else load_manifest_set(path, version=version, api_objects=api_objects)
 
-    return Manifests(version, snapshot, loaded(scenario.current), loaded(scenario.candidate))
+    def authorizing(path: Path | None) -> AuthorizationManifests:
+        return NOTHING if path is None else load_authorization(path, version)
+
+    authorization = authorizing(scenario.current), authorizing(scenario.candidate)
+    return Manifests(version, snapshot, loaded(scenario.current), loaded(scenario.candidate), authorization)

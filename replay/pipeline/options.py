@@ -17,4 +17,6 @@ class Options:
     workers: int = 0
     executor: Executor | None = None
     webhooks: tuple[str, ...] = ()
-    """Who answers for webhooks: `NAME=URL` or `NAME=recorded`."""
+    """Who answers for webhooks: `NAME=URL` or `NAME=recorded`; for those of authorizers `NAME=URL` or `NAME=FILE`."""
+    authorization_mode: str | None = None
+    """The chain of sets without an AuthorizationConfiguration: modes, or the path of a kube-apiserver manifest."""

@@ -12,6 +12,7 @@ from replay.compare.fidelity import Agreement
 from replay.compare.result import RunResult
 from replay.compare.summary import decided
 from replay.pipeline.whole_file import write_files
+from replay.report.authorization.changes import authorization_json
 from replay.report.render.html import html
 from replay.report.render.markdown import markdown
 from replay.report.render.terminal import print_document
@@ -91,6 +92,8 @@ def summary_json(result: RunResult) -> str:
             if side == "candidate"
         ],
     }
+    if result.authorization is not None:
+        value["authorization"] = authorization_json(result.authorization)
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
 
 

@@ -12,6 +12,7 @@ from replay.audit.directory.scratch import scratch
 from replay.audit.reject import write_rejects
 from replay.audit.selection import unread_counts
 from replay.audit.store import Store
+from replay.compare.authorization import FINDINGS as AUTHORIZATION_FINDINGS
 from replay.compare.cascade import Place
 from replay.compare.fidelity import Fidelity
 from replay.compare.outcome import FINDINGS
@@ -21,6 +22,7 @@ from replay.errors import ReplayError
 from replay.manifests.diff import diff_sets
 from replay.matching.coarse import CoarseClass, may_select, of_classes
 from replay.matching.equivalence import EquivalentResourceMapper
+from replay.pipeline.authorization.run import Authorized, authorization_inputs, replay_authorization
 from replay.pipeline.facts import log_facts, set_facts
 from replay.pipeline.health import health_notes
 from replay.pipeline.log import filled
@@ -52,15 +54,20 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
     if scenario.logs:
         prepare_workers(options)
     manifests = manifests_of(scenario)
-    webhooks = webhook_answers(options.webhooks, manifests.sets)
+    authorizers = authorization_inputs(manifests, options)
+    own = authorizers.webhooks if authorizers is not None else frozenset()
+    webhooks = webhook_answers([each for each in options.webhooks if each.partition("=")[0] not in own], manifests.sets)
     with filled(scenario, progress) as (store, ingest), scratch() as spool:
         if options.rejects is not None:
             write_rejects(store.rejects(), options.rejects, redact=options.redact)
         job = job_without_history(store, manifests, options, spool, webhooks)
+        authorized = replay_authorization(store, authorizers, job) if authorizers is not None else None
+        job = replace(job, gate=authorized.gate, authorizers=authorizers) if authorized is not None else job
         # All queries come before the results, which for a large log leave them little memory.
         facts = log_facts(scenario, store, ingest)
         notes = health_notes(store, job)
-        summary, fidelity = _replay(scenario, store, job, options, progress)
+        kept = _kept(scenario, store, job, options) if authorized is None else None
+        summary, fidelity = _replay(store, job, options, progress, (kept, authorized))
         facts.admission = summary.requests
     return RunResult(
         facts,
@@ -71,19 +78,22 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
         changes=tuple(diff_text(diff_sets(*manifests.sets))),
         notes=notes,
         shared_webhooks=shared_webhooks(manifests.sets, webhooks.names),
+        authorization=authorized.summary if authorized is not None else None,
     )
 
 
 def exit_code(result: RunResult) -> int:
-    """0 where nothing is newly denied or mutated, else 1 (as `kubectl diff`)."""
-    return int(any(result.summary.outcomes[kind] for kind in FINDINGS))
+    """0 where nothing is newly denied or mutated, forbidden or allowed, else 1 (as `kubectl diff`)."""
+    authorization = result.authorization
+    changes = authorization is not None and any(authorization.outcomes[kind] for kind in AUTHORIZATION_FINDINGS)
+    return int(changes or any(result.summary.outcomes[kind] for kind in FINDINGS))
 
 
 def _replay(
-    scenario: Scenario, store: Store, job: Job, options: Options, progress: Progress
+    store: Store, job: Job, options: Options, progress: Progress, aside: tuple[KeptResults | None, Authorized | None]
 ) -> tuple[Summary, Fidelity]:
-    """All requests of a store, but for those whose results it keeps."""
-    kept = _kept(scenario, store, job, options)
+    """All requests of a store, but for those whose results it keeps; `aside` are those, and what the authorizers say."""
+    kept, authorized = aside
     known = kept.read() if kept is not None else {}
     results: list[PartResult] = []
     made: dict[CoarseClass, ClassResult] = {}
@@ -105,7 +115,7 @@ def _replay(
     with whole_file(options.outcomes, "the outcomes") if options.outcomes else nullcontext() as file:
         merged = merge({**known, **made}, follows)
         if file is not None:
-            write_lines(results, follows, file)
+            write_lines(results, follows, file, authorized.lines if authorized is not None else None)
     return merged
 
 

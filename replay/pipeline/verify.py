@@ -20,6 +20,7 @@ from replay.compare.second_opinion import Opinions, SecondOpinion
 from replay.compare.stranger import Stranger, note_strangers
 from replay.errors import ReplayError
 from replay.matching.equivalence import EquivalentResourceMapper
+from replay.pipeline.authorization.run import authorization_inputs, replay_authorization
 from replay.pipeline.facts import log_facts, set_facts
 from replay.pipeline.health import health_notes
 from replay.pipeline.log import filled
@@ -140,8 +141,10 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
         )
     prepare_workers(options)
     manifests = manifests_of(replace(scenario, candidate=None))
+    authorizers = authorization_inputs(manifests, options)
     with filled(scenario, progress) as (store, ingest), scratch() as spool:
-        job = job_of(store, manifests, options, spool)
+        job = replace(job_of(store, manifests, options, spool), authorizers=authorizers)
+        authorized = replay_authorization(store, authorizers, job).summary if authorizers is not None else None
         work = VerifyJob(job, second_opinion)
         parts = replay_parts(work, [store.part(number) for number in range(store.parts)], options, progress)
         facts = log_facts(scenario, store, ingest, sum(part.total for part in parts))
@@ -163,4 +166,5 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
         strangers,
         notes,
         opinions if second_opinion else None,
+        authorized,
     )

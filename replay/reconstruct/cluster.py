@@ -128,6 +128,15 @@ class Cluster:
         key = (kind.group, kind.kind, namespace, name)
         return self._history(key) if key in self.keys(kind) else None
 
+    def is_written(self, kind: GroupVersionKind, namespace: str, name: str) -> bool:
+        """Whether the log has a write to a known object."""
+        return self._keys[kind.group, kind.kind][kind.group, kind.kind, namespace, name] is not None
+
+    def writes(self, kind: GroupVersionKind, namespace: str, name: str) -> Sequence[RequestRecord]:
+        """The writes of the log to a known object."""
+        key = self._keys[kind.group, kind.kind][kind.group, kind.kind, namespace, name]
+        return self._writes[key] if key is not None else ()
+
     def is_covered(self, kind: GroupVersionKind) -> bool:
         """Whether the snapshot holds objects of a kind, and so is taken to hold all of them."""
         return (kind.group, kind.kind) in self._covered or kind in NONE_UNLESS_SHOWN

@@ -31,6 +31,11 @@ def explain_json(explained: Explained, zone: tzinfo = UTC) -> dict[str, Any]:
             "annotations": {key: text(value) for key, value in explained.observed.policy_annotations.items()},
         },
         "sets": {each.name: _set_json(explained, each) for each in explained.sets},
+        **(
+            {"authorization": {name: each.as_json() for name, each in explained.authorized}}
+            if explained.authorized
+            else {}
+        ),
     }
 
 

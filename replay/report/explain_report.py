@@ -17,8 +17,10 @@ from replay.admission.explain.explanation import (
     WebhookExplanation,
 )
 from replay.audit.observed import Observed
+from replay.authorization.trace import Authorization
 from replay.kube.attributes import Missing, PartialObject
 from replay.reconstruct.request import Reached, ReplayRequest
+from replay.report.authorization.trace import authorization_trace
 from replay.report.conceal import Concealer
 from replay.report.expression import expression_lines, shown
 from replay.report.render.document import (
@@ -78,12 +80,14 @@ class Explained:
     repeats: tuple[str, ...]
     sets: tuple[SetExplanation, ...]
     concealer: Concealer
+    authorized: tuple[tuple[str, Authorization], ...] = ()
+    """What the authorizers of each set say, where a set says who they are."""
 
 
 def explain_document(explained: Explained, zone: tzinfo = UTC) -> Document:
     """The page that an engineer opens."""
     record = explained.request.record
-    sections = [_knowledge(explained), _observed(explained)]
+    sections = [_knowledge(explained), _observed(explained), *authorization_trace(explained.authorized)]
     for each in explained.sets:
         sections.append(_decision(explained, each))
         sections += (_policy(explained, each, number, policy) for number, policy in each.steps if policy.matches)

@@ -11,6 +11,7 @@ from replay.compare.in_force import PolicyHistory, Story
 from replay.compare.result import VerifyResult
 from replay.compare.second_opinion import Opinions
 from replay.json import JSON
+from replay.report.authorization.changes import authorization_differences, authorization_fidelity, fidelity_json
 from replay.report.render.document import (
     Align,
     Column,
@@ -43,6 +44,7 @@ def verify_document(result: VerifyResult, *, rows: int = ROWS) -> Document:
         _contradictions(result, rows),
         _strangers(result, rows),
         *([_opinions(result.opinions, rows)] if result.opinions is not None else []),
+        *(authorization_differences(result.authorization, rows) if result.authorization is not None else ()),
     )
     return Document(
         title="Does this set explain what happened?",
@@ -63,11 +65,15 @@ def counts(fidelity: Fidelity) -> tuple[int, int]:
 
 def agrees(result: VerifyResult) -> bool:
     """Whether nothing in the log contradicts the set."""
-    return not (result.fidelity.disagreement_count or result.findings.contradictions or result.strangers)
+    differs = result.authorization.differs if result.authorization is not None else 0
+    return not (differs or result.fidelity.disagreement_count or result.findings.contradictions or result.strangers)
 
 
 def _verdict(result: VerifyResult) -> tuple[str, Tone]:
     reproduced, compared = counts(result.fidelity)
+    authorized = result.authorization
+    if authorized is not None:
+        reproduced, compared = reproduced + authorized.reproduced, compared + authorized.observed - authorized.undecided
     if not compared:
         return "The log shows no decision of this set, and the set would have made none.", Tone.WARN
     if agrees(result):
@@ -94,6 +100,7 @@ def _facts(result: VerifyResult) -> tuple[Fact, ...]:
         ),
         *(_agreement(label, agreements[name]) for name, label in _ASPECTS),
         Fact("Warnings", "not recorded", "audit logs do not hold them"),
+        *(authorization_fidelity(result.authorization) if result.authorization is not None else ()),
     )
 
 
@@ -252,6 +259,7 @@ def verify_json(result: VerifyResult) -> dict[str, JSON]:
         "current": result.current.name,
         "decided": {"requests": result.decided, "of": result.total},
         "agrees": agrees(result),
+        **({"authorization": fidelity_json(result.authorization)} if result.authorization is not None else {}),
         **{name: _agreement_json(getattr(fidelity, name)) for name, _ in _ASPECTS},
         "policies": list(_histories_json(result.findings.histories)),
         "contradictions": [

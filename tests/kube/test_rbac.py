@@ -75,7 +75,7 @@ NAMED = 'RBAC: allowed by RoleBinding "named-bind/a" of Role "named" to ServiceA
 LOST = 'RBAC: [clusterrole.rbac.authorization.k8s.io "lost" not found, unsupported role reference kind: "Thing"]'
 
 
-def ask(user: UserInfo, verb: str, resource: str = "", **rest: str) -> AuthorizationAttributes:
+def ask(user: UserInfo, verb: str, resource: str = "", **rest: Any) -> AuthorizationAttributes:
     return AuthorizationAttributes(user, verb, resource=resource, **rest)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from replay.go.base64 import Base64Error, decode_base64
+from replay.go.duration import DurationError, duration_text, parse_duration
 from replay.go.format import quote
 from replay.go.time import TimeError, time_text
 from replay.json import JSON
@@ -105,6 +106,8 @@ class _Decoder:
             return self._list(node, go_type, context)
         if go_type.startswith("map["):
             return self._map(node, go_type, context)
+        if go_type == "v1.Duration":
+            return self._duration(node, context)
         return self._scalar(node, go_type, context)
 
     def _struct(self, node: Node, target: Struct, context: _Context) -> dict[str, JSON]:
@@ -189,6 +192,16 @@ class _Decoder:
         except TimeError as error:
             raise _AbortError(Problem(str(error), node.position, context.path)) from error
 
+    def _duration(self, node: Node, context: _Context) -> str:
+        """A duration as Go prints it; null is read as the empty text, which is none."""
+        text = "" if _is_null(node) else node.value if isinstance(node, Scalar) else None
+        if not isinstance(text, str):
+            raise _AbortError(self._type_problem(node, "string", context, json_type(node)))
+        try:
+            return duration_text(parse_duration(text))
+        except DurationError as error:
+            raise _AbortError(Problem(str(error), node.position, context.path)) from error
+
     def _mismatch(self, node: Node, go_type: str, context: _Context, shown: str = "") -> Any:
         """Note a wrong type; there is no value then."""
         self.decoded.type_errors.append(self._type_problem(node, go_type, context, shown or json_type(node)))
@@ -231,6 +244,7 @@ _SHARED_TYPES = frozenset(
         "v1.LabelSelectorOperator",
         "v1.StatusReason",
         "v1.Time",
+        "v1.Duration",
         "v1.Rule",
         "v1.RuleWithOperations",
         "v1.OperationType",

@@ -1,4 +1,4 @@
-"""The Go types of `admissionregistration.k8s.io/v1` and what they hold of `meta/v1`, as far as decoding depends on them.
+"""The Go types of `admissionregistration.k8s.io/v1`, of the server's own configuration and of `meta/v1`, as far as decoding depends on them.
 
 One line per field: JSON name, Go type, protobuf number, and `always` where an empty value is written too. A name with
 `+` is an embedded struct, whose fields stand in the outer object. Types that are not listed are strings with a name.
@@ -282,6 +282,29 @@ v1.WebhookAdmission
   +TypeMeta v1.TypeMeta 0
   kubeConfigFile string 1
   staticManifestsDir string 2
+v1.AuthorizationConfiguration
+  +TypeMeta v1.TypeMeta 0
+  authorizers []v1.AuthorizerConfiguration 0 always
+v1.AuthorizerConfiguration
+  type string 0 always
+  name string 0 always
+  webhook *v1.WebhookConfiguration 0
+v1.WebhookConfiguration
+  authorizedTTL v1.Duration 0 always
+  cacheAuthorizedRequests *bool 0
+  unauthorizedTTL v1.Duration 0 always
+  cacheUnauthorizedRequests *bool 0
+  timeout v1.Duration 0 always
+  subjectAccessReviewVersion string 0 always
+  matchConditionSubjectAccessReviewVersion string 0 always
+  failurePolicy string 0 always
+  connectionInfo v1.WebhookConnectionInfo 0 always
+  matchConditions []v1.WebhookMatchCondition 0 always
+v1.WebhookConnectionInfo
+  type string 0 always
+  kubeConfigFile *string 0 always
+v1.WebhookMatchCondition
+  expression string 0 always
 """
 
 _LISTED = (

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 GROUP = "admissionregistration.k8s.io"
+SCHEME_NAME = "pkg/runtime/scheme.go:111"
+"""What errors call a scheme of the server: where its code makes it."""
 
 _POLICIES = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
 _BINDINGS = tuple(f"{kind}Binding" for kind in _POLICIES)
@@ -47,6 +49,7 @@ class Scheme:
 
     versioned: Mapping[tuple[str, str], Registered]
     unversioned: Mapping[str, Registered]
+    name: str = "SCHEME"
 
     def lookup(self, api_version: str, kind: str) -> Registered | None:
         """The kind of that version, None if it is not registered."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from replay.go.format import marshal, quote
 from replay.json import JSON
 from replay.manifests.go_type.decode import Problem, decode, json_type, plain, strict_decoding_error
-from replay.manifests.go_type.scheme import Registered, Scheme
+from replay.manifests.go_type.scheme import SCHEME_NAME, Registered, Scheme
 from replay.manifests.read.json_reader import JSONSyntaxError, read_json, text_from_bytes
 from replay.manifests.read.node import Mapping, Node, Position, Scalar, position_of
 
@@ -61,6 +61,26 @@ def read_object(data: bytes, line: int, scheme: Scheme) -> DecodedObject:
     return _read_yaml_object(data, line, scheme)
 
 
+def read_untyped(data: bytes, api_version: str, kind: str) -> Node | None:
+    """The nodes of a YAML or JSON document that is of this kind, or says nothing of its kind; None for an empty one.
+
+    Raises UndecodableError, also for another kind.
+    """
+    from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml  # noqa: PLC0415 - as below
+
+    try:
+        node = read_yaml(data).node
+    except YAMLSyntaxError as error:
+        raise UndecodableError(str(error), [Problem(str(error), error.position)]) from error
+    if isinstance(node, Scalar) and node.value is None:
+        return None
+    found = _told_version_and_kind(node)
+    told = (found["apiversion"] or api_version, found["kind"] or kind)
+    if told != (api_version, kind):
+        raise _not_registered(told[1], told[0], node, Scheme({}, {}, SCHEME_NAME))
+    return node
+
+
 def read_item(node: Node, scheme: Scheme) -> DecodedObject:
     """Decode an item of a `List`, which the server decodes from its JSON text.
 
@@ -91,7 +111,7 @@ def _read_protobuf_object(data: bytes, line: int, scheme: Scheme) -> DecodedObje
         api_version, kind, message = envelope(data[len(_PROTOBUF_PREFIX) :])
         registered = scheme.lookup(api_version, kind)
         if registered is None:
-            raise _not_registered(kind, api_version, Mapping(position, ()))
+            raise _not_registered(kind, api_version, Mapping(position, ()), scheme)
         node = node_from_message(message, registered, position)
     except ProtobufError as error:
         text = str(error)
@@ -104,7 +124,7 @@ def _typed(node: Node, data: bytes, scheme: Scheme, duplicates: list[Problem]) -
     api_version, kind = _version_and_kind(node, data)
     registered = scheme.lookup(api_version, kind)
     if registered is None:
-        raise _not_registered(kind, api_version, node)
+        raise _not_registered(kind, api_version, node, scheme)
     decoded = decode(node, registered.go_type, registered.package)
     strict = [*duplicates, *decoded.strict_errors]
     if decoded.type_errors:
@@ -123,6 +143,23 @@ def _version_and_kind(node: Node, data: bytes) -> tuple[str, str]:
 
     Raises UndecodableError.
     """
+    found = _told_version_and_kind(node)
+    if found["apiversion"].count("/") > 1:
+        text = f"unexpected GroupVersion string: {found['apiversion']}"
+        raise UndecodableError(text, [Problem(text, node.position, "apiVersion")])
+    for name, shown in (("kind", "Kind"), ("apiversion", "apiVersion")):
+        if not found[name] or (name == "apiversion" and not found[name].rpartition("/")[2]):
+            text = f"Object '{shown}' is missing in '{text_from_bytes(data)}'"
+            message = f"Object '{shown}' is missing"
+            raise UndecodableError(text, [Problem(message, node.position)], untyped=node)
+    return found["apiversion"], found["kind"]
+
+
+def _told_version_and_kind(node: Node) -> dict[str, str]:
+    """`apiversion` and `kind` as far as a document tells them, keys compared without case.
+
+    Raises UndecodableError.
+    """
     found = {"apiversion": "", "kind": ""}
     if isinstance(node, Mapping):
         for entry in node.entries:
@@ -135,15 +172,7 @@ def _version_and_kind(node: Node, data: bytes) -> tuple[str, str]:
             found[name] = entry.value.value
     elif not isinstance(node, Scalar) or node.value is not None:
         raise _meta_error(f"Go value of type {_ANONYMOUS}", node, "")
-    if found["apiversion"].count("/") > 1:
-        text = f"unexpected GroupVersion string: {found['apiversion']}"
-        raise UndecodableError(text, [Problem(text, node.position, "apiVersion")])
-    for name, shown in (("kind", "Kind"), ("apiversion", "apiVersion")):
-        if not found[name] or (name == "apiversion" and not found[name].rpartition("/")[2]):
-            text = f"Object '{shown}' is missing in '{text_from_bytes(data)}'"
-            message = f"Object '{shown}' is missing"
-            raise UndecodableError(text, [Problem(message, node.position)], untyped=node)
-    return found["apiversion"], found["kind"]
+    return found
 
 
 def _meta_error(target: str, value: Node, field: str) -> UndecodableError:
@@ -151,11 +180,11 @@ def _meta_error(target: str, value: Node, field: str) -> UndecodableError:
     return UndecodableError(text, [Problem(text, value.position, field)])
 
 
-def _not_registered(kind: str, api_version: str, node: Node) -> UndecodableError:
+def _not_registered(kind: str, api_version: str, node: Node, scheme: Scheme) -> UndecodableError:
     """The error for a kind that the scheme does not know; the name of the scheme is a source position of the build."""
     group, _, version = api_version.rpartition("/")
     where = f"the internal version of group {quote(group)}"
     if version != "__internal":
         where = f"version {quote(api_version if group else version)}"
-    text = f'no kind {quote(kind)} is registered for {where} in scheme "SCHEME"'
+    text = f'no kind {quote(kind)} is registered for {where} in scheme "{scheme.name}"'
     return UndecodableError(text, [Problem(text, position_of(node, "kind"), "kind")], untyped=node)

@@ -57,8 +57,8 @@ class Directory:
     unreadable: tuple[Unreadable, ...] = ()
 
 
-def read_directory(path: Path) -> Directory:
-    """All documents of a directory; problems are returned, in the order in which the server would meet them."""
+def read_directory(path: Path, ignored: frozenset[str] = frozenset()) -> Directory:
+    """All documents of a directory but those of `ignored` files; problems are returned, in the server's order."""
     try:
         names = sorted((entry.name for entry in path.iterdir()), key=os.fsencode)
     except OSError as error:
@@ -70,7 +70,7 @@ def read_directory(path: Path) -> Directory:
     # The server joins directory and name, which takes `..` and double slashes out of the path.
     path = Path(os.path.normpath(path))
     for name in names:
-        if not is_manifest(path / name):
+        if name in ignored or not is_manifest(path / name):
             continue
         try:
             data = read_file(path / name)

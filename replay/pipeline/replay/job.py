@@ -14,6 +14,7 @@ from replay.admission.decision import Decision
 from replay.audit.event import RequestRecord
 from replay.audit.part import StorePart
 from replay.audit.selection import unselected
+from replay.authorization.manifest import RBAC_GROUP
 from replay.cellib.version import KubernetesVersion
 from replay.compare.cascade import relevant
 from replay.compare.workload import Owners
@@ -21,10 +22,14 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
 from replay.kube.attributes import Operation
 from replay.kube.lister import Lister
+from replay.kube.rbac import RBACAuthorizer
 from replay.kube.schema import Schemas
 from replay.matching.coarse import CoarseClass, Predicate, both, may_select, mutating_criteria, mutating_policy_criteria
 from replay.matching.equivalence import EquivalentResourceMapper
+from replay.pipeline.authorization.chains import Authorizers, Chains
+from replay.pipeline.authorization.policy_authorizer import policy_authorizer
 from replay.pipeline.replay.decide import decide
+from replay.pipeline.replay.gate import OPEN, Gate
 from replay.pipeline.replay.replayer import PartOutcomes, Replayer
 from replay.pipeline.replay.totals import Totals
 from replay.pipeline.replay.webhook import NOBODY, Sets, WebhookAnswers
@@ -78,6 +83,9 @@ class Job:
     classes: tuple[ShownClass, ...] = ()
     within: Predicate | None = None
     """What is replayed of the requests that `predicate` selects, if not all."""
+    gate: Gate = OPEN
+    authorizers: Authorizers | None = None
+    """Who answers the `authorizer` of policies, where a set says it."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs: it makes for itself what this one has made."""
@@ -93,7 +101,16 @@ class Job:
     @cached_property
     def chain(self) -> Chain:
         """The compiled sets; webhooks that both sets call, and that nobody answers for, are left out."""
-        return Chain(self.asked, self.version, self.cluster.discovery, Schemas(self.cluster.crds))
+        authorizer = RBACAuthorizer if self.authorizers is None else policy_authorizer(self._authorizing)
+        schemas = Schemas(self.cluster.crds)
+        return Chain(self.asked, self.version, self.cluster.discovery, schemas, authorizer=authorizer)
+
+    @property
+    def _authorizing(self) -> Chains:
+        """The authorizers of both sets, with the RBAC that decisions look up."""
+        assert self.authorizers is not None
+        writes = [record for key, found in self.lookups.items() if key.api_group == RBAC_GROUP for record in found]
+        return Chains(self.cluster, self.authorizers.sides, self.authorizers.answers, self.version, writes)
 
     @cached_property
     def asked(self) -> Sets:
@@ -127,6 +144,7 @@ class Job:
             self.mutators,
             with_lines=self.with_lines,
             redact=self.redact,
+            gate=self.gate,
         )
 
     def _policy_may_have_changed(self, exchange: Exchange, operation: Operation) -> bool:

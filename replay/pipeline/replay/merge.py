@@ -76,11 +76,20 @@ def _sharing(found: Finding, known: dict[Any, Any]) -> Finding:
     )
 
 
-def write_lines(results: Sequence[PartResult], follows: dict[Place, str], outcomes: BinaryIO) -> None:
-    """Write the lines of `--outcomes` in order, a few at a time: those of a large log have no room in memory together."""
+def write_lines(
+    results: Sequence[PartResult],
+    follows: dict[Place, str],
+    outcomes: BinaryIO,
+    completed: Callable[[Iterable[Line]], Iterable[Line]] | None = None,
+) -> None:
+    """Write the lines of `--outcomes` in order, a few at a time: those of a large log have no room in memory together.
+
+    `completed` adds to lines, and lines of its own.
+    """
     with ExitStack() as stack:
         streams = [_chunks(stack, result.spool, result.lines) for result in results]
-        ordered = heapq.merge(*streams, key=lambda line: line[0])
+        ordered: Iterable[Line] = heapq.merge(*streams, key=lambda line: line[0])
+        ordered = completed(ordered) if completed is not None else ordered
         outcomes.writelines(_with_follows(line, follows.get(place)) + b"\n" for place, line in ordered)
 
 

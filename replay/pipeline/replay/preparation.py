@@ -59,14 +59,19 @@ def job_of(store: Store, manifests: Manifests, options: Options, spool: Path, we
 def with_history(store: Store, job: Job) -> Job:
     """The job with what the log tells of the cluster: what decisions look up, when revisions were stored, who owns what."""
     params = _param_resources(job.sets, Cluster(job.snapshot).discovery)
-    revisions = store.answer("revisions", wanted=revisions_of(job.snapshot), error=job.clock_error)
     return replace(
         job,
         lookups=store.lookups({*LOOKUPS, *RBAC, *params}),
-        revisions=tuple((r, BEFORE if start is None else start, end) for r, start, end in revisions),
+        revisions=revisions(store, job),
         classes=tuple((row[0], row[1], row[2], row[3]) for row in store.answer("default_classes")),
         owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.answer("owners")},
     )
+
+
+def revisions(store: Store, job: Job) -> tuple[tuple[int, int, int], ...]:
+    """When the revisions of the snapshot were stored, as far as the log tells: samples of the revision clock."""
+    found = store.answer("revisions", wanted=revisions_of(job.snapshot), error=job.clock_error)
+    return tuple((r, BEFORE if start is None else start, end) for r, start, end in found)
 
 
 def job_without_history(

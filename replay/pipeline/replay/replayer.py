@@ -21,6 +21,7 @@ from replay.kube.attributes import Basis, Operation
 from replay.kube.lister import Lister
 from replay.kube.redact.redactor import SECRETS, Redactor
 from replay.matching.coarse import CoarseClass
+from replay.pipeline.replay.gate import NOT_LET_IN, OPEN, Gate
 from replay.pipeline.replay.redaction import redacted_decision, redactor_of
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.reached import progress, reached_mutation
@@ -89,6 +90,7 @@ class Replayer:
     mutating_policies: frozenset[str]
     with_lines: bool = False
     redact: bool = True
+    gate: Gate = OPEN
 
     def replay(self, objects: Iterable[Sequence[RequestRecord]]) -> PartOutcomes:
         """Replay the records of some objects, each with its whole history in order."""
@@ -110,14 +112,15 @@ class Replayer:
             decision = NOT_REACHED if failed else ADMITTED
             if told is not None and failed:
                 part.of(record).summary.not_reached[told.reason] += 1
-            outcome = self._unread(record, exchange, decision)
+            after = self.gate.candidate(record.seq, decision) if record.seq not in self.gate.let_in else ADMITTED
+            outcome = self._unread(record, exchange, decision, after)
             if not exchange.succeeded:
                 part.of(record).summary.count(outcome)
             if self.with_lines:
                 part.lines.append((Place(record.seq, 0), outcome_line(outcome)))
 
     @staticmethod
-    def _unread(record: RequestRecord, exchange: Exchange, decision: Decision) -> Outcome:
+    def _unread(record: RequestRecord, exchange: Exchange, current: Decision, candidate: Decision) -> Outcome:
         kind = exchange.kind
         return Outcome(
             record.seq,
@@ -133,8 +136,8 @@ class Replayer:
             record.name,
             OutcomeKind.UNCHANGED,
             UNREAD,
-            decision,
-            decision,
+            current,
+            candidate,
         )
 
     def _replay_request(self, request: ReplayRequest, part: PartOutcomes) -> None:
@@ -146,11 +149,13 @@ class Replayer:
         else:
             current, candidate = as_far_as_reached(request, self.decide(request, self.cluster.at(record)))
             found.fidelity.record(record.seq, record.audit_id, observe(record), current, self.policies, redactor.text)
+        candidate = self.gate.candidate(record.seq, candidate)
         outcome = self._outcome(request, current, candidate, redactor)
         place, about = Place(record.seq, request.item), subject(attributes)
         found.summary.count(outcome)
         if attributes.operation is Operation.CREATE and not attributes.subresource and not attributes.dry_run:
-            found.creations.append(Creation(place, about, outcome.outcome is OutcomeKind.NEWLY_DENIED))
+            is_gone = outcome.outcome is OutcomeKind.NEWLY_DENIED or record.seq in self.gate.refused
+            found.creations.append(Creation(place, about, is_gone))
         if outcome.outcome is not OutcomeKind.UNCHANGED:
             self._find(request, outcome, Pending(place, about, finding(outcome)), found, redactor)
         if self.with_lines:
@@ -175,7 +180,8 @@ class Replayer:
 
     def _outcome(self, request: ReplayRequest, current: Decision, candidate: Decision, redactor: Redactor) -> Outcome:
         record, attributes = request.record, request.attributes
-        kind = outcome_kind(current, candidate)
+        # Policies have no part in what the authorizers refuse.
+        kind = OutcomeKind.UNCHANGED if candidate is NOT_LET_IN else outcome_kind(current, candidate)
         is_told = self.with_lines or kind is not OutcomeKind.UNCHANGED or current.webhooks or candidate.webhooks
         if is_told or current.patch != candidate.patch or redactor.resource == SECRETS:
             current, candidate = redacted_decision(redactor, current), redacted_decision(redactor, candidate)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from replay.compare.outcome import MUTATIONS, OutcomeKind
 from replay.compare.result import RunResult
 from replay.compare.summary import Summary, decided
+from replay.report.authorization.changes import authorization_facts, authorization_sections, authorization_verdict
 from replay.report.render.document import (
     Align,
     Block,
@@ -59,7 +60,9 @@ _WORDS = {
 
 def run_document(result: RunResult, *, rows: int = TERMINAL_ROWS, with_charts: bool = False) -> Document:
     """The document of one run with at most `rows` rows a table; charts only for formats that draw them."""
+    authorization = authorization_sections(result.authorization, rows) if result.authorization is not None else []
     sections = [
+        *(section for section in authorization if not section.quiet),
         _lockouts(result, rows),
         _denied(result, rows, with_charts=with_charts),
         _examples(result, rows),
@@ -69,9 +72,10 @@ def run_document(result: RunResult, *, rows: int = TERMINAL_ROWS, with_charts: b
         _changes(result, rows),
         gaps_section({gap: n for (side, gap), n in result.summary.gaps.items() if side == "candidate"}, rows),
         disagreements_section(result.fidelity, rows),
+        *(section for section in authorization if section.quiet),
         _reading(result),
     ]
-    verdict, tone = _verdict(result)
+    verdict, tone = _whole_verdict(result)
     return Document(
         title="What would this policy change do?",
         subtitle=f"{result.current.name} → {result.candidate.name} · {few(result.log.names)}",
@@ -85,6 +89,15 @@ def run_document(result: RunResult, *, rows: int = TERMINAL_ROWS, with_charts: b
 def cells_of(result: RunResult, *outcomes: OutcomeKind) -> CellItems:
     """The cells of some outcomes in a stable order."""
     return cells_with(result.summary, *outcomes)
+
+
+def _whole_verdict(result: RunResult) -> tuple[str, Tone]:
+    """What the authorizers would do, then what admission would."""
+    verdict, tone = _verdict(result)
+    authorized, grave = authorization_verdict(result.authorization) if result.authorization is not None else ("", tone)
+    if not authorized:
+        return verdict, tone
+    return f"{authorized} {verdict}", Tone.BAD if Tone.BAD in (tone, grave) else Tone.WARN
 
 
 def _verdict(result: RunResult) -> tuple[str, Tone]:
@@ -113,6 +126,7 @@ def _facts(result: RunResult) -> tuple[Fact, ...]:
     rejected = sum(log.rejects.values())
     return (
         Fact("Read", plural(log.events, "event"), _read_note(result)),
+        *(authorization_facts(result.authorization) if result.authorization is not None else ()),
         Fact("Admission saw", plural(log.admission, "request"), _not_reached_note(result)),
         Fact(
             "Decided",

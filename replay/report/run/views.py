@@ -99,13 +99,17 @@ def lockout(key: CellKey) -> str:
 
     A cluster whose own components are denied may not be able to undo the change that denies them, so these come first.
     """
-    user = key.user
+    return lockout_of(key.user, key.namespace)
+
+
+def lockout_of(user: str, namespace: str) -> str:
+    """The same for a user and the namespace of a request."""
     if user.startswith("system:node:"):
         return "node"
     if user.startswith("system:serviceaccount:kube-system:"):
         return "kube-system service account"
     if user.startswith("system:serviceaccount:"):
-        return "service account" if key.namespace != "kube-system" else "kube-system namespace"
+        return "service account" if namespace != "kube-system" else "kube-system namespace"
     if user.startswith("system:"):
         return "control plane"
-    return "kube-system namespace" if key.namespace == "kube-system" else ""
+    return "kube-system namespace" if namespace == "kube-system" else ""

@@ -1,0 +1,15 @@
+-- What:       every request with the number of its question (`authorization_questions`), its times in microseconds since the
+--             epoch, and what the audit log says that the authorizers decided
+-- Parameters: none
+-- Example:    execute authorization_requests
+select
+  seq,
+  audit_id,
+  epoch_us(received) as received,
+  epoch_us(stage_time) as stage_time,
+  hash("user"::varchar, verb, request_uri) as question,
+  code,
+  annotations ->> '$."authorization.k8s.io/decision"' as decision,
+  annotations ->> '$."authorization.k8s.io/reason"' as reason
+from request
+order by seq, audit_id

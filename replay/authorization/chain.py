@@ -1,0 +1,292 @@
+"""The authorizers of a server, one after the other (`k8s.io/apiserver/pkg/authorization/union`).
+
+The first that allows or denies decides; where none does, the request is refused, or fails if one of them had an error. A webhook whose
+answer is not known leaves the decision unknown, and the chain is followed as if it had no opinion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Protocol
+
+from replay.authorization.match_condition import Matcher, MatchResult
+from replay.authorization.node import NodeAuthorizer
+from replay.authorization.subject_access_review import request_variable, spec_from_attributes
+from replay.authorization.trace import (
+    INTERNAL_ERROR,
+    PRIVILEGED_GROUP,
+    Authorization,
+    AuthorizerDecision,
+    Step,
+    StepOutcome,
+    Verdict,
+)
+from replay.authorization.webhook import WebhookAnswers
+from replay.json import JSON
+from replay.kube.attributes import Missing
+from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
+from replay.kube.rbac import MASTERS_GROUP, RoleResolver
+
+_ONLY_ALLOW = frozenset(["Node", "RBAC"])
+
+
+class Question:
+    """What is asked, with the spec of its SubjectAccessReview and what conditions see of it, each made once for all webhooks."""
+
+    __slots__ = ("_requests", "_spec", "attributes")
+
+    def __init__(self, attributes: AuthorizationAttributes) -> None:
+        """Nothing is made before a webhook wants it."""
+        self.attributes = attributes
+        self._spec: JSON = None
+        self._requests: dict[tuple[bool, bool], JSON] = {}
+
+    @property
+    def spec(self) -> JSON:
+        """See `spec_from_attributes`."""
+        if self._spec is None:
+            self._spec = spec_from_attributes(self.attributes)
+        return self._spec
+
+    def request(self, selectors: tuple[bool, bool]) -> JSON:
+        """See `request_variable`; whether field and label selectors are shown."""
+        found = self._requests.get(selectors)
+        if found is None:
+            field_selector, label_selector = selectors
+            found = request_variable(self.spec, field_selector=field_selector, label_selector=label_selector)
+            self._requests[selectors] = found
+        return found
+
+
+class Member(Protocol):
+    """One authorizer of a chain."""
+
+    @property
+    def name(self) -> str:
+        """Its name, unique in the chain."""
+
+    @property
+    def type(self) -> str:
+        """Its type as in the configuration."""
+
+    def consult(self, asked: Question) -> Step:
+        """What it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The members in order, the privileged group first."""
+
+    members: Sequence[Member]
+
+    def decide(self, attributes: AuthorizationAttributes | Question) -> Authorization:
+        """The decision with the trace of every member; a `Question` is one that several chains are asked."""
+        asked = attributes if isinstance(attributes, Question) else Question(attributes)
+        steps: list[Step] = []
+        unknown: Step | None = None
+        deciding: Step | None = None
+        for member in self.members:
+            if deciding is not None:
+                steps.append(_not_reached(member.name, member.type))
+                continue
+            step = member.consult(asked)
+            steps.append(step if unknown is None else step.after_unknown())
+            if step.decision is AuthorizerDecision.UNKNOWN:
+                unknown = unknown or step
+            elif step.decision is not AuthorizerDecision.NO_OPINION:
+                deciding = step
+        decided = _authorization(steps, deciding)
+        if unknown is None or (decided.decision is Verdict.ALLOW and not _may_deny(steps)):
+            return decided
+        return Authorization(Verdict.UNKNOWN, "", decided.trace, "", unknown.name, decided.decision)
+
+    def authorize(self, asked: AuthorizationAttributes) -> AuthorizationDecision | Missing:
+        """The answer for the `authorizer` of a policy's CEL."""
+        decided = self.decide(asked)
+        if decided.decision is Verdict.UNKNOWN:
+            step = decided.deciding_step
+            missing = (
+                step.missing
+                if step is not None and step.missing
+                else f"the webhook `{decided.decided_by}` was not asked"
+            )
+            return Missing("authorizer", missing)
+        return AuthorizationDecision(decided.decision is Verdict.ALLOW, decided.reason, decided.error)
+
+
+@lru_cache(maxsize=1024)
+def _not_reached(name: str, type_: str) -> Step:
+    return Step(name, type_, StepOutcome.NOT_REACHED, AuthorizerDecision.NOT_ASKED)
+
+
+@lru_cache(maxsize=1024)
+def _without_opinion(name: str, type_: str) -> Step:
+    return Step(name, type_, StepOutcome.CONSULTED)
+
+
+def _may_deny(steps: Sequence[Step]) -> bool:
+    """Whether one whose answer is not known might have denied: Node and RBAC allow or have no opinion."""
+    return any(step.decision is AuthorizerDecision.UNKNOWN and step.type not in _ONLY_ALLOW for step in steps)
+
+
+def _authorization(steps: Sequence[Step], deciding: Step | None) -> Authorization:
+    """What the server makes of the members' answers (`withAuthorization`)."""
+    trace = tuple(steps)
+    if deciding is not None:
+        decided_by, reason, error = deciding.name, deciding.reason, deciding.error
+        if deciding.decision is AuthorizerDecision.ALLOW:
+            return Authorization(Verdict.ALLOW, reason, trace, error, decided_by)
+    else:
+        decided_by = ""
+        reason = "\n".join(f"{step.name}: {step.reason}" for step in steps if step.reason)
+        error = _aggregate([step.error for step in steps if step.error])
+    if error:
+        return Authorization(Verdict.ERROR, INTERNAL_ERROR, trace, error, decided_by)
+    return Authorization(Verdict.FORBID, reason, trace, "", decided_by)
+
+
+def _aggregate(errors: Sequence[str]) -> str:
+    """Several errors as one text (`utilerrors.NewAggregate`)."""
+    texts = list(dict.fromkeys(errors))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
+
+
+WEBHOOK = "Webhook"
+
+
+@dataclass(frozen=True, slots=True)
+class PrivilegedGroupMember:
+    """`system:masters` may do everything."""
+
+    name: str = PRIVILEGED_GROUP
+    type: str = "PrivilegedGroup"
+
+    def consult(self, asked: Question) -> Step:
+        """See `Member`."""
+        if MASTERS_GROUP not in asked.attributes.user.groups:
+            return _without_opinion(self.name, self.type)
+        return Step(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.ALLOW)
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantMember:
+    """`AlwaysAllow` and `AlwaysDeny`: the latter has no opinion on anything (`authorizerfactory`)."""
+
+    name: str
+    type: str
+
+    def consult(self, asked: Question) -> Step:
+        """See `Member`."""
+        del asked
+        if self.type == "AlwaysAllow":
+            return Step(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.ALLOW)
+        reason = "Everything is forbidden."
+        return Step(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.NO_OPINION, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownMember:
+    """An authorizer that decides by what nobody gave, such as ABAC by a file on the server."""
+
+    name: str
+    type: str
+    missing: str
+
+    def consult(self, asked: Question) -> Step:
+        """See `Member`."""
+        del asked
+        return Step(self.name, self.type, StepOutcome.UNKNOWN, AuthorizerDecision.UNKNOWN, missing=self.missing)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMember:
+    """The node authorizer."""
+
+    authorizer: NodeAuthorizer
+    name: str = "node"
+    type: str = "Node"
+
+    def consult(self, asked: Question) -> Step:
+        """See `Member`."""
+        verdict = self.authorizer.authorize(asked.attributes)
+        if verdict.decision is AuthorizerDecision.NO_OPINION and not verdict.reason:
+            return _without_opinion(self.name, self.type)
+        outcome = StepOutcome.UNKNOWN if verdict.decision is AuthorizerDecision.UNKNOWN else StepOutcome.CONSULTED
+        return Step(self.name, self.type, outcome, verdict.decision, verdict.reason, missing=verdict.missing)
+
+
+@dataclass(frozen=True, slots=True)
+class RBACMember:
+    """RBAC; of several bindings that allow, the first by name gives the reason."""
+
+    roles: RoleResolver
+    name: str = "rbac"
+    type: str = "RBAC"
+
+    def consult(self, asked: Question) -> Step:
+        """See `Member`."""
+        verdict = self.roles.decide(asked.attributes)
+        if verdict.allowing:
+            reasons = tuple(dict.fromkeys(verdict.reasons))
+            several = reasons if len(reasons) > 1 else ()
+            allowed = StepOutcome.CONSULTED, AuthorizerDecision.ALLOW
+            return Step(self.name, self.type, *allowed, reasons[0], possible_reasons=several)
+        if verdict.missing:
+            reason = verdict.missing[0].reason
+            return Step(self.name, self.type, StepOutcome.UNKNOWN, AuthorizerDecision.UNKNOWN, missing=reason)
+        return Step(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.NO_OPINION, verdict.refusal)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookMember:
+    """A webhook with its match conditions; `version` is that of the SubjectAccessReviews that it is sent."""
+
+    name: str
+    matcher: Matcher
+    failure_policy: AuthorizerDecision
+    answers: WebhookAnswers
+    version: str = "v1"
+    type: str = field(default=WEBHOOK)
+
+    def consult(self, asked: Question) -> Step:
+        """See `Member`."""
+        match = self.matcher.match(asked.request(self.matcher.selectors))
+        if match.skipped_by is not None:
+            return Step(
+                self.name,
+                self.type,
+                StepOutcome.SKIPPED,
+                conditions=match.conditions,
+                skipped_by=match.skipped_by,
+            )
+        if match.error:
+            return self._failed(StepOutcome.MATCH_CONDITION_ERROR, match, match.error)
+        answer = self.answers.answer(self.name, self.version, asked.spec)
+        if answer is None:
+            unknown = StepOutcome.UNKNOWN, AuthorizerDecision.UNKNOWN
+            return Step(self.name, self.type, *unknown, conditions=match.conditions)
+        if answer.failed:
+            return self._failed(StepOutcome.CALL_FAILED, match, answer.error)
+        return Step(
+            self.name,
+            self.type,
+            StepOutcome.CALLED,
+            answer.decision,
+            answer.reason,
+            answer.error,
+            conditions=match.conditions,
+        )
+
+    def _failed(self, outcome: StepOutcome, match: MatchResult, error: str) -> Step:
+        policy = self.failure_policy
+        return Step(
+            self.name,
+            self.type,
+            outcome,
+            policy,
+            error=error,
+            conditions=match.conditions,
+            failure_policy=policy.value,
+        )

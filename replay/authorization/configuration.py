@@ -1,0 +1,130 @@
+"""The AuthorizationConfiguration of a server, read as strictly as it does (`k8s.io/apiserver/pkg/apis/apiserver/load`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from replay.go.duration import parse_duration
+from replay.json import JSON
+from replay.manifests.go_type.decode import Problem
+from replay.manifests.go_type.scheme import SCHEME_NAME, Registered, Scheme
+from replay.manifests.read.document_reader import UndecodableError, read_object
+
+_GROUP, _LEGACY_GROUP = "apiserver.config.k8s.io", "apiserver.k8s.io"
+_KIND = "AuthorizationConfiguration"
+_SHARED_KINDS = ("AuthenticationConfiguration", _KIND, "TracingConfiguration")
+_KINDS = {
+    f"{_GROUP}/v1": (*_SHARED_KINDS, "AdmissionConfiguration", "EncryptionConfiguration"),
+    f"{_GROUP}/v1beta1": _SHARED_KINDS,
+    f"{_GROUP}/v1alpha1": _SHARED_KINDS,
+    f"{_LEGACY_GROUP}/v1beta1": ("EgressSelectorConfiguration",),
+    f"{_LEGACY_GROUP}/v1alpha1": ("AdmissionConfiguration", "EgressSelectorConfiguration"),
+}
+_UNVERSIONED = ("Status", "APIVersions", "APIGroupList", "APIGroup", "APIResourceList")
+_ANY = "runtime.Unknown"
+_DEFAULT_AUTHORIZED_TTL, _DEFAULT_UNAUTHORIZED_TTL = parse_duration("5m"), parse_duration("30s")
+
+
+def _registered(api_version: str, kind: str) -> Registered:
+    """A kind of the server's configuration; of those that are not expected nothing but the kind is looked at."""
+    go_type = f"v1.{kind}" if kind == _KIND else _ANY
+    return Registered(kind, go_type, api_version.rpartition("/")[2], f"apiserver.{kind}")
+
+
+_SCHEME = Scheme(
+    {(version, kind): _registered(version, kind) for version, kinds in _KINDS.items() for kind in kinds}
+    | {("v1", "EncryptionConfig"): Registered("EncryptionConfig", _ANY, "v1", "apiserver.EncryptionConfiguration")},
+    {kind: Registered(kind, _ANY) for kind in _UNVERSIONED},
+    SCHEME_NAME,
+)
+
+
+class ConfigurationError(Exception):
+    """A file that the server cannot load; `str()` is its text, `problems` say where."""
+
+    def __init__(self, text: str, problems: tuple[Problem, ...] = ()) -> None:
+        """The text is that of the server."""
+        super().__init__(text)
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookConfiguration:
+    """How a webhook is called; times in nanoseconds. `match_conditions` None and empty differ as in Go."""
+
+    authorized_ttl: int
+    cache_authorized_requests: bool
+    unauthorized_ttl: int
+    cache_unauthorized_requests: bool
+    timeout: int
+    subject_access_review_version: str
+    match_condition_subject_access_review_version: str
+    failure_policy: str
+    connection_type: str
+    kube_config_file: str | None
+    match_conditions: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizerConfiguration:
+    """One authorizer of the chain."""
+
+    type: str
+    name: str
+    webhook: WebhookConfiguration | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationConfiguration:
+    """The chain as configured, defaults set."""
+
+    authorizers: tuple[AuthorizerConfiguration, ...]
+
+
+def read_configuration(data: bytes) -> AuthorizationConfiguration:
+    """Decode and default a file; an empty one is an empty configuration.
+
+    Raises ConfigurationError.
+    """
+    if not data:
+        return AuthorizationConfiguration(())
+    try:
+        decoded = read_object(data, 1, _SCHEME)
+    except UndecodableError as error:
+        raise ConfigurationError(f"failed to load {_KIND} from file: {error}", error.problems) from error
+    if decoded.registered.kind != _KIND:
+        text = f"expected {_KIND}, got {decoded.registered.shown}"
+        raise ConfigurationError(f"failed to load {_KIND} from file: {text}")
+    return AuthorizationConfiguration(tuple(map(_authorizer, decoded.value.get("authorizers") or ())))
+
+
+def _authorizer(value: JSON) -> AuthorizerConfiguration:
+    webhook = value.get("webhook")
+    return AuthorizerConfiguration(value["type"], value["name"], None if webhook is None else _webhook(webhook))
+
+
+def _webhook(value: JSON) -> WebhookConfiguration:
+    """The configuration with what `SetDefaults_WebhookConfiguration` adds: times of zero are times that were left out."""
+    conditions = value["matchConditions"]
+    return WebhookConfiguration(
+        _nanoseconds(value["authorizedTTL"]) or _DEFAULT_AUTHORIZED_TTL,
+        value.get("cacheAuthorizedRequests", True),
+        _nanoseconds(value["unauthorizedTTL"]) or _DEFAULT_UNAUTHORIZED_TTL,
+        value.get("cacheUnauthorizedRequests", True),
+        _nanoseconds(value["timeout"]),
+        value["subjectAccessReviewVersion"],
+        value["matchConditionSubjectAccessReviewVersion"],
+        value["failurePolicy"],
+        value["connectionInfo"]["type"],
+        value["connectionInfo"]["kubeConfigFile"],
+        None if conditions is None else tuple(condition["expression"] for condition in conditions),
+    )
+
+
+def _nanoseconds(text: str) -> int:
+    return parse_duration(text) if text else 0
+
+
+def mode_configuration(modes: tuple[str, ...]) -> AuthorizationConfiguration:
+    """The chain of `--authorization-mode`; each authorizer is named after its mode."""
+    return AuthorizationConfiguration(tuple(AuthorizerConfiguration(mode, mode.lower()) for mode in modes))

@@ -1,0 +1,174 @@
+"""What a set says about authorization: `authorization.yaml` and `rbac/`, or such a file or directory alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from replay.authorization.configuration import AuthorizationConfiguration
+from replay.authorization.server_file import ServerFiles
+from replay.authorization.start import check_start
+from replay.cellib.version import KubernetesVersion
+from replay.errors import ManifestError
+from replay.json import JSON
+from replay.kube.aggregation import aggregated
+from replay.manifests.authorization_file import CONFIGURATION_FILE, RBAC_DIRECTORY, is_configuration, is_rbac
+from replay.reconstruct.snapshot import read_snapshot
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
+RBAC_KINDS = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+
+RBACKey = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationManifests:
+    """The chain and the RBAC objects of one set; None where the set has none of its own.
+
+    `alone` means that RBAC objects were given and no set: they say nothing about the chain.
+    """
+
+    path: str = ""
+    configuration: AuthorizationConfiguration | None = None
+    rbac: tuple[JSON, ...] | None = None
+    alone: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the set says nothing about authorization."""
+        return self.configuration is None and self.rbac is None
+
+
+NOTHING = AuthorizationManifests()
+
+
+def load_authorization(path: Path, version: KubernetesVersion) -> AuthorizationManifests:
+    """What the set at `path` says.
+
+    Raises ManifestError where a server would refuse the configuration, or `rbac/` holds what is no RBAC object.
+    """
+    if not path.is_dir():
+        if is_configuration(path):
+            return _configured(path, version)
+        return AuthorizationManifests(str(path), rbac=read_rbac(path), alone=True) if is_rbac(path) else NOTHING
+    found = NOTHING
+    if (path / CONFIGURATION_FILE).is_file():
+        found = _configured(path / CONFIGURATION_FILE, version)
+    if (path / RBAC_DIRECTORY).is_dir():
+        return AuthorizationManifests(str(path), found.configuration, read_rbac(path / RBAC_DIRECTORY))
+    if found.is_empty and is_rbac(path):
+        return AuthorizationManifests(str(path), rbac=read_rbac(path), alone=True)
+    return found
+
+
+def _configured(path: Path, version: KubernetesVersion) -> AuthorizationManifests:
+    """The configuration of a file; that it names files of the server is told by `replay check`, not here."""
+    checked = check_start(path.read_bytes(), version, ServerFiles())
+    if not checked.is_accepted or checked.configuration is None:
+        place = next((problem.position for problem in checked.problems), None)
+        first_line = checked.error.partition("\n")[0]
+        raise ManifestError(first_line, path=str(path), line=place.line if place else 0)
+    return AuthorizationManifests(str(path), checked.configuration)
+
+
+def read_rbac(path: Path) -> tuple[JSON, ...]:
+    """The RBAC objects of a file or directory, aggregated roles resolved; of those of one name the last counts.
+
+    Raises ManifestError for another kind of object, and SnapshotError for what cannot be read at all.
+    """
+    if path.is_dir() and not any(file.is_file() for file in path.rglob("*")):
+        return ()
+    found: dict[RBACKey, JSON] = {}
+    for obj in read_snapshot(path):
+        problem = _problem(obj)
+        if problem:
+            raise ManifestError(problem, path=str(path))
+        found[rbac_key(obj)] = obj
+    return tuple(found[key] for key in sorted(found))
+
+
+def rbac_key(obj: JSON) -> RBACKey:
+    """The identity of an RBAC object."""
+    metadata = obj["metadata"]
+    return str(obj["kind"]), str(metadata.get("namespace") or ""), str(metadata["name"])
+
+
+def _group(obj: JSON) -> str:
+    return str(obj.get("apiVersion") or "").rpartition("/")[0]
+
+
+def _problem(obj: JSON) -> str:
+    """Why an object is no RBAC object, empty if it is one."""
+    kind, metadata = obj.get("kind"), obj.get("metadata")
+    if _group(obj) != RBAC_GROUP or kind not in RBAC_KINDS:
+        return f"{kind} of `{obj.get('apiVersion')}` is no RBAC object; {', '.join(RBAC_KINDS)} belong here"
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
+        return f"{kind} has no `metadata.name`"
+    named = f"{kind} `{metadata['name']}`"
+    if kind in ("Role", "RoleBinding") and not metadata.get("namespace"):
+        return f"{named} has no `metadata.namespace`"
+    if kind.endswith("Binding"):
+        ref, subjects = obj.get("roleRef"), obj.get("subjects")
+        if not isinstance(ref, dict) or not all(isinstance(ref.get(part), str) for part in ("kind", "name")):
+            return f"{named} has no `roleRef` with kind and name"
+        return "" if _is_list_of(dict, subjects) else f"{named}: `subjects` is no list of objects"
+    return _rule_problem(named, obj.get("rules"))
+
+
+def _rule_problem(named: str, rules: JSON) -> str:
+    if not _is_list_of(dict, rules):
+        return f"{named}: `rules` is no list of objects"
+    for index, rule in enumerate(rules or ()):
+        for field in ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs"):
+            if not _is_list_of(str, rule.get(field)):
+                return f"{named}: `rules[{index}].{field}` is no list of strings"
+    return ""
+
+
+def _is_list_of(type_: type, value: JSON) -> bool:
+    return value is None or (isinstance(value, list) and all(isinstance(item, type_) for item in value))
+
+
+def dangling_bindings(objects: Iterable[JSON], known: Iterable[RBACKey] = ()) -> Iterator[str]:
+    """Bindings of roles that are neither in `objects` nor `known`: one line each."""
+    listed = list(objects)
+    roles = {rbac_key(obj) for obj in listed if not obj["kind"].endswith("Binding")} | set(known)
+    for obj in listed:
+        if not obj["kind"].endswith("Binding"):
+            continue
+        kind, namespace, name = rbac_key(obj)
+        ref = obj["roleRef"]
+        if (ref["kind"], namespace if ref["kind"] == "Role" else "", ref["name"]) not in roles:
+            place = f"{kind} `{f'{namespace}/' if namespace else ''}{name}`"
+            yield f"{place} refers to {ref['kind']} `{ref['name']}`, which is not there"
+
+
+def laid_over(base: Iterable[JSON], own: Iterable[JSON] | None, deleted: Iterable[RBACKey] = ()) -> list[JSON]:
+    """RBAC with the objects of a set in the place of those of the same name, and without what it deletes.
+
+    Aggregated roles are resolved where the set has a part in it.
+    """
+    state = {rbac_key(obj): obj for obj in base}
+    if own is None:
+        return list(state.values())
+    for key in deleted:
+        state.pop(key, None)
+    state |= {rbac_key(obj): obj for obj in own}
+    cluster_roles = [obj for key, obj in state.items() if key[0] == "ClusterRole"]
+    return [*(obj for key, obj in state.items() if key[0] != "ClusterRole"), *aggregated(cluster_roles)]
+
+
+def deleted_keys(current: AuthorizationManifests, candidate: AuthorizationManifests) -> frozenset[RBACKey]:
+    """What the current set's `rbac/` has and the candidate's lacks; nothing where the candidate says nothing about RBAC."""
+    if current.rbac is None or candidate.rbac is None:
+        return frozenset()
+    return frozenset(map(rbac_key, current.rbac)) - frozenset(map(rbac_key, candidate.rbac))
+
+
+def digest(manifests: AuthorizationManifests) -> bytes:
+    """Everything that decisions depend on, as bytes to compare."""
+    return repr(manifests.configuration).encode() + orjson.dumps(manifests.rbac)

@@ -1,0 +1,84 @@
+"""The match conditions of a webhook, evaluated (`k8s.io/apiserver/pkg/authorization/cel.CELMatcher`).
+
+One that is false skips the webhook, whatever failed before it; else an error counts as the failure policy says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from replay.authorization.trace import ConditionOutcome, ConditionResult
+from replay.cel.program import PER_CALL_LIMIT, Program
+from replay.cel.value.values import EvalError
+from replay.cellib.authorization import CompiledCondition
+from replay.json import JSON
+
+MOST_CONDITIONS = 64
+"""How many a webhook may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchResult:
+    """The result of every condition in order; `skipped_by` is the index of the one that is false, if any."""
+
+    conditions: tuple[ConditionResult, ...]
+    skipped_by: int | None = None
+    error: str = ""
+
+
+class Matcher:
+    """The compiled conditions of one webhook."""
+
+    def __init__(self, conditions: Sequence[CompiledCondition]) -> None:
+        """Every condition has a program."""
+        self._conditions = conditions
+        self._results = {
+            outcome: tuple(ConditionResult(n, outcome, "", each.expression) for n, each in enumerate(conditions))
+            for outcome in ConditionOutcome
+        }
+        self.selectors = (
+            any(each.field_selector for each in conditions),
+            any(each.label_selector for each in conditions),
+        )
+        """Whether field selectors are shown to the conditions, and label selectors: one that names them is enough."""
+
+    def match(self, request: JSON) -> MatchResult:
+        """Evaluate the conditions for the variable `request` (`request_variable`), up to the first that is false."""
+        names = {"request": request}
+        results: list[ConditionResult] = []
+        for index, condition in enumerate(self._conditions):
+            result = self._evaluated(index, condition, names)
+            results.append(result)
+            if result.result is ConditionOutcome.FALSE:
+                return MatchResult((*results, *self._results[ConditionOutcome.NOT_EVALUATED][index + 1 :]), index)
+        errors = list(dict.fromkeys(result.error for result in results if result.error))
+        error = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else ""
+        return MatchResult(tuple(results), error=error)
+
+    def _evaluated(self, index: int, condition: CompiledCondition, names: Mapping[str, JSON]) -> ConditionResult:
+        assert condition.program is not None
+        value = _quickly(condition.program, names)
+        if value is None:
+            value = condition.program.eval(names).value
+        if isinstance(value, EvalError):
+            where = f"cel evaluation error: expression '{condition.expression}'"
+            error = f"{where} resulted in error: {value.message}"
+            return ConditionResult(index, ConditionOutcome.ERROR, error, condition.expression)
+        return self._results[ConditionOutcome.TRUE if value is True else ConditionOutcome.FALSE][index]
+
+
+def _quickly(program: Program, names: Mapping[str, JSON]) -> bool | None:
+    """The answer of compiled code, None where it has none that is certain."""
+    code = program.compiled
+    if code is None:
+        return None
+    try:
+        value = code.function(names, {})
+    except Exception:  # noqa: BLE001 - whatever compiled code does not answer is for the strict engine
+        return None
+    spent = code.bound
+    if code.has_loops:
+        value, looped = value
+        spent += looped
+    return value if isinstance(value, bool) and spent < PER_CALL_LIMIT else None

@@ -1,0 +1,212 @@
+"""The node authorizer (`k8s.io/kubernetes/plugin/pkg/auth/authorizer/node`): what kubelets may do.
+
+It allows or has no opinion, for reasons that stand in the answer if nobody else allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from replay.authorization.node_graph import NodeGraph, Vertex
+from replay.authorization.node_rule import node_rules
+from replay.authorization.trace import AuthorizerDecision
+from replay.cellib.version import NEWEST, KubernetesVersion
+from replay.kube.attributes import Missing
+from replay.kube.authorizer import AuthorizationAttributes
+from replay.kube.rbac import NODE_PREFIX, NODES_GROUP, rule_allows
+
+_LEASE_NAMESPACE = "kube-node-lease"
+_OWN_OBJECT_VERBS = ("get", "create", "update", "patch", "delete")
+_SELECTORS_SINCE = 32
+"""The minor whose default it is that nodes read only their own Node and pods (feature AuthorizeNodeWithSelectors)."""
+_SERVICE_ACCOUNTS_SINCE = 34
+_CERTIFICATE_REQUESTS_SINCE = 37
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVerdict:
+    """`ALLOW`, `NO_OPINION` or, with what is missing, `UNKNOWN`."""
+
+    decision: AuthorizerDecision
+    reason: str = ""
+    missing: str = ""
+
+
+_ALLOW = NodeVerdict(AuthorizerDecision.ALLOW)
+_NO_OPINION = NodeVerdict(AuthorizerDecision.NO_OPINION)
+
+
+def _no(reason: str) -> NodeVerdict:
+    return NodeVerdict(AuthorizerDecision.NO_OPINION, reason)
+
+
+class NodeAuthorizer:
+    """Decides by the graph of pods and what they refer to, and by rules that are the same for all nodes."""
+
+    def __init__(self, graph: NodeGraph, version: KubernetesVersion = NEWEST) -> None:
+        """The features are those that are on by default in that version."""
+        self._graph = graph
+        self._minor = version.minor
+        self._rules = node_rules(version.minor)
+        self._by_resource = self._subdivided()
+
+    def _subdivided(self) -> Mapping[tuple[str, str], Callable[[str, AuthorizationAttributes], NodeVerdict]]:
+        """The resources of which a node may see a part."""
+        found: dict[tuple[str, str], Callable[[str, AuthorizationAttributes], NodeVerdict]] = {
+            ("", "secrets"): lambda node, asked: self._read(node, "secret", asked),
+            ("", "configmaps"): lambda node, asked: self._read(node, "configmap", asked),
+            ("", "persistentvolumeclaims"): self._claim,
+            ("", "persistentvolumes"): lambda node, asked: self._get(node, "persistentvolume", asked),
+            ("resource.k8s.io", "resourceclaims"): lambda node, asked: self._get(node, "resourceclaim", asked),
+            ("storage.k8s.io", "volumeattachments"): lambda node, asked: self._get(node, "volumeattachment", asked),
+            ("", "serviceaccounts"): self._service_account,
+            ("coordination.k8s.io", "leases"): _lease,
+            ("storage.k8s.io", "csinodes"): _csi_node,
+            ("resource.k8s.io", "resourceslices"): self._resource_slice,
+        }
+        if self._minor >= _SELECTORS_SINCE:
+            found |= {("", "nodes"): _node, ("", "pods"): self._pod}
+        if self._minor >= _CERTIFICATE_REQUESTS_SINCE:
+            found["certificates.k8s.io", "podcertificaterequests"] = self._certificate_request
+        return found
+
+    def authorize(self, asked: AuthorizationAttributes) -> NodeVerdict:
+        """The verdict; "no opinion" without a reason on everybody who is no node."""
+        user = asked.user
+        if not user.username.startswith(NODE_PREFIX) or NODES_GROUP not in user.groups:
+            return _NO_OPINION
+        node = user.username.removeprefix(NODE_PREFIX)
+        if not node:
+            return _no(f'unknown node for user "{user.username}"')
+        rule = self._by_resource.get((asked.api_group, asked.resource)) if asked.is_resource_request else None
+        if rule is not None:
+            return rule(node, asked)
+        return _ALLOW if any(rule_allows(each, asked) for each in self._rules) else _NO_OPINION
+
+    def _related(self, node: str, type_: str, asked: AuthorizationAttributes) -> NodeVerdict:
+        """Whether the object belongs to the node."""
+        if not asked.name:
+            return _no("No Object name found")
+        found = self._graph.has_path(Vertex(type_, asked.namespace, asked.name), node)
+        if isinstance(found, Missing):
+            return NodeVerdict(AuthorizerDecision.UNKNOWN, missing=found.reason)
+        return _ALLOW if found else _no(f"no relationship found between node '{node}' and this object")
+
+    def _read(self, node: str, type_: str, asked: AuthorizationAttributes) -> NodeVerdict:
+        if asked.verb not in ("get", "list", "watch"):
+            return _no("can only read resources of this type")
+        if asked.subresource:
+            return _no("cannot read subresource")
+        if not asked.namespace:
+            return _no("can only read namespaced object of this type")
+        return self._related(node, type_, asked)
+
+    def _get(self, node: str, type_: str, asked: AuthorizationAttributes) -> NodeVerdict:
+        if asked.verb != "get":
+            return _no("can only get individual resources of this type")
+        if asked.subresource:
+            return _no("cannot get subresource")
+        return self._related(node, type_, asked)
+
+    def _claim(self, node: str, asked: AuthorizationAttributes) -> NodeVerdict:
+        if asked.subresource != "status":
+            return self._get(node, "persistentvolumeclaim", asked)
+        if asked.verb not in ("update", "patch"):
+            return _no("can only get/update/patch this type")
+        return self._related(node, "persistentvolumeclaim", asked)
+
+    def _service_account(self, node: str, asked: AuthorizationAttributes) -> NodeVerdict:
+        if asked.verb == "get" and not asked.subresource and self._minor >= _SERVICE_ACCOUNTS_SINCE:
+            return self._read(node, "serviceaccount", asked)
+        if asked.verb != "create" or not asked.name:
+            return _no("can only create tokens for individual service accounts")
+        if asked.subresource != "token":
+            return _no("can only create token subresource of serviceaccount")
+        return self._related(node, "serviceaccount", asked)
+
+    def _resource_slice(self, node: str, asked: AuthorizationAttributes) -> NodeVerdict:
+        if asked.subresource:
+            return _no("cannot authorize ResourceSlice subresources")
+        if asked.verb == "create":
+            return _ALLOW
+        if asked.verb in ("get", "update", "patch", "delete"):
+            return self._related(node, "resourceslice", asked)
+        if asked.verb not in ("watch", "list", "deletecollection"):
+            verbs = "get, watch, list, create, update, patch, delete, deletecollection"
+            return _no(f"only the following verbs are allowed for a ResourceSlice: {verbs}")
+        if _selects(asked, "spec.nodeName", node):
+            return _ALLOW
+        return _no("can only list/watch/deletecollection resourceslices with nodeName field selector")
+
+    def _certificate_request(self, node: str, asked: AuthorizationAttributes) -> NodeVerdict:
+        if asked.subresource:
+            return _no("nodes may not access the status subresource of PodCertificateRequests")
+        if asked.verb == "create":
+            return _ALLOW
+        if asked.verb == "get":
+            return self._related(node, "podcertificaterequest", asked)
+        if asked.verb not in ("list", "watch"):
+            return _no(f"nodes may not {asked.verb} podcertificaterequests")
+        if _selects(asked, "spec.nodeName", node):
+            return _ALLOW
+        return _no("can only list/watch podcertificaterequests with nodeName field selector")
+
+    def _pod(self, node: str, asked: AuthorizationAttributes) -> NodeVerdict:
+        if (asked.subresource, asked.verb) in _POD_WRITES:
+            return _ALLOW
+        if asked.subresource or asked.verb not in ("get", "list", "watch"):
+            return _NO_OPINION
+        if asked.verb != "get" and _selects(asked, "spec.nodeName", node):
+            return _ALLOW
+        if asked.verb == "get" or asked.name:
+            return self._related(node, "pod", asked)
+        return _no("can only list/watch pods with spec.nodeName field selector")
+
+
+_POD_WRITES = frozenset(
+    [("", "create"), ("", "delete"), ("status", "update"), ("status", "patch"), ("eviction", "create")]
+)
+"""What admission (NodeRestriction) narrows to the pods of the node."""
+
+
+def _selects(asked: AuthorizationAttributes, field: str, value: str) -> bool:
+    return any((each.key, each.operator, each.values) == (field, "=", (value,)) for each in asked.field_requirements)
+
+
+def _lease(node: str, asked: AuthorizationAttributes) -> NodeVerdict:
+    if asked.verb not in _OWN_OBJECT_VERBS:
+        return _no("can only get, create, update, patch, or delete a node lease")
+    if asked.namespace != _LEASE_NAMESPACE:
+        return _no(f'can only access leases in the "{_LEASE_NAMESPACE}" system namespace')
+    if asked.verb != "create" and asked.name != node:
+        return _no("can only access node lease with the same name as the requesting node")
+    return _ALLOW
+
+
+def _csi_node(node: str, asked: AuthorizationAttributes) -> NodeVerdict:
+    if asked.subresource == "status":
+        return _no("CSINode status access requires CSIVolumeHealth feature")
+    if asked.subresource:
+        return _no("cannot authorize CSINode subresources")
+    if asked.verb not in _OWN_OBJECT_VERBS:
+        return _no("can only get, create, update, patch, or delete a CSINode")
+    if asked.verb != "create" and asked.name != node:
+        return _no("can only access CSINode with the same name as the requesting node")
+    return _ALLOW
+
+
+def _node(node: str, asked: AuthorizationAttributes) -> NodeVerdict:
+    if (asked.subresource, asked.verb) in _NODE_WRITES:
+        return _ALLOW
+    if asked.subresource or asked.verb not in ("get", "list", "watch"):
+        return _NO_OPINION
+    if asked.name == node:
+        return _ALLOW
+    if not asked.name:
+        return _no(f"node '{node}' cannot read all nodes, only its own Node object")
+    return _no(f"node '{node}' cannot read '{asked.name}', only its own Node object")
+
+
+_NODE_WRITES = frozenset([("", "create"), ("", "update"), ("", "patch"), ("status", "update"), ("status", "patch")])
+"""What admission (NodeRestriction) narrows to the Node itself."""

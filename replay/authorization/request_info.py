@@ -1,0 +1,115 @@
+"""What a request asks the authorizers, from its verb and URI (`k8s.io/apiserver/pkg/endpoints/request.RequestInfoFactory`).
+
+The verb of an event is that of the request info already. All else is read again from the URI, not from `objectRef`: that has
+names from bodies, and no selectors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from urllib.parse import unquote_to_bytes
+
+from replay.kube.attributes import UserInfo
+from replay.kube.authorizer import AuthorizationAttributes
+from replay.kube.selector import SelectorError, exact_match, parse_field_selector, parse_label_selector
+
+_VERBS_IN_PATH = frozenset(["proxy", "watch"])
+_NAMESPACE_SUBRESOURCES = frozenset(["status", "finalize"])
+_VERBS_WITH_SELECTORS = frozenset(["list", "watch", "deletecollection"])
+_VERBS_WITH_NAME_SELECTOR = frozenset(["list", "watch"])
+_INTEGER_PARAMETERS = ("limit", "timeoutSeconds")
+_INT64 = re.compile(r"[+-]?[0-9]+")
+_BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
+_MAX_QUERY_PARAMETERS = 10_000
+
+Query = dict[str, list[str]]
+
+
+def attributes_from_uri(user: UserInfo, verb: str, uri: str) -> AuthorizationAttributes:
+    """The question that a request puts to the authorizers; `uri` is path and query as the client sent them."""
+    raw_path, _, raw_query = uri.partition("?")
+    path = _unescaped(raw_path)
+    parts = path.strip("/").split("/")
+    group, rest = _resource_parts(parts)
+    if rest is None:
+        return AuthorizationAttributes(user, verb, path=path, resource_request=False)
+    version, verb_in_path, rest = rest[0], rest[1] in _VERBS_IN_PATH, rest[1:]
+    if verb_in_path:
+        rest = rest[1:]
+    namespace = ""
+    if rest[:1] == ["namespaces"] and len(rest) > 1:
+        namespace = rest[1]
+        if len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
+            rest = rest[2:]
+    name = rest[1] if len(rest) > 1 else ""
+    query = _query(raw_query) if raw_query and not verb_in_path and verb in _VERBS_WITH_SELECTORS else {}
+    if not name and verb in _VERBS_WITH_NAME_SELECTOR:
+        name = _selected_name(query)
+    return AuthorizationAttributes(
+        user,
+        verb,
+        path=path,
+        api_group=group,
+        resource=rest[0] if rest else "",
+        subresource=rest[2] if len(rest) > 2 and verb != "proxy" else "",
+        namespace=namespace,
+        name=name,
+        field_selector=query.get("fieldSelector", [""])[0],
+        label_selector=query.get("labelSelector", [""])[0],
+        api_version=version,
+        resource_request=True,
+    )
+
+
+def _resource_parts(parts: Sequence[str]) -> tuple[str, list[str] | None]:
+    """`(group, [version, ...])` of the path of a resource, None in place of the parts for any other path."""
+    if len(parts) >= 3 and parts[0] == "api":
+        return "", list(parts[1:])
+    if len(parts) >= 4 and parts[0] == "apis":
+        return parts[1], list(parts[2:])
+    return "", None
+
+
+def _selected_name(query: Query) -> str:
+    """`metadata.name` of the field selector, as far as the list options can be decoded at all."""
+    try:
+        _check_list_options(query)
+        requirements = parse_field_selector(query.get("fieldSelector", [""])[0])
+    except SelectorError:
+        return ""
+    name = exact_match(requirements, "metadata.name")
+    is_segment = name is not None and name not in (".", "..") and "/" not in name and "%" not in name
+    return name if name is not None and is_segment else ""
+
+
+def _check_list_options(query: Query) -> None:
+    """Raises SelectorError where a parameter of `ListOptions` cannot be converted."""
+    if query.get("labelSelector"):
+        parse_label_selector(query["labelSelector"][0])
+    for parameter in _INTEGER_PARAMETERS:
+        for text in query.get(parameter, [])[:1]:
+            if not _INT64.fullmatch(text) or not -(2**63) <= int(text) < 2**63:
+                raise SelectorError(f"`{parameter}` is no integer")
+
+
+def _query(text: str) -> Query:
+    """The parameters of a query, without those that are not well formed (`url.Values`)."""
+    found: Query = {}
+    pairs = text.split("&")
+    if len(pairs) > _MAX_QUERY_PARAMETERS:
+        return found
+    for key, value in _well_formed(pairs):
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def _well_formed(pairs: Iterable[str]) -> Iterable[tuple[str, str]]:
+    for pair in pairs:
+        if pair and ";" not in pair and not _BAD_ESCAPE.search(pair):
+            key, _, value = pair.partition("=")
+            yield _unescaped(key.replace("+", " ")), _unescaped(value.replace("+", " "))
+
+
+def _unescaped(text: str) -> str:
+    return unquote_to_bytes(text).decode("utf-8", "surrogateescape") if "%" in text else text

@@ -1,0 +1,39 @@
+"""Files that a configuration names and that lie on the server: where they are here, or that nobody said."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from replay.manifests.read.documents import os_reason
+
+
+@dataclass(slots=True)
+class ServerFiles:
+    """The files of a server below `root`, as they would lie there, or by their names alone.
+
+    Without `root` nothing is known of them: `unseen` collects their paths.
+    """
+
+    root: Path | None = None
+    unseen: list[str] = field(default_factory=list)
+
+    def problem(self, path: str) -> str:
+        """What the server's validation says about a file, empty if it is a regular one or not known."""
+        local = self.local(path)
+        if local is None:
+            self.unseen.append(path)
+            return ""
+        try:
+            mode = local.stat().st_mode
+        except OSError as error:
+            return f"error loading file: stat {path}: {os_reason(error)}"
+        return "" if stat.S_ISREG(mode) else "must be a regular file"
+
+    def local(self, path: str) -> Path | None:
+        """Where a file of the server is here, None if nobody said."""
+        if self.root is None:
+            return None
+        whole = self.root / path.lstrip("/")
+        return whole if whole.parent.is_dir() else self.root / Path(path).name

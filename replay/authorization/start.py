@@ -1,0 +1,128 @@
+"""What a server says about an AuthorizationConfiguration, when it starts with it and when it reloads it.
+
+`k8s.io/kubernetes/pkg/kubeapiserver/authorizer`: load, validate, then build the authorizers. The types that a running server began
+with bind it: all of them but webhooks must stay, and ABAC, Node and RBAC cannot be added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from replay.authorization.configuration import AuthorizationConfiguration, ConfigurationError, read_configuration
+from replay.authorization.kubeconfig import kubeconfig_error
+from replay.authorization.server_file import ServerFiles
+from replay.authorization.validation import WEBHOOK, validate_configuration, validate_names
+from replay.cellib.version import KubernetesVersion
+from replay.manifests.field_error import FieldError, aggregate
+from replay.manifests.go_type.decode import Problem
+
+PANIC = "invalid memory address or nil pointer dereference"
+"""What ends a server that shall call itself: it takes the kubeconfig for given."""
+_BUILT_AT_START = ("Node", "RBAC", "ABAC")
+
+
+class LoadResult(StrEnum):
+    """What becomes of a file."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    RELOADED = "reloaded"
+    EQUAL = "accepted, equal to the loaded one"
+    PANIC = "panic (server dies)"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a server says about a file: `error` is its text, empty if it goes on; `warnings` are ours.
+
+    `configuration` is there if it could be decoded, `field_errors` and `problems` say where something is wrong.
+    """
+
+    result: LoadResult
+    error: str = ""
+    configuration: AuthorizationConfiguration | None = None
+    field_errors: tuple[FieldError, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the server goes on with it."""
+        return self.result not in (LoadResult.REFUSED, LoadResult.PANIC)
+
+
+def check_start(data: bytes, version: KubernetesVersion, files: ServerFiles) -> Checked:
+    """What a server says that starts with a file."""
+    checked = _validated(data, version, files, frozenset())
+    if checked.configuration is None or not checked.is_accepted:
+        return checked
+    return _built(checked, files, frozenset(each.type for each in checked.configuration.authorizers), at_start=True)
+
+
+def check_reload(data: bytes, running: bytes, version: KubernetesVersion, files: ServerFiles) -> Checked:
+    """What a server says that was started with the file `running` when that becomes `data`.
+
+    Raises ConfigurationError where no server starts with `running`.
+    """
+    before = _validated(running, version, ServerFiles(), frozenset())
+    if before.configuration is None or not before.is_accepted:
+        raise ConfigurationError(before.error)
+    enabled = frozenset(each.type for each in before.configuration.authorizers)
+    checked = _validated(data, version, files, enabled - {WEBHOOK})
+    if checked.configuration is None or not checked.is_accepted:
+        return checked
+    if checked.configuration == before.configuration:
+        return _with(checked, LoadResult.EQUAL)
+    return _built(checked, files, enabled, at_start=False)
+
+
+def _validated(data: bytes, version: KubernetesVersion, files: ServerFiles, needed: frozenset[str]) -> Checked:
+    """Load and validation; `needed` are the types that must be there."""
+    try:
+        configuration = read_configuration(data)
+    except ConfigurationError as error:
+        return Checked(LoadResult.REFUSED, str(error), problems=error.problems)
+    errors = tuple(validate_configuration(configuration, version, files))
+    warnings = tuple(f"{path} lies on the server and was not looked at" for path in dict.fromkeys(files.unseen))
+    if errors:
+        return Checked(LoadResult.REFUSED, aggregate(errors), configuration, errors, (), warnings)
+    texts = list(validate_names(configuration))
+    missing = needed - {each.type for each in configuration.authorizers}
+    if missing:
+        texts.append(f"missing required types: [{' '.join(sorted(missing))}]")
+    if texts:
+        return Checked(LoadResult.REFUSED, _joined(texts), configuration, warnings=warnings)
+    return Checked(LoadResult.ACCEPTED, "", configuration, warnings=warnings)
+
+
+def _built(checked: Checked, files: ServerFiles, enabled: frozenset[str], *, at_start: bool) -> Checked:
+    """The authorizers made one after the other, up to the first that cannot be."""
+    assert checked.configuration is not None
+    authorizers = checked.configuration.authorizers
+    if at_start and any(each.type == "ABAC" for each in authorizers):
+        # A policy file is a flag, and flags do not go together with a configuration.
+        return _with(checked, LoadResult.REFUSED, "open : no such file or directory")
+    for authorizer in authorizers:
+        if authorizer.type in _BUILT_AT_START and authorizer.type not in enabled:
+            text = f"authorizer type {authorizer.type} is not allowed if it was not enabled at initial server startup"
+            return _with(checked, LoadResult.REFUSED, text)
+        if authorizer.webhook is None:
+            continue
+        if authorizer.webhook.kube_config_file is None:
+            return _with(checked, LoadResult.PANIC, PANIC)
+        local = files.local(authorizer.webhook.kube_config_file)
+        error = kubeconfig_error(local, authorizer.webhook.kube_config_file) if local is not None else ""
+        if error:
+            return _with(checked, LoadResult.REFUSED, error)
+    return checked if at_start else _with(checked, LoadResult.RELOADED)
+
+
+def _with(checked: Checked, result: LoadResult, error: str = "") -> Checked:
+    return Checked(result, error, checked.configuration, warnings=checked.warnings)
+
+
+def _joined(texts: Iterable[str]) -> str:
+    found = list(dict.fromkeys(texts))
+    return found[0] if len(found) == 1 else f"[{', '.join(found)}]"

@@ -1,0 +1,151 @@
+"""What a chain decided and how: the records of `--outcomes`, `can-i` and `explain`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from replay.json import JSON
+
+INTERNAL_ERROR = "internal error"
+"""The reason in the audit log where the client got 500."""
+PRIVILEGED_GROUP = "kubernetes.io/system-privileged-group"
+"""The name of the first authorizer of every chain, which no configuration lists."""
+
+
+class AuthorizerDecision(StrEnum):
+    """What one authorizer says; `UNKNOWN` is ours, `NOT_ASKED` stands where it was not reached."""
+
+    ALLOW = "Allow"
+    DENY = "Deny"
+    NO_OPINION = "NoOpinion"
+    UNKNOWN = "Unknown"
+    NOT_ASKED = ""
+
+
+class StepOutcome(StrEnum):
+    """What became of one authorizer of the chain."""
+
+    CONSULTED = "consulted"
+    SKIPPED = "skipped"
+    MATCH_CONDITION_ERROR = "matchConditionError"
+    CALLED = "called"
+    CALL_FAILED = "callFailed"
+    UNKNOWN = "unknown"
+    NOT_REACHED = "notReached"
+
+
+class ConditionOutcome(StrEnum):
+    """The result of one match condition."""
+
+    TRUE = "true"
+    FALSE = "false"
+    ERROR = "error"
+    NOT_EVALUATED = "notEvaluated"
+
+
+class Verdict(StrEnum):
+    """What the client is told: 403 for `FORBID`, 500 for `ERROR`."""
+
+    ALLOW = "allow"
+    FORBID = "forbid"
+    ERROR = "error"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionResult:
+    """One match condition; `error` is the text that it adds to the error of the webhook."""
+
+    index: int
+    result: ConditionOutcome
+    error: str = ""
+    expression: str = ""
+
+    def as_json(self) -> JSON:
+        """As in a trace."""
+        return {"index": self.index, "result": self.result.value, **({"error": self.error} if self.error else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One authorizer: what became of it, and what it said.
+
+    `possible_reasons` are those that the server may give, where several bindings allow. `missing` says what would have to
+    be known where the decision is unknown.
+    """
+
+    name: str
+    type: str
+    outcome: StepOutcome
+    decision: AuthorizerDecision = AuthorizerDecision.NO_OPINION
+    reason: str = ""
+    error: str = ""
+    possible_reasons: tuple[str, ...] = ()
+    conditions: tuple[ConditionResult, ...] = ()
+    skipped_by: int | None = None
+    failure_policy: str = ""
+    missing: str = ""
+    only_if_unknown_is_no_opinion: bool = False
+
+    def after_unknown(self) -> Step:
+        """The same step, reached only if an answer that is not known is "no opinion"."""
+        return replace(self, only_if_unknown_is_no_opinion=True)
+
+    def as_json(self) -> JSON:
+        """As in a trace: fields that say nothing are left out."""
+        told: JSON = {"name": self.name, "type": self.type, "outcome": self.outcome.value}
+        optional = {
+            "skippedBy": self.skipped_by,
+            "conditions": [each.as_json() for each in self.conditions] or None,
+            "failurePolicyApplied": self.failure_policy or None,
+        }
+        told.update({name: value for name, value in optional.items() if value is not None})
+        told["decision"] = self.decision.value
+        texts = {
+            "reason": self.reason,
+            "possibleReasons": list(self.possible_reasons),
+            "error": self.error,
+            "missing": self.missing,
+            "onlyIfUnknownIsNoOpinion": self.only_if_unknown_is_no_opinion,
+        }
+        told.update({name: value for name, value in texts.items() if value})
+        return told
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """The decision of a chain about one request.
+
+    `reason` is that of the audit annotation, `decided_by` the authorizer (for `UNKNOWN` the first whose answer is not known;
+    empty if all had no opinion), `if_no_opinion` the verdict if every answer that is not known were "no opinion".
+    """
+
+    decision: Verdict
+    reason: str
+    trace: tuple[Step, ...]
+    error: str = ""
+    decided_by: str = ""
+    if_no_opinion: Verdict | None = None
+
+    @property
+    def deciding_step(self) -> Step | None:
+        """The step that decided, None if no authorizer had an opinion."""
+        return next((step for step in self.trace if step.name == self.decided_by), None) if self.decided_by else None
+
+    @property
+    def possible_reasons(self) -> tuple[str, ...]:
+        """The reasons that the server may have given."""
+        step = self.deciding_step
+        return (step.possible_reasons if step is not None else ()) or (self.reason,)
+
+    def as_json(self, *, with_trace: bool = True) -> JSON:
+        """As in a line of `--outcomes`."""
+        told: JSON = {"decision": self.decision.value, "reason": self.reason}
+        optional = {"error": self.error, "decidedBy": self.decided_by}
+        told.update({name: value for name, value in optional.items() if value})
+        if self.if_no_opinion is not None:
+            told["ifNoOpinion"] = self.if_no_opinion.value
+        if with_trace:
+            told["trace"] = [step.as_json() for step in self.trace]
+        return told

@@ -1,0 +1,140 @@
+"""What authorization webhooks answer: recorded SubjectAccessReviews, or an endpoint.
+
+`k8s.io/apiserver/plugin/pkg/authorizer/webhook`: an answer is an allow, a denial or no opinion; what is no SubjectAccessReview, and
+every HTTP status that is no success, is a failed call, which is tried again and then counts as the failure policy says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import orjson
+
+from replay.authorization.trace import AuthorizerDecision
+from replay.json import JSON
+
+GROUP = "authorization.k8s.io"
+_KIND = "SubjectAccessReview"
+_BOTH = "webhook subject access review returned both allow and deny response"
+_UNTYPED = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookAnswer:
+    """The answer to one SubjectAccessReview; `failed` means that the call failed, with `error`."""
+
+    decision: AuthorizerDecision
+    reason: str = ""
+    error: str = ""
+    failed: bool = False
+
+
+class WebhookAnswers(Protocol):
+    """Who answers for webhooks."""
+
+    def answer(self, webhook: str, version: str, spec: JSON) -> WebhookAnswer | None:
+        """The answer of a webhook (`version` of the SubjectAccessReview), None where nobody knows."""
+        ...
+
+
+class NoAnswers:
+    """Nobody knows anything."""
+
+    def answer(self, webhook: str, version: str, spec: JSON) -> WebhookAnswer | None:
+        """Always None."""
+        del webhook, version, spec
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedAnswers:
+    """Answers by webhook and spec."""
+
+    answers: Mapping[tuple[str, bytes], WebhookAnswer]
+
+    def answer(self, webhook: str, version: str, spec: JSON) -> WebhookAnswer | None:
+        """See `WebhookAnswers`."""
+        del version
+        return self.answers.get((webhook, spec_key(spec)))
+
+
+def recorded_answers(records: Iterable[JSON]) -> RecordedAnswers:
+    """The answers of records `{webhook, request, code, response}`.
+
+    A call that failed and was tried again with success counts as success; of several failures the last is told.
+    """
+    found: dict[tuple[str, bytes], WebhookAnswer] = {}
+    for record in records:
+        request = record["request"]
+        version = str(request.get("apiVersion") or "").rpartition("/")[2]
+        key = (str(record["webhook"]), spec_key(_current_spec(request.get("spec") or {})))
+        answer = answer_from_response(record.get("code") or 0, record.get("response"), version or "v1")
+        known = found.get(key)
+        if known is None or known.failed:
+            found[key] = answer
+    return RecordedAnswers(found)
+
+
+def spec_key(spec: JSON) -> bytes:
+    """A spec as the key of its answer; the order of fields does not matter."""
+    return orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)
+
+
+def _current_spec(spec: JSON) -> JSON:
+    """A spec in the words of v1, without what is empty: v1beta1 says `group` for `groups`."""
+    named = {("groups" if name == "group" else name): value for name, value in spec.items() if value}
+    attributes = named.get("resourceAttributes")
+    if attributes is not None:
+        named["resourceAttributes"] = {name: value for name, value in attributes.items() if value}
+    return named
+
+
+def answer_from_response(code: int, response: JSON, version: str) -> WebhookAnswer:
+    """What the server makes of a response: `response` is the decoded body, or its text where that is no JSON object."""
+    error = _response_error(code, response, version)
+    if error:
+        return WebhookAnswer(AuthorizerDecision.NO_OPINION, "", error, failed=True)
+    status = response.get("status") or {}
+    allowed, denied, reason = bool(status.get("allowed")), bool(status.get("denied")), status.get("reason") or ""
+    if denied:
+        return WebhookAnswer(AuthorizerDecision.DENY, reason, _BOTH if allowed else "")
+    return WebhookAnswer(AuthorizerDecision.ALLOW if allowed else AuthorizerDecision.NO_OPINION, reason)
+
+
+def _response_error(code: int, response: JSON, version: str) -> str:
+    """Why a response is no answer, empty if it is one."""
+    if not 200 <= code <= 206:
+        return _status_error(code, response)
+    if not isinstance(response, dict):
+        return f"couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value of type {_UNTYPED}"
+    kind, api_version = response.get("kind") or _KIND, response.get("apiVersion") or f"{GROUP}/{version}"
+    if kind == "Status" and response.get("status") != "Success":
+        return str(response.get("message") or "unknown")
+    if (kind, api_version) != (_KIND, f"{GROUP}/{version}"):
+        return f"the answer is a {kind} of {api_version}, not a {_KIND} of {GROUP}/{version}"
+    status = response.get("status")
+    if status is not None and not isinstance(status, dict):
+        return "json: cannot unmarshal the status of the answer"
+    return _status_type_error(status or {})
+
+
+def _status_type_error(status: Mapping[str, JSON]) -> str:
+    types = {"allowed": bool, "denied": bool, "reason": str, "evaluationError": str}
+    for name, wanted in types.items():
+        value = status.get(name)
+        if value is not None and not isinstance(value, wanted):
+            return f"json: cannot unmarshal `{name}` of the answer into Go value of type {wanted.__name__}"
+    return ""
+
+
+def _status_error(code: int, response: JSON) -> str:
+    if isinstance(response, dict) and response.get("kind") == "Status":
+        return str(response.get("message") or "unknown")
+    text = response if isinstance(response, str) else orjson.dumps(response).decode()
+    if not code:
+        return text or "the call failed"
+    if 500 <= code < 600:
+        return f'an error on the server ("{text}") has prevented the request from succeeding'
+    return text

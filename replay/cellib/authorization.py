@@ -1,0 +1,104 @@
+"""The CEL environment of match conditions of authorization webhooks (`k8s.io/apiserver/pkg/authorization/cel/compile.go`).
+
+`request` is the spec of a SubjectAccessReview; there is no `authorizer`, no composition, and no budget beyond that of one
+expression. Expressions are compiled with all libraries of the server, also when they are new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from replay.cel.ast.operator import OPT_SELECT
+from replay.cel.ast.tree import Call, Const, Select
+from replay.cel.check.validators import descendants
+from replay.cel.declare.library import Library, VariableDecl
+from replay.cel.env import Env
+from replay.cel.program import Program
+from replay.cel.value.types import STRING, Type, list_type, map_type, struct_type
+from replay.cellib.composition import compile_expression
+from replay.cellib.environment import SCALAR_FIELDS, SCALAR_NAMES, ExpressionKind, base_env
+from replay.cellib.version import KubernetesVersion
+
+_SPEC = struct_type("kubernetes.SubjectAccessReviewSpec")
+_RESOURCE = struct_type("kubernetes.ResourceAttributes")
+_NON_RESOURCE = struct_type("kubernetes.NonResourceAttributes")
+_FIELD_SELECTOR = struct_type("kubernetes.FieldSelectorAttributes")
+_LABEL_SELECTOR = struct_type("kubernetes.LabelSelectorAttributes")
+_REQUIREMENT = struct_type("kubernetes.SelectorRequirement")
+_SELECTOR_FIELDS = {"rawSelector": STRING, "requirements": list_type(_REQUIREMENT)}
+_SELECTORS_SINCE = 32
+"""The minor whose default it is to show selectors to authorizers (feature AuthorizeWithSelectors)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledCondition:
+    """A match condition: a program or the server's text of why there is none, and which selectors it names."""
+
+    expression: str
+    program: Program | None
+    error: str
+    field_selector: bool = False
+    label_selector: bool = False
+
+    @property
+    def is_internal_error(self) -> bool:
+        """Whether the server calls the error one of its own."""
+        return self.error.startswith(("unexpected compilation error", "program instantiation failed"))
+
+
+@lru_cache(maxsize=4096)
+def compile_condition(version: KubernetesVersion, expression: str) -> CompiledCondition:
+    """Compile a match condition of a server of that version."""
+    program, error, _ = compile_expression(
+        authorization_env(version), version, ExpressionKind.MATCH_CONDITION, expression
+    )
+    if program is None:
+        return CompiledCondition(expression, None, error)
+    names = set(_selected_fields(program))
+    return CompiledCondition(expression, program, "", "fieldSelector" in names, "labelSelector" in names)
+
+
+def _selected_fields(program: Program) -> Iterator[str]:
+    """The names of all fields that are selected, optionally or not, and be it to test for their presence."""
+    for node in descendants(program.ast.expr):
+        if isinstance(node, Select):
+            yield node.field
+        elif isinstance(node, Call) and node.function == OPT_SELECT:
+            yield from (str(each.value) for each in node.args[1:] if isinstance(each, Const))
+
+
+@lru_cache(maxsize=16)
+def authorization_env(version: KubernetesVersion) -> Env:
+    """The environment of a server of that version."""
+    fields: dict[str, Mapping[str, Type]] = {
+        _SPEC.name: {
+            "resourceAttributes": _RESOURCE,
+            "nonResourceAttributes": _NON_RESOURCE,
+            "user": STRING,
+            "groups": list_type(STRING),
+            "extra": map_type(STRING, list_type(STRING)),
+            "uid": STRING,
+        },
+        _RESOURCE.name: _resource_fields(version.minor),
+        _NON_RESOURCE.name: {"path": STRING, "verb": STRING},
+        _FIELD_SELECTOR.name: _SELECTOR_FIELDS,
+        _LABEL_SELECTOR.name: _SELECTOR_FIELDS,
+        _REQUIREMENT.name: {"key": STRING, "operator": STRING, "values": list_type(STRING)},
+    }
+    declarations = Library(
+        name="kubernetes.authorization",
+        variables=(VariableDecl("request", _SPEC),),
+        struct_fields={**SCALAR_FIELDS, **fields},
+        aliases=SCALAR_NAMES,
+    )
+    return base_env(version, version, declarations)
+
+
+def _resource_fields(minor: int) -> Mapping[str, Type]:
+    names = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
+    fields = dict.fromkeys(names, STRING)
+    if minor >= _SELECTORS_SINCE:
+        fields |= {"fieldSelector": _FIELD_SELECTOR, "labelSelector": _LABEL_SELECTOR}
+    return fields

@@ -1,0 +1,101 @@
+"""`replay can-i`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from replay.cli.options import AsJson, AuthorizationMode, Cluster, Version
+
+if TYPE_CHECKING:
+    from replay.pipeline.authorization.can_i import Oracle
+
+EPILOG = (
+    "Examples: replay can-i delete pods --as system:serviceaccount:prod:ci --namespace prod --current next/ --cluster cluster.jsonl\n\n"
+    "replay can-i get /metrics --as bob --as-group monitoring --current next/ --cluster cluster.jsonl\n\n"
+    "replay can-i --cases attributes.jsonl --out answers.jsonl --current next/ --cluster cluster.jsonl\n\n"
+    "Exit code: 0 yes, 1 no (or not known), 2 or more an error; with --cases 0."
+)
+
+
+def can_i(
+    verb: Annotated[str | None, typer.Argument(help="get, list, create, ...; for a URL path the HTTP method.")] = None,
+    target: Annotated[
+        str | None, typer.Argument(help="`pods`, `deployments.apps`, `pods/web-0`, or a path as `/healthz`.")
+    ] = None,
+    user: Annotated[str | None, typer.Option("--as", help="The user, or system:serviceaccount:NAMESPACE:NAME.")] = None,
+    group: Annotated[list[str] | None, typer.Option("--as-group", help="A group of the user (repeatable).")] = None,
+    uid: Annotated[str, typer.Option("--as-uid", help="The uid of the user.")] = "",
+    extra: Annotated[list[str] | None, typer.Option("--as-extra", help="KEY=VALUE (repeatable).")] = None,
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="The namespace; none asks for all of them.")] = "",
+    subresource: Annotated[str, typer.Option(help="`log`, `exec`, `status`, ...")] = "",
+    field_selector: Annotated[str, typer.Option(help="The field selector of the request.")] = "",
+    label_selector: Annotated[str, typer.Option(help="The label selector of the request.")] = "",
+    current: Annotated[
+        Path | None, typer.Option(help="The set: authorization.yaml and rbac/, or one of them alone.")
+    ] = None,
+    cluster: Cluster = None,
+    webhook: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FILE|NAME=URL", help="Recorded SubjectAccessReviews, or whom to ask. Repeatable."),
+    ] = None,
+    cases: Annotated[
+        Path | None, typer.Option(help="Answer the attributes of this file, one JSON object a line.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Where the answers go, in the same order.")] = None,
+    authorization_mode: AuthorizationMode = None,
+    as_json: AsJson = False,
+    kubernetes_version: Version = "1.37",
+) -> None:
+    """May this user do that, and which authorizer says so? `kubectl auth can-i`, offline and with its trace.
+
+    Asks the chain of a set with the RBAC objects of a snapshot, as the API server would: webhooks answer from a recording, and
+    where nobody knows their answer, neither do we.
+    """
+    from replay.errors import ReplayError  # noqa: PLC0415 - `--help` must not pay for it
+    from replay.pipeline.authorization.can_i import Asked, answer_cases, load_oracle  # noqa: PLC0415
+    from replay.pipeline.authorization.mode import configuration_of_mode  # noqa: PLC0415
+
+    if cases is None and not (verb and target and user):
+        raise ReplayError("say what and who: VERB, a resource or path, and --as USER; or --cases FILE")
+    if cases is not None and out is None:
+        raise ReplayError("`--cases FILE` needs `--out FILE`", path="--out")
+    default = configuration_of_mode(authorization_mode) if authorization_mode is not None else None
+    oracle = load_oracle(Asked(current, cluster, tuple(webhook or ()), kubernetes_version, default))
+    sys.stderr.writelines(f"replay: warning: {warning}\n" for warning in oracle.warnings)
+    if cases is not None and out is not None:
+        count = answer_cases(oracle, cases, out)
+        sys.stderr.write(f"{count} cases answered\n")
+        return
+    raise typer.Exit(
+        _answer(
+            oracle,
+            (verb or "", target or "", user or "", tuple(group or ()), uid, tuple(extra or ())),
+            (namespace, subresource, field_selector, label_selector),
+            as_json=as_json,
+        )
+    )
+
+
+def _answer(
+    oracle: Oracle,
+    who: tuple[str, str, str, tuple[str, ...], str, tuple[str, ...]],
+    where: tuple[str, str, str, str],
+    *,
+    as_json: bool,
+) -> int:
+    from replay.authorization.case import answer_line  # noqa: PLC0415
+    from replay.authorization.trace import Verdict  # noqa: PLC0415
+    from replay.pipeline.authorization.can_i import Question, ask  # noqa: PLC0415
+    from replay.report.authorization.trace import trace_lines  # noqa: PLC0415
+
+    attributes, decided = ask(oracle, Question(*who, *where))
+    if as_json:
+        sys.stdout.write(json.dumps(answer_line(attributes, decided), indent=1, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in trace_lines(decided))
+    return 0 if decided.decision is Verdict.ALLOW else 1

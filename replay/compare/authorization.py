@@ -1,0 +1,165 @@
+"""What two chains say about the same requests: what differs, for whom, and which webhooks are asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from replay.authorization.trace import Authorization, StepOutcome, Verdict
+from replay.kube.authorizer import AuthorizationAttributes
+
+MOST_EXAMPLES = 20
+_ASKED = frozenset([StepOutcome.CALLED, StepOutcome.CALL_FAILED, StepOutcome.UNKNOWN])
+_REFUSED = (Verdict.FORBID, Verdict.ERROR)
+
+
+class AuthorizationOutcome(StrEnum):
+    """What a request becomes; where several apply, the first of these."""
+
+    NEWLY_FORBIDDEN = "newly_forbidden"
+    NEWLY_FAILING = "newly_failing"
+    NEWLY_UNKNOWN = "newly_unknown"
+    NEWLY_ALLOWED = "newly_allowed"
+    NO_LONGER_FAILING = "no_longer_failing"
+    DECIDED_BY_ANOTHER = "decided_by_another"
+    UNCHANGED = "unchanged"
+
+
+FINDINGS = (
+    AuthorizationOutcome.NEWLY_FORBIDDEN,
+    AuthorizationOutcome.NEWLY_FAILING,
+    AuthorizationOutcome.NEWLY_ALLOWED,
+)
+"""What makes a difference to a client, for certain."""
+
+
+def authorization_outcome(current: Authorization, candidate: Authorization) -> AuthorizationOutcome:
+    """What changes from one chain to the other."""
+    before, after = current.decision, candidate.decision
+    if after is Verdict.UNKNOWN and before is not Verdict.UNKNOWN:
+        return AuthorizationOutcome.NEWLY_UNKNOWN
+    if before is Verdict.UNKNOWN or before is after:
+        is_same = current.decided_by == candidate.decided_by or Verdict.UNKNOWN in (before, after)
+        return AuthorizationOutcome.UNCHANGED if is_same else AuthorizationOutcome.DECIDED_BY_ANOTHER
+    if after is Verdict.ALLOW:
+        return AuthorizationOutcome.NEWLY_ALLOWED
+    if after is Verdict.ERROR:
+        return AuthorizationOutcome.NEWLY_FAILING
+    return AuthorizationOutcome.NEWLY_FORBIDDEN if before is Verdict.ALLOW else AuthorizationOutcome.NO_LONGER_FAILING
+
+
+def is_newly_refused(current: Authorization, candidate: Authorization) -> bool:
+    """Whether a request that came to admission would no longer do so."""
+    return current.decision is Verdict.ALLOW and candidate.decision in _REFUSED
+
+
+def is_newly_let_in(current: Authorization, candidate: Authorization) -> bool:
+    """Whether a request that never came to admission would do so."""
+    return current.decision in _REFUSED and candidate.decision is Verdict.ALLOW
+
+
+class Cell(NamedTuple):
+    """Requests that are alike in all that a report tells: `source` is what decided before, `target` what decides now."""
+
+    outcome: AuthorizationOutcome
+    user: str
+    verb: str
+    resource: str
+    namespace: str
+    source: str
+    target: str
+
+
+class Disagreement(NamedTuple):
+    """A request that the current chain decides otherwise than the log says."""
+
+    audit_id: str
+    recorded: str
+    replayed: str
+
+
+@dataclass(slots=True)
+class AuthorizationSummary:
+    """Everything that is counted; merged by adding.
+
+    `decisions` by verdict of both sides, `webhooks` how many requests ask each on each side, `not_reached` by the reason.
+    """
+
+    requests: int = 0
+    questions: int = 0
+    outcomes: Counter[AuthorizationOutcome] = field(default_factory=Counter)
+    decisions: Counter[tuple[Verdict, Verdict]] = field(default_factory=Counter)
+    cells: Counter[Cell] = field(default_factory=Counter)
+    examples: dict[Cell, str] = field(default_factory=dict)
+    webhooks: Counter[tuple[str, str]] = field(default_factory=Counter)
+    not_reached: Counter[str] = field(default_factory=Counter)
+    observed: int = 0
+    reproduced: int = 0
+    undecided: int = 0
+    disagreements: list[Disagreement] = field(default_factory=list)
+    differs: int = 0
+    writes_newly_refused: int = 0
+    writes_newly_let_in: int = 0
+    warnings: tuple[str, ...] = ()
+
+    def observe(self, audit_id: str, current: Authorization, decision: str, reason: str) -> None:
+        """Compare the current chain with what the log says of a request that reached it."""
+        self.observed += 1
+        if current.decision is Verdict.UNKNOWN:
+            self.undecided += 1
+        elif agrees(current, decision, reason):
+            self.reproduced += 1
+        else:
+            self.differs += 1
+            if len(self.disagreements) < MOST_EXAMPLES:
+                told = f"{decision or 'error'}: {reason}" if reason else decision
+                replayed = f"{current.decision.value}: {current.reason}" if current.reason else current.decision.value
+                self.disagreements.append(Disagreement(audit_id, told, replayed))
+
+
+def agrees(current: Authorization, decision: str, reason: str) -> bool:
+    """Whether a decision is the recorded one; several bindings may give the reason, and an error has no decision."""
+    if not decision:
+        return current.decision is Verdict.ERROR
+    return decision == current.decision.value and reason in current.possible_reasons
+
+
+def cell_of(
+    attributes: AuthorizationAttributes, current: Authorization, candidate: Authorization, outcome: AuthorizationOutcome
+) -> Cell:
+    """Where a request that changes is counted."""
+    return Cell(
+        outcome,
+        attributes.user.username,
+        attributes.verb,
+        resource_label(attributes),
+        attributes.namespace,
+        source_of(current),
+        source_of(candidate),
+    )
+
+
+def resource_label(attributes: AuthorizationAttributes) -> str:
+    """`pods/log`, `deployments.apps`, or the path."""
+    if not attributes.is_resource_request:
+        return attributes.path
+    group = f".{attributes.api_group}" if attributes.api_group else ""
+    subresource = f"/{attributes.subresource}" if attributes.subresource else ""
+    return f"{attributes.resource}{group}{subresource}"
+
+
+def source_of(decided: Authorization) -> str:
+    """Who decided, with the binding where RBAC did."""
+    if not decided.decided_by:
+        return "nobody"
+    step = decided.deciding_step
+    if step is not None and step.type == "RBAC" and decided.decision is Verdict.ALLOW:
+        return decided.reason.removeprefix("RBAC: allowed by ").rpartition(" to ")[0] or decided.decided_by
+    return decided.decided_by
+
+
+def webhooks_asked(decided: Authorization) -> tuple[str, ...]:
+    """The webhooks that a request asks."""
+    return tuple(step.name for step in decided.trace if step.type == "Webhook" and step.outcome in _ASKED)

@@ -1,0 +1,70 @@
+"""Aggregated cluster roles (`k8s.io/kubernetes/pkg/controller/clusterroleaggregation`): rules that a controller collects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from replay.json import JSON
+
+_MOST_ROUNDS = 32
+"""Roles that collect from roles that collect: more rounds than any chain of them is long."""
+
+
+def aggregated(cluster_roles: Iterable[JSON]) -> list[JSON]:
+    """The cluster roles with the rules that the controller gives those with an `aggregationRule`, sorted by name.
+
+    One that collects nothing, because what it collects from is not known, keeps the rules that it has.
+    """
+    roles = {str(role["metadata"]["name"]): role for role in cluster_roles}
+    for _ in range(_MOST_ROUNDS):
+        changed = {
+            name: {**role, "rules": rules}
+            for name, role in roles.items()
+            if role.get("aggregationRule")
+            and (rules := _collected(role, roles)) is not None
+            and rules != (role.get("rules") or [])
+        }
+        if not changed:
+            break
+        roles |= changed
+    return [roles[name] for name in sorted(roles)]
+
+
+def _collected(role: JSON, roles: Mapping[str, JSON]) -> list[JSON] | None:
+    """The rules of all roles that a selector matches, each once; None where no role matches."""
+    own, rules, found = role["metadata"]["name"], [], False
+    for selector in role["aggregationRule"].get("clusterRoleSelectors") or ():
+        for name in sorted(roles):
+            labels = roles[name]["metadata"].get("labels") or {}
+            if name == own or not _matches(selector, labels):
+                continue
+            found = True
+            rules += [rule for rule in _rules(roles[name]) if rule not in rules]
+    return rules if found else None
+
+
+def _rules(role: JSON) -> Sequence[JSON]:
+    rules: Sequence[JSON] = role.get("rules") or ()
+    return rules
+
+
+def _matches(selector: JSON, labels: Mapping[str, str]) -> bool:
+    """A label selector (`metav1.LabelSelectorAsSelector`); an empty one matches everything, an unknown operator nothing."""
+    wanted = selector.get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        return False
+    return all(_meets(each, labels) for each in selector.get("matchExpressions") or ())
+
+
+def _meets(expression: JSON, labels: Mapping[str, str]) -> bool:
+    key, values = expression.get("key"), expression.get("values") or ()
+    match expression.get("operator"):
+        case "In":
+            return key in labels and labels[key] in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+    return False

@@ -1,0 +1,186 @@
+"""Selectors as they stand in a query string (`k8s.io/apimachinery/pkg/fields`, `k8s.io/apimachinery/pkg/labels`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from replay.kube.names import label_value, qualified_name
+
+_TERM = re.compile(r"!=|==|=")
+_SPECIAL = frozenset("=!(),><")
+_SPACE = frozenset(" \t\r\n")
+_OPERATORS = frozenset(["in", "notin", "=", "==", "!=", ">", "<"])
+_TOKENS = frozenset([")", ",", "!", "==", "=", ">", "<", "!=", "("])
+_END = "\0"
+_INT64 = re.compile(r"[+-]?[0-9]+")
+
+
+class SelectorError(ValueError):
+    """A text is no selector; the server then takes the request to have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One term: `operator` is one of `=`, `==`, `!=`, `in`, `notin`, `exists`, `!`, `>`, `<`; values are sorted."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+def parse_field_selector(text: str) -> tuple[Requirement, ...]:
+    """The terms of a field selector (`fields.ParseSelector`), sorted as texts; `==` reads as `=`.
+
+    Raises SelectorError.
+    """
+    terms = (_field_term(term) for term in sorted(_split_terms(text)) if term)
+    # A term with neither field nor value selects everything.
+    return tuple(term for term in terms if term.key or term.values != ("",))
+
+
+def exact_match(requirements: Sequence[Requirement], field: str) -> str | None:
+    """The value that a field must have, None if the selector does not say (`RequiresExactMatch`)."""
+    return next((each.values[0] for each in requirements if each.key == field and each.operator == "="), None)
+
+
+def _split_terms(text: str) -> list[str]:
+    """The terms between commas; a comma behind a backslash belongs to its term."""
+    return re.findall(r"(?:\\.|\\$|[^\\,])+", text, re.DOTALL)
+
+
+def _field_term(term: str) -> Requirement:
+    found = _TERM.search(term)
+    if found is None:
+        raise SelectorError(f"can't understand '{term}'")
+    operator = "!=" if found[0] == "!=" else "="
+    return Requirement(term[: found.start()], operator, (_unescaped(term[found.end() :]),))
+
+
+def _unescaped(value: str) -> str:
+    r"""A value without its backslashes, which stand before `\`, `,` and `=` only (`UnescapeValue`)."""
+    if not re.fullmatch(r"(?:\\[\\,=]|[^\\,=])*", value, re.DOTALL):
+        raise SelectorError(f"invalid field selector value '{value}'")
+    return re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL)
+
+
+def parse_label_selector(text: str) -> tuple[Requirement, ...]:
+    """The requirements of a label selector (`labels.Parse`), sorted by key.
+
+    Raises SelectorError.
+    """
+    return tuple(sorted(_LabelParser(text).parse(), key=lambda each: each.key))
+
+
+class _LabelParser:
+    """A token is a text and whether it is an identifier; the words `in` and `notin` are both, by where they stand."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = _tokens(text)
+        self._at = 0
+
+    def parse(self) -> list[Requirement]:
+        """Selector = [ requirement { "," requirement } ]."""
+        found: list[Requirement] = []
+        if self._look() == (_END, False):
+            return found
+        while True:
+            found.append(self._requirement())
+            token = self._next()
+            if token == (_END, False):
+                return found
+            following = self._look()
+            if token != (",", False) or not (following[1] or following == ("!", False)):
+                raise SelectorError(f"found '{token[0]}', expected: ',' or 'end of string'")
+
+    def _requirement(self) -> Requirement:
+        """Requirement = "!" key | key [ operator values ]."""
+        absent = self._look() == ("!", False)
+        if absent:
+            self._next()
+        key, is_identifier = self._next()
+        if not is_identifier or qualified_name(key):
+            raise SelectorError(f"found '{key}', expected: identifier")
+        if absent or self._look() in ((_END, False), (",", False)):
+            if self._look() not in ((_END, False), (",", False)):
+                raise SelectorError("an operator after '!'")
+            return Requirement(key, "!" if absent else "exists")
+        operator = self._next()[0]
+        if operator not in _OPERATORS:
+            raise SelectorError(f"found '{operator}', expected an operator")
+        values = self._set() if operator in ("in", "notin") else self._exact()
+        return _checked(Requirement(key, operator, tuple(sorted(values))))
+
+    def _set(self) -> set[str]:
+        """Set = "(" [ value ] { "," [ value ] } ")"."""
+        if self._next() != ("(", False):
+            raise SelectorError("expected: '('")
+        values: set[str] = set()
+        if self._look() == (")", False):
+            self._next()
+            return {""}
+        while True:
+            text, is_identifier = self._next()
+            following = self._look()
+            if is_identifier:
+                values.add(text)
+                if following not in ((",", False), (")", False)):
+                    raise SelectorError(f"found '{following[0]}', expected: ',' or ')'")
+            elif text == ",":
+                if not values or following in ((",", False), (")", False)):
+                    values.add("")
+            else:
+                raise SelectorError(f"found '{text}', expected: ',', or identifier")
+            if following == (")", False):
+                self._next()
+                return values
+
+    def _exact(self) -> set[str]:
+        if self._look() in ((_END, False), (",", False)):
+            return {""}
+        text, is_identifier = self._next()
+        if not is_identifier:
+            raise SelectorError(f"found '{text}', expected: identifier")
+        return {text}
+
+    def _look(self) -> tuple[str, bool]:
+        return self._tokens[self._at]
+
+    def _next(self) -> tuple[str, bool]:
+        token = self._tokens[self._at]
+        self._at = min(self._at + 1, len(self._tokens) - 1)
+        return token
+
+
+def _checked(requirement: Requirement) -> Requirement:
+    """What `NewRequirement` refuses: values that are no label values, or no integers where they are compared."""
+    if any(label_value(value) for value in requirement.values):
+        raise SelectorError(f"`{requirement.key}`: no label value")
+    if requirement.operator in ("<", ">") and not all(map(_is_int64, requirement.values)):
+        raise SelectorError(f"`{requirement.key}`: for 'Gt', 'Lt' operators, the value must be an integer")
+    return requirement
+
+
+def _is_int64(text: str) -> bool:
+    return _INT64.fullmatch(text) is not None and -(2**63) <= int(text) < 2**63
+
+
+def _tokens(text: str) -> list[tuple[str, bool]]:
+    """The tokens, each with whether it is an identifier, and the end; a zero byte ends the text."""
+    found: list[tuple[str, bool]] = []
+    text, at = text.partition(_END)[0], 0
+    while at < len(text):
+        if text[at] in _SPACE:
+            at += 1
+        elif text[at] in _SPECIAL:
+            token = text[at : at + 2] if text[at : at + 2] in _TOKENS else text[at]
+            found.append((token, False))
+            at += len(token)
+        else:
+            end = at
+            while end < len(text) and text[end] not in _SPECIAL and text[end] not in _SPACE:
+                end += 1
+            found.append((text[at:end], True))
+            at = end
+    return [*found, (_END, False)]

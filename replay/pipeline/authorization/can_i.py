@@ -1,0 +1,174 @@
+"""`replay can-i`: what a set says about questions that nobody asked yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from replay.authorization.case import CaseError, answer_line, attributes_from_case
+from replay.authorization.chain import Chain
+from replay.authorization.configuration import AuthorizationConfiguration
+from replay.authorization.manifest import NOTHING, dangling_bindings, load_authorization
+from replay.authorization.trace import Authorization
+from replay.cellib.version import KubernetesVersion
+from replay.errors import ReplayError
+from replay.kube.attributes import UserInfo
+from replay.kube.authorizer import AuthorizationAttributes
+from replay.kube.discovery import Discovery
+from replay.pipeline.authorization.answers import named_answers, webhook_names
+from replay.pipeline.authorization.chains import Chains, sides
+from replay.pipeline.authorization.state import RBAC_KINDS
+from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.snapshot import numbered_lines, read_snapshot
+
+_SERVICE_ACCOUNT = "system:serviceaccount:"
+_AUTHENTICATED, _UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
+_ANONYMOUS = "system:anonymous"
+_END = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The set and the cluster that are asked."""
+
+    current: Path | None
+    cluster: Path | None
+    webhooks: tuple[str, ...] = ()
+    version: str = "1.37"
+    default: AuthorizationConfiguration | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """The chain of a set, the resources of its cluster, and what is odd about its RBAC."""
+
+    chain: Chain
+    discovery: Discovery
+    warnings: tuple[str, ...]
+
+
+def load_oracle(asked: Asked) -> Oracle:
+    """Read everything. Raises ReplayError where there is neither a set nor a cluster, or they cannot be used."""
+    version = KubernetesVersion.parse(asked.version)
+    manifests = load_authorization(asked.current, version) if asked.current is not None else NOTHING
+    if asked.current is not None and not asked.current.exists():
+        raise ReplayError("no such file or directory", path=str(asked.current))
+    if manifests.is_empty and asked.cluster is None:
+        raise ReplayError(
+            "nothing to ask: give --current with authorization.yaml or rbac/, or --cluster", path="--current"
+        )
+    cluster = Cluster(read_snapshot(asked.cluster) if asked.cluster is not None else [])
+    side = sides((manifests, NOTHING), asked.default)[0] if asked.default else sides((manifests, NOTHING))[0]
+    answers = named_answers(asked.webhooks, webhook_names([side.configuration]))
+    chains = Chains(cluster, [side], answers, version)
+    known = [key[1:] for kind in RBAC_KINDS for key in cluster.keys(kind)]
+    warnings = dangling_bindings(manifests.rbac or (), known) if manifests.rbac else ()
+    return Oracle(chains.at(_END, _END, of_node=True)[0], cluster.discovery, tuple(warnings))
+
+
+def answer_cases(oracle: Oracle, cases: Path, out: Path) -> int:
+    """Write one line for each case, in their order; returns how many there were.
+
+    Raises ReplayError with file and line for a case that cannot be read.
+    """
+    lines = list(_answers(oracle, cases))
+    out.write_bytes(b"".join(lines))
+    return len(lines)
+
+
+def _answers(oracle: Oracle, cases: Path) -> Iterator[bytes]:
+    known: dict[bytes, bytes] = {}
+    for number, line in numbered_lines(cases):
+        if line not in known:
+            attributes = _attributes(cases, number, line)
+            value = answer_line(attributes, oracle.chain.decide(attributes))
+            known[line] = orjson.dumps(value, default=str) + b"\n"
+        yield known[line]
+
+
+def _attributes(path: Path, number: int, line: bytes) -> AuthorizationAttributes:
+    """The question of a line: bare attributes, or an object that has them."""
+    try:
+        value = orjson.loads(line)
+        return attributes_from_case(value["attributes"] if isinstance(value, dict) and "attributes" in value else value)
+    except (orjson.JSONDecodeError, CaseError) as error:
+        raise ReplayError(f"no case: {error}", path=str(path), line=number) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question as on the command line; `target` is a resource, `resource/name` or a URL path."""
+
+    verb: str
+    target: str
+    user: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[str, ...] = ()
+    namespace: str = ""
+    subresource: str = ""
+    field_selector: str = ""
+    label_selector: str = ""
+
+
+def ask(oracle: Oracle, question: Question) -> tuple[AuthorizationAttributes, Authorization]:
+    """The question as the server would understand it, and its answer. Raises ReplayError for an unusable one."""
+    attributes = attributes_of(question, oracle.discovery)
+    return attributes, oracle.chain.decide(attributes)
+
+
+def attributes_of(question: Question, discovery: Discovery) -> AuthorizationAttributes:
+    """What is asked; a resource of one group alone needs no group, as with kubectl."""
+    user = UserInfo(question.user, question.uid, _groups(question), _extra(question.extra))
+    if question.target.startswith("/"):
+        return AuthorizationAttributes(user, question.verb, path=question.target, resource_request=False)
+    target, _, name = question.target.partition("/")
+    resource, _, group = target.partition(".")
+    found = _known(discovery, resource, group)
+    return AuthorizationAttributes(
+        user,
+        question.verb,
+        api_group=found[0],
+        resource=resource,
+        subresource=question.subresource,
+        namespace=question.namespace,
+        name=name,
+        field_selector=question.field_selector,
+        label_selector=question.label_selector,
+        api_version="*",
+        resource_request=True,
+    )
+
+
+def _known(discovery: Discovery, resource: str, group: str) -> tuple[str, str]:
+    """Group and resource: without a group the only one that has the resource, the core group first."""
+    if group:
+        return group, resource
+    groups = sorted({each.resource.group for each in discovery if each.resource.resource == resource})
+    return (groups[0] if groups else "", resource)
+
+
+def _groups(question: Question) -> tuple[str, ...]:
+    """The groups that impersonation gives (`k8s.io/apiserver/pkg/endpoints/filters/impersonation`)."""
+    groups = list(question.groups)
+    if not groups and question.user.startswith(_SERVICE_ACCOUNT):
+        namespace = question.user.removeprefix(_SERVICE_ACCOUNT).partition(":")[0]
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
+    if question.user == _ANONYMOUS:
+        return (*groups, *([] if _UNAUTHENTICATED in groups else [_UNAUTHENTICATED]))
+    if _AUTHENTICATED in groups or _UNAUTHENTICATED in groups:
+        return tuple(groups)
+    return (*groups, _AUTHENTICATED)
+
+
+def _extra(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not separator or not key:
+            raise ReplayError(f"`{text}` is not KEY=VALUE", path="--as-extra")
+        found[key] = (*found.get(key, ()), value)
+    return found

@@ -1,0 +1,169 @@
+"""Authorization as a part of `replay run`: what the sets say, and all requests of a store replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from replay.audit.event import RequestRecord
+from replay.audit.store import Store
+from replay.authorization.build import DEFAULT_CONFIGURATION
+from replay.authorization.manifest import dangling_bindings
+from replay.authorization.request_info import attributes_from_uri
+from replay.authorization.trace import Authorization
+from replay.cellib.version import KubernetesVersion
+from replay.compare.authorization import AuthorizationSummary
+from replay.compare.cascade import Place
+from replay.kube.authorizer import AuthorizationAttributes
+from replay.kube.rbac import NODE_PREFIX
+from replay.pipeline.authorization.answers import NamedAnswers, named_answers, webhook_names
+from replay.pipeline.authorization.chains import Chains, Side, sides
+from replay.pipeline.authorization.mode import configuration_of_mode
+from replay.pipeline.authorization.replay import (
+    AuthorizationReplay,
+    Request,
+    read_questions,
+    summarized,
+    with_authorization,
+)
+from replay.pipeline.authorization.state import RBAC_KINDS, RBAC_RESOURCES
+from replay.pipeline.manifests import Manifests
+from replay.pipeline.options import Options
+from replay.pipeline.replay.gate import Gate
+from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.preparation import revisions
+from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.history.clock import RevisionClock
+from replay.reconstruct.skew import widened_samples
+
+_GRAPH_RESOURCES = (
+    "pods",
+    "persistentvolumes",
+    "volumeattachments.storage.k8s.io",
+    "resourceslices.resource.k8s.io",
+    "podcertificaterequests.certificates.k8s.io",
+)
+_READ_BY_NODES = frozenset(
+    [
+        *(
+            "secrets",
+            "configmaps",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+            "resourceclaims",
+            "volumeattachments",
+        ),
+        *("serviceaccounts", "resourceslices", "podcertificaterequests", "pods"),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class AuthorizationInputs:
+    """Both sets as they decide, and who answers for their webhooks."""
+
+    sides: tuple[Side, Side]
+    answers: NamedAnswers
+    version: KubernetesVersion
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def webhooks(self) -> frozenset[str]:
+        """The names of the webhooks of both chains."""
+        return frozenset(webhook_names(side.configuration for side in self.sides))
+
+
+@dataclass(frozen=True)
+class Authorized:
+    """All requests of a store with what both chains say about them."""
+
+    replayed: AuthorizationReplay
+    summary: AuthorizationSummary
+    gate: Gate
+
+    def lines(self, lines: Iterable[tuple[Place, bytes]]) -> Iterator[tuple[Place, bytes]]:
+        """See `lines_with_authorization`."""
+        return lines_with_authorization(lines, self.replayed)
+
+
+def authorization_inputs(manifests: Manifests, options: Options) -> AuthorizationInputs | None:
+    """Both chains and their answers, None where neither set says anything about authorization.
+
+    Raises ReplayError for a mode that there is not, and for answers that cannot be used.
+    """
+    found = manifests.authorization
+    if all(each.is_empty for each in found):
+        return None
+    mode = options.authorization_mode
+    both = sides(found, configuration_of_mode(mode) if mode else DEFAULT_CONFIGURATION)
+    known = webhook_names(side.configuration for side in both)
+    answers = named_answers([option for option in options.webhooks if option.partition("=")[0] in known], known)
+    cluster = Cluster(manifests.snapshot)
+    there = [key[1:] for kind in RBAC_KINDS for key in cluster.keys(kind)]
+    warnings = (f"{each.path}: {told}" for each in found for told in dangling_bindings(each.rbac or (), there))
+    return AuthorizationInputs(both, answers, manifests.version, tuple(dict.fromkeys(warnings)))
+
+
+def replay_authorization(store: Store, inputs: AuthorizationInputs, job: Job) -> Authorized:
+    """Put every request of a store to both chains."""
+    questions = read_questions(store)
+    replayed = AuthorizationReplay(store, chains_of(store, inputs, job, questions.values()), questions)
+    summary, gate = summarized(replayed)
+    summary.warnings = inputs.warnings
+    return Authorized(replayed, summary, gate)
+
+
+def chains_of(
+    store: Store, inputs: AuthorizationInputs, job: Job, questions: Collection[AuthorizationAttributes]
+) -> Chains:
+    """The chains of both sets over the time of a store, for some questions."""
+    lookups = store.lookups({*RBAC_RESOURCES, *(_GRAPH_RESOURCES if _asks_graph(questions) else ())})
+    clock = RevisionClock(widened_samples(revisions(store, job), job.clock_error))
+    writes = [record for found in lookups.values() for record in found]
+    return Chains(Cluster(job.snapshot, lookups, clock), inputs.sides, inputs.answers, inputs.version, writes)
+
+
+def authorized_request(
+    store: Store, inputs: AuthorizationInputs, job: Job, record: RequestRecord
+) -> tuple[Authorization, Authorization]:
+    """What both chains say about one request."""
+    asked = attributes_from_uri(record.user, record.verb, record.request_uri)
+    of_node = asked.user.username.startswith(NODE_PREFIX)
+    current, candidate = chains_of(store, inputs, job, [asked]).at(record.received, record.stage_time, of_node=of_node)
+    return current.decide(asked), candidate.decide(asked)
+
+
+def _asks_graph(questions: Collection[AuthorizationAttributes]) -> bool:
+    """Whether a node asks for something of which it may see what belongs to it."""
+    return any(each.resource in _READ_BY_NODES and each.user.username.startswith(NODE_PREFIX) for each in questions)
+
+
+def lines_with_authorization(
+    lines: Iterable[tuple[Place, bytes]], replayed: AuthorizationReplay
+) -> Iterator[tuple[Place, bytes]]:
+    """The lines of `--outcomes` with what the authorizers say, and between them those that admission never sees."""
+    admitted = groupby(lines, key=lambda line: line[0].seq)
+    following = next(admitted, None)
+    for seq, requests in groupby(replayed.requests(), key=lambda request: request.seq):
+        own: dict[str, list[tuple[Place, bytes]]] = {}
+        if following is not None and following[0] == seq:
+            for place, line in following[1]:
+                own.setdefault(_audit_id(line), []).append((place, line))
+            following = next(admitted, None)
+        for request in requests:
+            yield from _told(request, own.get(request.audit_id, []), replayed)
+
+
+def _told(
+    request: Request, lines: Sequence[tuple[Place, bytes]], replayed: AuthorizationReplay
+) -> Iterator[tuple[Place, bytes]]:
+    if not lines:
+        yield Place(request.seq, 0), replayed.line(request)
+    for place, line in lines:
+        yield place, with_authorization(line, replayed.told(request))
+
+
+def _audit_id(line: bytes) -> str:
+    """The first value of a line (`outcome_line`)."""
+    return line.split(b'"', 4)[3].decode()

@@ -1,0 +1,1 @@
+"""What authorization found out, as text and documents."""

@@ -1,0 +1,264 @@
+"""What a change of authorizers or RBAC does to the requests of a log, as sections of a report and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from replay.authorization.trace import Verdict
+from replay.compare.authorization import AuthorizationOutcome, AuthorizationSummary, Cell
+from replay.json import JSON
+from replay.report.render.document import (
+    Align,
+    Block,
+    Column,
+    Fact,
+    Listing,
+    Section,
+    Table,
+    Tone,
+    inert,
+    number,
+    plural,
+    share,
+)
+from replay.report.run.views import lockout_of
+
+_WORDS = {
+    AuthorizationOutcome.NEWLY_FORBIDDEN: "newly forbidden",
+    AuthorizationOutcome.NEWLY_FAILING: "newly failing (500)",
+    AuthorizationOutcome.NEWLY_UNKNOWN: "no longer known",
+    AuthorizationOutcome.NEWLY_ALLOWED: "newly allowed",
+    AuthorizationOutcome.NO_LONGER_FAILING: "forbidden instead of failing",
+    AuthorizationOutcome.DECIDED_BY_ANOTHER: "decided by somebody else",
+}
+_LOCKING_OUT = (AuthorizationOutcome.NEWLY_FORBIDDEN, AuthorizationOutcome.NEWLY_FAILING)
+_ORDER = ("control plane", "node", "kube-system service account", "kube-system namespace", "service account")
+Views = Sequence[tuple[str, str, Callable[[Cell], str]]]
+_VIEWS: Views = (
+    ("sources", "who decided before, and who decides now", lambda cell: f"{cell.source} → {cell.target}"),
+    ("users", "user", lambda cell: cell.user),
+    ("resources", "verb and resource", lambda cell: f"{cell.verb} {cell.resource}"),
+    ("namespaces", "namespace", lambda cell: cell.namespace or "(cluster)"),
+)
+
+
+def authorization_facts(summary: AuthorizationSummary) -> Iterator[Fact]:
+    """The lines at the head of a report."""
+    counts = summary.outcomes
+    yield from authorization_fidelity(summary)
+    forbidden = sum(counts[kind] for kind in _LOCKING_OUT)
+    yield Fact("Newly forbidden", number(forbidden), _failing(counts), Tone.BAD if forbidden else Tone.GOOD)
+    allowed = counts[AuthorizationOutcome.NEWLY_ALLOWED]
+    yield Fact("Newly allowed", number(allowed), "", Tone.WARN if allowed else Tone.GOOD)
+
+
+def authorization_fidelity(summary: AuthorizationSummary) -> Iterator[Fact]:
+    """How many requests the authorizers saw, and how many the current chain decides as the log says."""
+    reached = summary.observed
+    note = f"{number(summary.questions)} different questions" if summary.questions else ""
+    yield Fact("Authorizers saw", plural(reached, "request"), note)
+    if reached:
+        tone = Tone.GOOD if summary.reproduced == reached else Tone.WARN
+        told = f"decisions and reasons of the current chain; {number(summary.differs)} differ"
+        unknown = f", {number(summary.undecided)} are not known" if summary.undecided else ""
+        yield Fact("As the log says", share(summary.reproduced, reached), f"{told}{unknown}", tone)
+
+
+def authorization_differences(summary: AuthorizationSummary, rows: int) -> Iterator[Section]:
+    """Where the current chain and the log do not agree, and what was not put to the authorizers."""
+    yield from (each for each in (_disagreements(summary, rows), _left_out(summary)) if each is not None)
+
+
+def fidelity_json(summary: AuthorizationSummary) -> JSON:
+    """How far the current chain and the log agree, with the first differences."""
+    return {
+        "observed": summary.observed,
+        "reproduced": summary.reproduced,
+        "undetermined": summary.undecided,
+        "differs": summary.differs,
+        "notReached": dict(sorted(summary.not_reached.items())),
+        "differences": [
+            {"auditID": each.audit_id, "recorded": each.recorded, "replayed": each.replayed}
+            for each in summary.disagreements
+        ],
+    }
+
+
+def _failing(counts: Counter[AuthorizationOutcome]) -> str:
+    failing = counts[AuthorizationOutcome.NEWLY_FAILING]
+    return f"{number(failing)} of them fail with 500" if failing else ""
+
+
+def authorization_verdict(summary: AuthorizationSummary) -> tuple[str, Tone]:
+    """One sentence, empty where nothing changes."""
+    kinds = (*_LOCKING_OUT, AuthorizationOutcome.NEWLY_ALLOWED, AuthorizationOutcome.NEWLY_UNKNOWN)
+    parts = [f"{number(summary.outcomes[kind])} {_WORDS[kind]}" for kind in kinds if summary.outcomes[kind]]
+    if not parts:
+        return "", Tone.GOOD
+    tone = Tone.BAD if any(summary.outcomes[kind] for kind in _LOCKING_OUT) else Tone.WARN
+    return f"{', '.join(parts)} of {plural(summary.observed, 'request')} that reached the authorizers.", tone
+
+
+def authorization_sections(summary: AuthorizationSummary, rows: int) -> list[Section]:
+    """Lockouts first, then each kind of change, webhooks, and what does not agree with the log."""
+    found = [_lockouts(summary, rows), *(_changed(summary, kind, rows) for kind in _WORDS), _webhooks(summary)]
+    return [section for section in (*found, _left_out(summary), _disagreements(summary, rows)) if section is not None]
+
+
+def _lockouts(summary: AuthorizationSummary, rows: int) -> Section | None:
+    groups: Counter[tuple[str, str, str, str]] = Counter()
+    for cell, count in summary.cells.items():
+        who = lockout_of(cell.user, cell.namespace)
+        if who and cell.outcome in _LOCKING_OUT:
+            groups[who, cell.user, f"{cell.verb} {cell.resource}", cell.source] += count
+    if not groups:
+        return None
+    ordered = sorted(groups.items(), key=lambda item: (_ORDER.index(item[0][0]), -item[1], item[0]))
+    columns = (
+        Column("who"),
+        Column("user", Align.CODE),
+        Column("request", Align.CODE),
+        Column("allowed until now by", Align.CODE, optional=True),
+        Column("requests", Align.NUMBER),
+    )
+    shown = tuple((*map(inert, key), number(count)) for key, count in ordered[:rows])
+    lead = "Requests of the control plane, of nodes, of service accounts and in kube-system that the authorizers would refuse."
+    table = Table("authorization-lockouts", "", columns, shown, len(ordered))
+    return Section("authorization-lockouts", "Locked out by the authorizers", lead, (table,), Tone.BAD)
+
+
+def _changed(summary: AuthorizationSummary, outcome: AuthorizationOutcome, rows: int) -> Section | None:
+    cells = {cell: count for cell, count in summary.cells.items() if cell.outcome is outcome}
+    if not cells:
+        return None
+    is_grave = outcome in _LOCKING_OUT
+    views = _VIEWS if is_grave or outcome is AuthorizationOutcome.NEWLY_ALLOWED else _VIEWS[:1]
+    blocks: list[Block] = [
+        _table(f"{outcome.value}-{name}", f"By {label}", cells, label_of, rows) for name, label, label_of in views
+    ]
+    if is_grave or outcome is AuthorizationOutcome.NEWLY_ALLOWED:
+        blocks.append(_examples(summary, outcome, cells, rows))
+    lead = _lead(summary, outcome, sum(cells.values()))
+    title = f"{_WORDS[outcome][0].upper()}{_WORDS[outcome][1:]}"
+    tone = Tone.BAD if is_grave else Tone.WARN if outcome is AuthorizationOutcome.NEWLY_ALLOWED else Tone.PLAIN
+    is_quiet = outcome in (AuthorizationOutcome.NO_LONGER_FAILING, AuthorizationOutcome.DECIDED_BY_ANOTHER)
+    return Section(outcome.value.replace("_", "-"), title, lead, tuple(blocks), tone, quiet=is_quiet)
+
+
+def _lead(summary: AuthorizationSummary, outcome: AuthorizationOutcome, count: int) -> str:
+    lead = f"{plural(count, 'request')}."
+    if outcome is AuthorizationOutcome.NEWLY_FORBIDDEN and summary.writes_newly_refused:
+        lead += f" {number(summary.writes_newly_refused)} writes that are refused now do not come to admission."
+    if outcome is AuthorizationOutcome.NEWLY_ALLOWED and summary.writes_newly_let_in:
+        lead += f" {number(summary.writes_newly_let_in)} are writes whose objects the log does not hold."
+    if outcome is AuthorizationOutcome.NEWLY_UNKNOWN:
+        lead += " They ask a webhook whose answer is not known; `--webhook NAME=FILE` or `NAME=URL` tells it."
+    return lead
+
+
+def _table(name: str, caption: str, cells: dict[Cell, int], label_of: Callable[[Cell], str], rows: int) -> Table:
+    requests: Counter[str] = Counter()
+    users: dict[str, set[str]] = {}
+    for cell, count in cells.items():
+        requests[label_of(cell)] += count
+        users.setdefault(label_of(cell), set()).add(cell.user)
+    ordered = sorted(requests.items(), key=lambda item: (-item[1], item[0]))
+    columns = (Column("what", Align.CODE), Column("requests", Align.NUMBER), Column("users", Align.NUMBER))
+    shown = tuple((inert(label), number(count), number(len(users[label]))) for label, count in ordered[:rows])
+    return Table(name, caption, columns, shown, len(ordered))
+
+
+def _examples(summary: AuthorizationSummary, outcome: AuthorizationOutcome, cells: dict[Cell, int], rows: int) -> Table:
+    ordered = sorted(cells.items(), key=lambda item: (-item[1], item[0]))
+    columns = (
+        Column("user", Align.CODE),
+        Column("request", Align.CODE),
+        Column("namespace", Align.CODE, optional=True),
+        Column("requests", Align.NUMBER),
+        Column("audit id", Align.ID, optional=True),
+    )
+    shown = tuple(
+        (
+            inert(cell.user),
+            inert(f"{cell.verb} {cell.resource}"),
+            inert(cell.namespace),
+            number(count),
+            inert(summary.examples[cell]),
+        )
+        for cell, count in ordered[:rows]
+    )
+    return Table(f"{outcome.value}-examples", "Who, what, where", columns, shown, len(ordered))
+
+
+def _webhooks(summary: AuthorizationSummary) -> Section | None:
+    names = sorted({name for _, name in summary.webhooks})
+    if not names:
+        return None
+    columns = (
+        Column("webhook", Align.CODE),
+        Column("asked now", Align.NUMBER),
+        Column("would be asked", Align.NUMBER),
+    )
+    shown = tuple(
+        (inert(name), number(summary.webhooks["current", name]), number(summary.webhooks["candidate", name]))
+        for name in names
+    )
+    table = Table("authorization-webhooks", "", columns, shown, len(shown))
+    lead = "How many requests ask each webhook of the chains; a server remembers answers, and asks less often."
+    return Section("authorization-webhooks", "Webhooks of the authorizers", lead, (table,), quiet=True)
+
+
+def _left_out(summary: AuthorizationSummary) -> Section | None:
+    lines = [f"{number(count)} not decided: {inert(reason)}" for reason, count in sorted(summary.not_reached.items())]
+    lines += [inert(warning) for warning in summary.warnings]
+    if not lines:
+        return None
+    listing = Listing("", "\n".join(lines))
+    return Section("authorization-left-out", "Not put to the authorizers", "", (listing,), quiet=True)
+
+
+def _disagreements(summary: AuthorizationSummary, rows: int) -> Section | None:
+    if not summary.disagreements:
+        return None
+    columns = (Column("audit id", Align.ID), Column("the log says"), Column("the current chain says"))
+    shown = tuple(tuple(map(inert, each)) for each in summary.disagreements[:rows])
+    table = Table("authorization-disagreements", "", columns, shown, summary.differs)
+    lead = "The current set may not be what was in force: these requests were decided otherwise."
+    return Section("authorization-disagreements", "Not as the log says", lead, (table,), Tone.WARN)
+
+
+def authorization_json(summary: AuthorizationSummary) -> JSON:
+    """Everything that the sections show, whole."""
+    cells = sorted(summary.cells.items(), key=lambda item: (item[0].outcome, -item[1], item[0]))
+    return {
+        "requests": summary.requests,
+        "reached": summary.observed,
+        "questions": summary.questions,
+        "notReached": dict(sorted(summary.not_reached.items())),
+        "fidelity": {
+            "observed": summary.observed,
+            "reproduced": summary.reproduced,
+            "undetermined": summary.undecided,
+            "differs": summary.differs,
+        },
+        "outcomes": {kind.value: count for kind, count in sorted(summary.outcomes.items())},
+        "decisions": [
+            {"current": before.value, "candidate": after.value, "requests": count}
+            for (before, after), count in sorted(summary.decisions.items(), key=_by_verdict)
+        ],
+        "writes": {"newlyRefused": summary.writes_newly_refused, "newlyLetIn": summary.writes_newly_let_in},
+        "changes": [
+            {**cell._asdict(), "lockout": lockout_of(cell.user, cell.namespace), "requests": count}
+            for cell, count in cells
+        ],
+        "webhooks": [
+            {"set": side, "webhook": name, "requests": count}
+            for (side, name), count in sorted(summary.webhooks.items())
+        ],
+        "warnings": list(summary.warnings),
+    }
+
+
+def _by_verdict(item: tuple[tuple[Verdict, Verdict], int]) -> tuple[str, str]:
+    return item[0][0].value, item[0][1].value

@@ -1,0 +1,31 @@
+"""What `replay check --authorization` tells, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.authorization.start import PANIC, Checked, LoadResult
+from replay.json import JSON
+
+
+def checked_text(name: str, checked: Checked) -> Iterator[str]:
+    """One line for each thing that is wrong, then our warnings, then what the server does."""
+    if checked.problems:
+        place = checked.problems[0].position
+        yield f"{name}:{place.line}:{place.column}: {checked.error}"
+    elif checked.field_errors:
+        yield from (f"{name}: {error}" for error in checked.field_errors)
+    elif checked.error:
+        yield f"{name}: {checked.error}"
+    yield from (f"{name}: warning: {warning}" for warning in checked.warnings)
+    yield f"{name}: {checked.result.value}"
+
+
+def checked_json(checked: Checked) -> JSON:
+    """`ok`, `error` and `result`; `panic` where the server dies, `warnings` where there are any."""
+    told: JSON = {"ok": checked.is_accepted, "error": checked.error, "result": checked.result.value}
+    if checked.result is LoadResult.PANIC:
+        told["panic"] = PANIC
+    if checked.warnings:
+        told["warnings"] = list(checked.warnings)
+    return told
