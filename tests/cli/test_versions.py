@@ -36,7 +36,7 @@ def test_these_are_all() -> None:
         for name, command in commands.items()
         if any("--kubernetes-version" in parameter.opts for parameter in command.params)
     }
-    assert versioned == {*COMMANDS, "cel"}
+    assert versioned == {*COMMANDS, "cel", "can-i"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -53,3 +53,31 @@ def test_the_version_reaches_expressions(minor: str, value: str) -> None:
     expression = "cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16')"
     result = CliRunner().invoke(app, ["cel", expression, "--kubernetes-version", minor])
     assert value in result.output
+
+
+AUTHORIZATION = """apiVersion: apiserver.config.k8s.io/v1beta1
+kind: AuthorizationConfiguration
+authorizers:
+- type: Webhook
+  name: w
+  webhook:
+    timeout: 3s
+    authorizedTTL: 30s
+    unauthorizedTTL: 30s
+    subjectAccessReviewVersion: v1
+    matchConditionSubjectAccessReviewVersion: v1
+    failurePolicy: Deny
+    connectionInfo: {type: InClusterConfig}
+    matchConditions:
+    - expression: isSemver('1.0.0')
+- type: RBAC
+  name: rbac
+"""
+
+
+@pytest.mark.parametrize(("minor", "is_refused"), [("1.31", True), ("1.37", False)])
+def test_the_version_reaches_authorization(tmp_path: Path, minor: str, is_refused: bool) -> None:
+    (tmp_path / "authorization.yaml").write_text(AUTHORIZATION)
+    arguments = ["can-i", "get", "pods", "--as", "ann", "--current", str(tmp_path), "--kubernetes-version", minor]
+    result = CliRunner().invoke(app, arguments)
+    assert ("undeclared reference to 'isSemver'" in f"{result.output}{result.exception or ''}") is is_refused
