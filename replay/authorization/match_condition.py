@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from replay.authorization.trace import ConditionOutcome, ConditionResult
-from replay.cel.program import PER_CALL_LIMIT, Program
+from replay.cel.program import Program
 from replay.cel.value.values import EvalError
 from replay.cellib.authorization import CompiledCondition
+from replay.cellib.environment import PER_CALL_LIMIT
 from replay.json import JSON
 
 MOST_CONDITIONS = 64

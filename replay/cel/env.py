@@ -15,14 +15,13 @@ from replay.cel.declare.dispatcher import Dispatcher
 from replay.cel.declare.library import Library
 from replay.cel.declare.macros import macro_table
 from replay.cel.declare.scope import Declarations
-from replay.cel.declare.wellknown import WELL_KNOWN_LIBRARY
-from replay.cel.program import PER_CALL_LIMIT, Program
+from replay.cel.declare.wellknown import WELL_KNOWN_BUILDER, WELL_KNOWN_LIBRARY
+from replay.cel.program import Program
 from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.strict.planner import Planner
 from replay.cel.syntax import parser
 from replay.cel.value.types import Type
 from replay.cel.value.values import EvalError, Value
-from replay.cel.value.wellknown_value import new_well_known
 
 
 class Env:
@@ -38,7 +37,7 @@ class Env:
         container: str = "",
         *,
         validators: Sequence[Validator] = (),
-        limit: int | None = PER_CALL_LIMIT,
+        limit: int | None = None,
         release: Release = NEWEST_RELEASE,
     ) -> None:
         """Index the libraries; standard CEL and the well-known messages are always part of them."""
@@ -47,11 +46,12 @@ class Env:
         self.libraries = (standard_library(release), WELL_KNOWN_LIBRARY, *libraries)
         self.declarations = Declarations(self.libraries, container=container)
         self._limit = limit
-        names = [name for library in self.libraries for name in library.macros]
-        self._macros = macro_table(names)
+        self._macros = macro_table(macro for library in self.libraries for macro in library.macros)
         # Messages are no types as values: the server's registry does not have them (`reference to undefined type`).
         self._types = {declared.name for library in self.libraries for declared in library.types}
-        self._optional_syntax = any("optMap" in library.macros for library in libraries)
+        self._optional_syntax = any(library.optional_syntax for library in libraries)
+        self._messages = [library.messages for library in libraries if library.messages is not None]
+        self._messages.append(WELL_KNOWN_BUILDER)
         self.dispatcher = Dispatcher(self.libraries, release)
 
     def parse(self, text: str) -> Ast | Issues:
@@ -73,7 +73,12 @@ class Env:
     def program(self, ast: Ast) -> Program:
         """Plan a tree; raises `PlanError` where a constant part of it fails."""
         step = with_room(lambda: Planner(ast, self.dispatcher, self).plan(ast.expr))
-        return Program(ast, step, self.dispatcher, self.new_object, self._limit)
+        return Program(ast, step, self.dispatcher, self, self._limit)
+
+    @property
+    def lazy_map(self) -> str:
+        """The variable whose entries are computed when they are first read, empty for none."""
+        return self.declarations.lazy_map
 
     def has_type(self, name: str) -> bool:
         """Whether a name stands for a type as a value."""
@@ -81,17 +86,17 @@ class Env:
 
     def has_field_access(self, type_name: str) -> bool:
         """Whether fields of this type are read from a message that the expression built."""
-        return type_name == "Object" or type_name.startswith("Object.")
+        return any(messages.reads_fields(type_name) for messages in self._messages)
+
+    def is_built(self, type_name: str) -> bool:
+        """Whether values of this type are messages that expressions build."""
+        return any(messages.is_built(type_name) for messages in self._messages)
 
     def new_object(self, type_name: str, fields: Mapping[str, Value]) -> Value:
-        """`TypeName{...}`: built by the library that declares the type, or a well-known message."""
-        for library in self.libraries:
-            if library.new_object is not None:
-                value = library.new_object(type_name, fields)
-                if value is not None:
-                    return value
-        if type_name.startswith("google.protobuf."):
-            return new_well_known(type_name, fields)
+        """`TypeName{...}`: built by the library whose message it is."""
+        for messages in self._messages:
+            if messages.is_built(type_name):
+                return messages.new(type_name, fields)
         return EvalError(f"unknown type '{type_name}'")
 
     def candidate_names(self, name: str) -> tuple[str, ...]:

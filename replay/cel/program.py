@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +10,7 @@ from replay.cel.ast.depth import with_room
 from replay.cel.ast.footprint import footprint_of
 from replay.cel.ast.tree import Ast
 from replay.cel.compiled.codegen import Compiled, compile_expression
+from replay.cel.compiled.emitter import MessageProvider
 from replay.cel.compiled.pycode import NotCompiledError
 from replay.cel.declare.cost import CostTracker
 from replay.cel.declare.dispatcher import Dispatcher
@@ -18,9 +19,6 @@ from replay.cel.strict.step import Step
 from replay.cel.strict.trace import Trace, TracingTracker
 from replay.cel.value.bounds import Undetermined, UndeterminedError
 from replay.cel.value.values import CostLimitExceeded, EvalError, PanicError, Unknown, Value
-
-PER_CALL_LIMIT = 1_000_000
-"""The cost at which the API server cancels one expression (`apis/cel.PerCallLimit`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +47,14 @@ class Program:
         ast: Ast,
         step: Step,
         dispatcher: Dispatcher,
-        new_object: Callable[[str, Mapping[str, Value]], Value],
-        limit: int | None = PER_CALL_LIMIT,
+        messages: MessageProvider,
+        limit: int | None = None,
     ) -> None:
         """`limit` None evaluates without bound."""
         self.ast = ast
         self._step = step
         self._dispatcher = dispatcher
-        self._new_object = new_object
+        self._messages = messages
         self._limit = limit
 
     @cached_property
@@ -74,7 +72,7 @@ class Program:
         if not self.ast.is_checked:
             return None, "it was not checked"
         try:
-            return compile_expression(self.ast, self._dispatcher, self._new_object), ""
+            return compile_expression(self.ast, self._dispatcher, self._messages), ""
         except NotCompiledError as error:
             return None, str(error)
         except RecursionError:

@@ -12,15 +12,15 @@ from functools import lru_cache
 from typing import NamedTuple, Self
 
 from replay.cel.ast.depth import with_room
-from replay.cel.ast.footprint import Trace, trace_of
+from replay.cel.ast.footprint import LazyMap, Trace, trace_of
 from replay.cel.ast.issues import Issues
 from replay.cel.compiled.codegen import Compiled
-from replay.cel.compiled.fastpath import LeaveError
+from replay.cel.compiled.fastpath import SCALARS, LeaveError
 from replay.cel.env import Env
 from replay.cel.program import Program
 from replay.cel.release import with_type_names
 from replay.cel.strict.folding import PlanError
-from replay.cel.value.bounds import UndeterminedError
+from replay.cel.value.bounds import Undetermined, UndeterminedError
 from replay.cel.value.materialize import materialized
 from replay.cel.value.text import type_text
 from replay.cel.value.types import (
@@ -43,7 +43,7 @@ from replay.cel.value.types import (
 )
 from replay.cel.value.values import Unknown, Value
 from replay.cellib.activation import Activation, Views
-from replay.cellib.environment import ExpressionKind, admission_env
+from replay.cellib.environment import VARIABLES, ExpressionKind, admission_env
 from replay.cellib.variables import FastVariables, Variable, VariableValues
 from replay.cellib.version import KubernetesVersion
 from replay.kube.attributes import Missing
@@ -131,7 +131,7 @@ class ExpressionCompiler:
         compiled = self.compile(ExpressionKind.VARIABLE, expression)
         self._types = {**self._types, name: declared_type(compiled.output_type)}
         if compiled.program is not None:
-            self._traces[name] = trace_of(compiled.program.ast, self._traces)
+            self._traces[name] = trace_of(compiled.program.ast, LazyMap(VARIABLES, self._traces))
         self.variables[name] = compiled
         return compiled
 
@@ -148,7 +148,7 @@ class ExpressionCompiler:
         program, error, output_type = compile_expression(env, self._version, kind, expression)
         if program is None:
             return CompiledExpression(kind, expression, None, error, None)
-        footprint = trace_of(program.ast, self._traces).footprint
+        footprint = trace_of(program.ast, LazyMap(VARIABLES, self._traces)).footprint
         return CompiledExpression(kind, expression, program, "", output_type, footprint)
 
 
@@ -292,7 +292,9 @@ class Evaluation:
         self._floor -= spent
         self._bounded += spent
         self._uncounted.append(compiled)
-        return _TRUE if value is True else _FALSE if value is False else Evaluated(_handed_on(compiled.kind, value))
+        if value is True or value is False:
+            return _TRUE if value else _FALSE
+        return Evaluated(value if type(value) in SCALARS else _handed_on(compiled.kind, value))
 
     def _strictly(self) -> _StrictVariables:
         if self._strict is None:
@@ -316,10 +318,13 @@ class Evaluation:
             return Evaluated(unknown=_missing(result.unknown), cost=cost)
         if result.error is not None:
             return Evaluated(error=result.error, cost=cost)
+        value = result.value
+        if type(value) in SCALARS:
+            return Evaluated(value, cost=cost)
         try:
-            return Evaluated(with_room(lambda: _handed_on(compiled.kind, result.value)), cost=cost)
+            return Evaluated(with_room(lambda: _handed_on(compiled.kind, value)), cost=cost)
         except UndeterminedError as error:
-            return Evaluated(unknown=(Missing("", str(error)),), cost=cost)
+            return Evaluated(unknown=(_given_up(str(error)),), cost=cost)
 
     def _recount(self) -> None:
         """Replace upper bounds by costs: of the budget that was handed over, and of what compiled code answered."""
@@ -341,8 +346,13 @@ class Evaluation:
 
 
 def _missing(unknown: Unknown) -> tuple[Missing, ...]:
-    """What is missing; an evaluation that was given up has the reason alone."""
-    return tuple([item if isinstance(item, Missing) else Missing("", str(item)) for item in unknown.missing])
+    """What is missing, an evaluation that was given up included."""
+    missing = (_given_up(str(item)) if isinstance(item, Undetermined) else item for item in unknown.missing)
+    return tuple(missing)  # type: ignore[arg-type]  # to CEL, what is missing is opaque
+
+
+def _given_up(reason: str) -> Missing:
+    return Missing(Undetermined.path, reason)
 
 
 def _handed_on(kind: ExpressionKind, value: Value) -> Value:

@@ -37,6 +37,12 @@ from replay.cellib.library.strings import strings
 from replay.cellib.library.url import urls
 from replay.cellib.version import NEWEST_MINOR, KubernetesVersion
 
+PER_CALL_LIMIT = 1_000_000
+"""The cost at which the API server cancels one expression (`apis/cel.PerCallLimit`)."""
+
+VARIABLES = "variables"
+"""The map of a policy's variables."""
+
 
 class ExpressionKind(StrEnum):
     """Where an expression stands in a policy; named as in the cases of the CEL corpus."""
@@ -159,7 +165,7 @@ def base_env(server: KubernetesVersion, compatible: KubernetesVersion, declared:
     if server.minor < STRICT_COST_SINCE:
         libraries = [library if library is SETS else _without_cost(library) for library in libraries]
     libraries.append(replace(declared, has_struct_types=server.minor >= CONSTRUCTIBLE_SINCE))
-    return Env([*libraries, *more], validators=_validators(server), release=server.cel_go)
+    return Env([*libraries, *more], validators=_validators(server), limit=PER_CALL_LIMIT, release=server.cel_go)
 
 
 def _without_cost(library: Library) -> Library:
@@ -202,10 +208,10 @@ def _declarations(
         declared["authorizer"] = AUTHORIZER_TYPE
         declared["authorizer.requestResource"] = RESOURCE_CHECK_TYPE
     if variables is not None:
-        declared["variables"] = VARIABLES_TYPE
+        declared[VARIABLES] = VARIABLES_TYPE
     return Library(
         name="kubernetes.admission",
-        variables=tuple(VariableDecl(name, type_) for name, type_ in declared.items()),
+        variables=tuple(VariableDecl(name, type_, is_lazy=name == VARIABLES) for name, type_ in declared.items()),
         struct_fields={**SCALAR_FIELDS, **STRUCT_FIELDS, VARIABLES_TYPE.name: dict(variables or ())},
         aliases=SCALAR_NAMES,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from replay.cel.ast import operator
 from replay.cel.ast.tree import Ast, Const
 from replay.cel.check.estimate import (
     ANY_SIZE,
@@ -30,9 +31,9 @@ _FORMAT_PATTERN = 128
 _FORMAT_NAME = 64
 
 
-def estimated_cost(ast: Ast) -> Range:
-    """The cost of a checked expression of a policy, before it runs."""
-    return estimate(ast, call_estimate)
+def estimated_cost(ast: Ast, assumed: Range = ANY_SIZE) -> Range:
+    """The cost of a checked expression of a policy, before it runs; `assumed` is the size of what the input holds."""
+    return estimate(ast, call_estimate, assumed)
 
 
 def call_estimate(function: str, overload: str, target: Node | None, args: Args) -> CallEstimate | None:
@@ -273,7 +274,7 @@ _FUNCTIONS: dict[str, Estimator] = {
     "ip.isCanonical": _argument(2 * STRING_FACTOR),
     **dict.fromkeys(("containsIP", "containsCIDR"), _contains_address),
     "validate": _validate,
-    "_==_": _equals,
+    operator.EQUALS: _equals,
 }
 
 _OVERLOADS: dict[str, Estimator] = {

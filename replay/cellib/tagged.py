@@ -15,8 +15,16 @@ from replay.cellib.variables import VariableValues
 from replay.go.format import quote
 
 
-def tagged(value: Value) -> Any:  # noqa: C901, PLR0911, PLR0912 - one branch a kind
-    """The tagged JSON of a CEL value; map entries are sorted by the JSON of their keys."""
+def tagged(value: Value) -> Any:
+    """The tagged JSON of a CEL value; map entries are sorted by the JSON of their keys.
+
+    The variables of a policy inside themselves are a `cycle`. Raises `RecursionError` for what is nested too deeply.
+    """
+    return _tagged(value, frozenset())
+
+
+def _tagged(value: Value, around: frozenset[int]) -> Any:  # noqa: C901, PLR0911, PLR0912 - one branch a kind
+    """`around` has the ids of the maps of variables that the value stands in."""
     match value:
         case None:
             return {"null": True}
@@ -39,18 +47,22 @@ def tagged(value: Value) -> Any:  # noqa: C901, PLR0911, PLR0912 - one branch a 
         case TypeValue():
             return {"type": value.name}
         case OptionalValue():
-            return {"optional": tagged(value.value) if value.has_value else None}
+            return {"optional": _tagged(value.value, around) if value.has_value else None}
         case ObjectValue():
-            fields = [[name, tagged(item)] for name, item in sorted(value.fields.items())]
+            fields = [[name, _tagged(item, around)] for name, item in sorted(value.fields.items())]
             return {"object": {"type": value.type_name, "fields": fields}}
         case EvalError():
             return {"err": value.message}
     if isinstance(value, OpaqueValue) and not isinstance(value, VariableValues):
         return _opaque(value)
     if is_list(value):
-        return {"list": [tagged(item) for item in elements(value)]}
+        return {"list": [_tagged(item, around) for item in elements(value)]}
     assert is_map(value)
-    entries = [[tagged(key), tagged(find(value, key)[1])] for key in map_keys(value)]
+    if isinstance(value, VariableValues):
+        if id(value) in around:
+            return {"cycle": True}
+        around |= {id(value)}
+    entries = [[_tagged(key, around), _tagged(find(value, key)[1], around)] for key in map_keys(value)]
     return {"map": sorted(entries, key=lambda entry: json.dumps(entry[0]))}
 
 

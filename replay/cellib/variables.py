@@ -9,9 +9,10 @@ from typing import Protocol
 
 from replay.cel.compiled.fastpath import LeaveError
 from replay.cel.program import Program, Result
-from replay.cel.syntax.parser import RESERVED
+from replay.cel.syntax.lexer import RESERVED
 from replay.cel.value.bounds import Steps
 from replay.cel.value.concat import ConcatList
+from replay.cel.value.traits import FIELD_TESTER, INDEXER, ITERABLE
 from replay.cel.value.typed import untyped
 from replay.cel.value.types import struct_type
 from replay.cel.value.values import EvalError, ObjectValue, OpaqueValue, OptionalValue, Unknown, Value
@@ -41,6 +42,7 @@ class VariableValues(OpaqueValue):
 
     cel_type = struct_type("kubernetes.variables")
     go_type = "*lazy.MapValue"
+    traits = frozenset({INDEXER, FIELD_TESTER, ITERABLE})
 
     def __init__(self, variables: Mapping[str, Variable], bindings: Bindings) -> None:
         """Nothing is computed yet."""
@@ -93,8 +95,10 @@ class VariableValues(OpaqueValue):
             # The server overflows its stack: a variable of a replaced name reads itself.
             return EvalError(f"composited variable {quote(name)} fails to evaluate: it reads itself")
         self._running.add(name)
-        result = self._bindings.eval(variable.program, self)
-        self._running.discard(name)
+        try:
+            result = self._bindings.eval(variable.program, self)
+        finally:
+            self._running.discard(name)
         self._cost += result.cost
         if result.error is not None:
             return EvalError(f"composited variable {quote(name)} fails to evaluate: {result.error}")

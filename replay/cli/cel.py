@@ -18,7 +18,7 @@ EPILOG = (
     "Examples: replay cel 'object.spec.replicas <= 5' --object deployment.json\n\n"
     'replay cel "[1, 2].map(x, x * 2)" --show-code\n\n'
     "replay cel --cases cases.jsonl --out results.jsonl\n\n"
-    "Exit code: 0 there is a value, 1 the evaluation fails, 2 the expression does not compile (or an error)."
+    "Exit code: 0 there is a value, 1 the evaluation fails or is undetermined, 2 the expression does not compile (or an error)."
 )
 FAILED, REFUSED = 1, 2
 
@@ -89,7 +89,7 @@ def _evaluate(
         sys.stdout.write(
             "\n" + (code.source if code is not None else f"no code: {compiled.program.why_not_compiled}\n")
         )
-    return FAILED if evaluated.error is not None else 0
+    return FAILED if evaluated.error is not None or evaluated.unknown else 0
 
 
 def _as_json(compiled: CompiledExpression, evaluated: Evaluated) -> str:
@@ -98,7 +98,9 @@ def _as_json(compiled: CompiledExpression, evaluated: Evaluated) -> str:
 
     assert compiled.output_type is not None
     result: dict[str, Any] = {"type": type_text(compiled.output_type), "cost": evaluated.cost}
-    if evaluated.error is None:
+    if evaluated.unknown:
+        result["undetermined"] = _why_undetermined(evaluated)
+    elif evaluated.error is None:
         result["value"] = tagged(evaluated.value)
     else:
         result["error"] = evaluated.error
@@ -110,11 +112,18 @@ def _as_text(compiled: CompiledExpression, evaluated: Evaluated) -> str:
     from replay.cellib.tagged import shown  # noqa: PLC0415
 
     assert compiled.output_type is not None
-    first = f"error: {evaluated.error}" if evaluated.error is not None else shown(evaluated.value)
+    if evaluated.unknown:
+        first = f"undetermined: {_why_undetermined(evaluated)}"
+    else:
+        first = f"error: {evaluated.error}" if evaluated.error is not None else shown(evaluated.value)
     lines = [first, f"type: {type_text(compiled.output_type)}", f"cost: {evaluated.cost}"]
     if compiled.footprint:
         lines.append(f"reads: {', '.join(sorted(compiled.footprint))}")
     return "\n".join(lines) + "\n"
+
+
+def _why_undetermined(evaluated: Evaluated) -> str:
+    return "; ".join(missing.reason for missing in evaluated.unknown)
 
 
 def _document(path: Path) -> Any:

@@ -83,7 +83,7 @@ def parse_prefix(text: str) -> Prefix:
         raise _prefix_problem(text, str(error)) from None
     if address.zone:
         raise _prefix_problem(text, "IPv6 zones cannot be present in a prefix")
-    if not _BITS.fullmatch(length) or int(length) >= 2**63:
+    if not _BITS.fullmatch(length) or len(length) > 19 or int(length) >= 2**63:
         raise _prefix_problem(text, f"bad bits after slash: {quote(length)}")
     if int(length) > address.bits:
         raise _prefix_problem(text, "prefix length out of range")

@@ -66,7 +66,10 @@ def results(lines: Iterable[str], version: KubernetesVersion = NEWEST) -> Iterat
 
 
 def _result(case: Case, kind: ExpressionKind, expression: str, version: KubernetesVersion) -> dict[str, Any]:
-    return with_room(lambda: _Run(case, kind, expression, version).result())
+    try:
+        return with_room(lambda: _Run(case, kind, expression, version).result())
+    except RecursionError:
+        return {"error": "the value is nested too deeply to be written"}
 
 
 class _Run:
@@ -118,6 +121,8 @@ class _Run:
             outcome: dict[str, Any] = {"error": evaluated.error, "out_of_budget": True}
         elif evaluated.error is not None:
             outcome = {"error": evaluated.error, "cost": self._cost()}
+        elif evaluated.unknown:
+            return {"undetermined": "; ".join(missing.reason for missing in evaluated.unknown)}
         else:
             try:
                 outcome = {"value": tagged(evaluated.value), "cost": self._cost(), **self._patch(evaluated)}

@@ -15,8 +15,10 @@ from replay.cel.ast import operator
 from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr, Select, StructExpr
 from replay.cel.strict.trace import Trace
 from replay.cel.syntax.unparse import unparse
+from replay.cel.value.bounds import UndeterminedError
+from replay.cel.value.materialize import materialized
 from replay.cel.value.partial import PartialValue
-from replay.cel.value.text import display
+from replay.cel.value.text import display, type_name
 from replay.cel.value.typed import untyped
 from replay.cel.value.values import EvalError, ObjectValue, OptionalValue, Unknown, Value
 
@@ -52,7 +54,10 @@ def shown(value: Value) -> str:  # noqa: PLR0911 - one form a kind of value
     if isinstance(value, ObjectValue):
         fields = ", ".join(f"{name}: {shown(item)}" for name, item in value.fields.items())
         return _cut(f"{value.type_name}{{{fields}}}", LONGEST_VALUE)
-    value = untyped(value)
+    try:
+        value = materialized(untyped(value))
+    except UndeterminedError:
+        return f"{type_name(value)}, too large to be shown"
     if isinstance(value, list | tuple) and any(isinstance(item, ObjectValue) for item in value):
         return _cut(f"[{', '.join(map(shown, value))}]", LONGEST_VALUE)
     if isinstance(value, str | bool | int | float | list | dict | tuple | type(None)):

@@ -37,7 +37,7 @@ from replay.cellib.library.comprehensions import TWO_VARIABLE_COMPREHENSIONS
 from replay.cellib.library.optionals import OPTIONALS
 
 LIBRARIES = (STANDARD_LIBRARY, WELL_KNOWN_LIBRARY, OPTIONALS, TWO_VARIABLE_COMPREHENSIONS)
-MACROS = macro_table([name for library in LIBRARIES for name in library.macros])
+MACROS = macro_table([macro for library in LIBRARIES for macro in library.macros])
 DECLARATIONS = Declarations(LIBRARIES, [VariableDecl(name, DYN) for name in ("object", "oldObject", "params")])
 
 

@@ -9,12 +9,14 @@ from replay.cel.ast.source import Source
 from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Ident
 from replay.cel.check.checker import check
 from replay.cel.declare.declarations import STANDARD_LIBRARY
-from replay.cel.declare.macros import OPTIONAL_MACROS, STANDARD_MACROS, TWO_VARIABLE_MACROS, macro_table
+from replay.cel.declare.macros import STANDARD_MACROS, macro_table
 from replay.cel.declare.scope import Declarations
 from replay.cel.syntax import lexer
 from replay.cel.syntax.parser import parse
 from replay.cel.syntax.recovery.parser import parse_with_recovery
 from replay.cel.value.values import Uint
+from replay.cellib.library.comprehensions import TWO_VARIABLE_MACROS
+from replay.cellib.library.optionals import OPTIONAL_MACROS
 
 MACROS = macro_table([*STANDARD_MACROS, *TWO_VARIABLE_MACROS, *OPTIONAL_MACROS])
 DECLARATIONS = Declarations([STANDARD_LIBRARY])

@@ -12,8 +12,10 @@ import pytest
 from replay.cel.ast.issues import Issues
 from replay.cel.ast.source import Source
 from replay.cel.ast.tree import Ast
-from replay.cel.declare.macros import OPTIONAL_MACROS, STANDARD_MACROS, TWO_VARIABLE_MACROS, macro_table
+from replay.cel.declare.macros import STANDARD_MACROS, macro_table
 from replay.cel.syntax.parser import parse
+from replay.cellib.library.comprehensions import TWO_VARIABLE_MACROS
+from replay.cellib.library.optionals import OPTIONAL_MACROS
 
 MACROS = macro_table([*STANDARD_MACROS, *TWO_VARIABLE_MACROS, *OPTIONAL_MACROS])
 CASES = Path(__file__).parents[2].parent / "shared" / "cel" / "kubernetes" / "cases.jsonl.zst"

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from replay.cel.ast.source import Source
 from replay.cel.ast.tree import Ast, Expr
-from replay.cel.declare.macros import OPTIONAL_MACROS, STANDARD_MACROS, TWO_VARIABLE_MACROS, macro_table
+from replay.cel.declare.macros import STANDARD_MACROS, macro_table
 from replay.cel.syntax.parser import parse
 from replay.cel.syntax.unparse import text_from_value, unparse
 from replay.cel.value.values import Uint
+from replay.cellib.library.comprehensions import TWO_VARIABLE_MACROS
+from replay.cellib.library.optionals import OPTIONAL_MACROS
 
 MACROS = macro_table([*STANDARD_MACROS, *TWO_VARIABLE_MACROS, *OPTIONAL_MACROS])
 

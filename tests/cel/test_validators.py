@@ -24,7 +24,7 @@ from replay.cellib.library.optionals import OPTIONALS
 FORMAT = Function("format", (Overload("string_format", (STRING, list_type(DYN)), STRING, member=True),))
 LIBRARIES = (STANDARD_LIBRARY, OPTIONALS, Library("strings", functions=(FORMAT,)))
 DECLARATIONS = Declarations(LIBRARIES, [VariableDecl("object", DYN)])
-MACROS = macro_table([name for library in LIBRARIES for name in library.macros])
+MACROS = macro_table([macro for library in LIBRARIES for macro in library.macros])
 VALIDATORS = (homogeneous_literals, duration_literals, timestamp_literals, regex_literals, string_format)
 
 

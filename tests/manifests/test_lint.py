@@ -209,6 +209,16 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
     "admission configuration": (policy(rule=ADMISSION), [catalogue.ADMISSION_LOCKOUT]),
     "admission configuration, by user": (policy(rule=ADMISSION, matchConditions=CUSTOM_CONDITION), []),
     "loops in loops in loops": (policy(failurePolicy="Ignore", validations=validation(LOOPS)), [catalogue.COST]),
+    "a pattern over many texts": (
+        policy(
+            failurePolicy="Ignore",
+            validations=validation(
+                "object.spec.a.all(a, object.spec.b.all(b, a.matches('^[a-z]+(-[a-z0-9]+)*$') || b.contains(a)))"
+            ),
+        ),
+        [catalogue.COST],
+    ),
+    "a loop": (policy(failurePolicy="Ignore", validations=validation("object.spec.a.all(a, a > 1)")), []),
     "webhook elsewhere": (webhook("https://hooks.example.com/x"), []),
     "webhook on loopback": (webhook("https://127.0.0.1:8443/x"), [catalogue.LOOPBACK_WITHOUT_CA]),
     "webhook on loopback with authority": (

@@ -21,15 +21,12 @@ from replay.admission.validating.policy_decision import (
     error_decision,
 )
 from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
-from replay.cellib.environment import ExpressionKind
+from replay.cellib.environment import PER_CALL_LIMIT, ExpressionKind
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import FailurePolicy, ValidatingAdmissionPolicy, Validation
 
 RUNTIME_BUDGET = 10_000_000
 """Cost units for all validations of a policy, binding and parameter (`apis/cel.RuntimeCELCostBudget`)."""
-
-PER_CALL_LIMIT = 1_000_000
-"""Cost units for one expression (`apis/cel.PerCallLimit`)."""
 
 MAX_MESSAGE_BYTES = 5 * 1024
 

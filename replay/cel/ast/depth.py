@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 _FRAMES = 20_000
@@ -14,7 +15,7 @@ T = TypeVar("T")
 def with_room(action: Callable[[], T]) -> T:
     """What the action returns; it is begun anew with room for deeper recursion if it needs that.
 
-    Nothing is changed for expressions of ordinary depth, and the limit is put back in any case.
+    Nothing is changed for expressions of ordinary depth, and the limit is put back afterwards.
     """
     try:
         return action()
@@ -26,4 +27,6 @@ def with_room(action: Callable[[], T]) -> T:
         try:
             return action()
         finally:
-            sys.setrecursionlimit(limit)
+            # Begun near the limit, it cannot be put back from here; it stays as high as it is then.
+            with suppress(RecursionError):
+                sys.setrecursionlimit(limit)

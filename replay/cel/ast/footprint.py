@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
+from replay.cel.ast import operator
 from replay.cel.ast.depth import with_room
 from replay.cel.ast.tree import (
     Ast,
@@ -49,18 +51,28 @@ class Trace(NamedTuple):
         return self.reads | self.places
 
 
+class LazyMap(NamedTuple):
+    """The map of an environment whose entries are computed by other expressions: its name, and their traces by key."""
+
+    name: str = ""
+    entries: Mapping[str, Trace] = MappingProxyType({})
+
+
+NO_LAZY_MAP = LazyMap()
+
+
 def footprint_of(ast: Ast) -> frozenset[str]:
     """The paths that a checked expression may read."""
-    return trace_of(ast, {}).footprint
+    return trace_of(ast, NO_LAZY_MAP).footprint
 
 
-def trace_of(ast: Ast, variables: Mapping[str, Trace]) -> Trace:
-    """The trace of a checked expression; `variables.name` is where the variable of that name comes from."""
-    return with_room(lambda: _trace_of(ast, variables))
+def trace_of(ast: Ast, lazy: LazyMap) -> Trace:
+    """The trace of a checked expression; what it reads of a lazy map is where the entry comes from."""
+    return with_room(lambda: _trace_of(ast, lazy))
 
 
-def _trace_of(ast: Ast, variables: Mapping[str, Trace]) -> Trace:
-    reader = _Reader(ast, variables)
+def _trace_of(ast: Ast, lazy: LazyMap) -> Trace:
+    reader = _Reader(ast, lazy)
     places = reader.trace(ast.expr, {})
     return Trace(frozenset(reader.read), places)
 
@@ -71,9 +83,9 @@ def joined(path: str, key: str) -> str:
 
 
 class _Reader:
-    def __init__(self, ast: Ast, variables: Mapping[str, Trace]) -> None:
+    def __init__(self, ast: Ast, lazy: LazyMap) -> None:
         self._references = ast.reference_map
-        self._variables = variables
+        self._lazy = lazy
         self.read: set[str] = set()
 
     def consume(self, paths: Paths) -> None:
@@ -115,22 +127,22 @@ class _Reader:
         return _NOTHING
 
     def _fields(self, paths: Paths, field: str) -> Paths:
-        """A field of each place; one of `variables` is where that variable comes from."""
-        if "variables" not in paths or field not in self._variables:
+        """A field of each place; one of the lazy map is where that entry comes from."""
+        if self._lazy.name not in paths or field not in self._lazy.entries:
             return frozenset(joined(path, field) for path in paths)
-        variable = self._variables[field]
-        self.consume(variable.reads)
-        return variable.places | self._fields(paths - {"variables"}, field)
+        entry = self._lazy.entries[field]
+        self.consume(entry.reads)
+        return entry.places | self._fields(paths - {self._lazy.name}, field)
 
     def _call(self, node: Call, scope: Mapping[str, Paths]) -> Paths:
         operands = node.args if node.target is None else (node.target, *node.args)
         traced = [self.trace(operand, scope) for operand in operands]
-        if node.function in ("_[_]", "_[?_]", "_?._"):
+        if node.function in (operator.INDEX, operator.OPT_INDEX, operator.OPT_SELECT):
             return self._index(operands[1], traced)
-        if node.function == "_?_:_":
+        if node.function == operator.CONDITIONAL:
             self.consume(traced[0])
             return traced[1] | traced[2]
-        if node.function == "@in" and isinstance(operands[0], Const) and isinstance(operands[0].value, str):
+        if node.function == operator.IN and isinstance(operands[0], Const) and isinstance(operands[0].value, str):
             # A map is asked for the key; a list is read as a whole, because the path ends early there.
             self.consume(frozenset(f"{joined(path, operands[0].value)}?" for path in traced[1]))
             return _NOTHING
@@ -144,8 +156,8 @@ class _Reader:
         self.consume(traced[1])
         if isinstance(key, Const) and isinstance(key.value, str):
             return self._fields(traced[0], key.value)
-        if "variables" in traced[0]:
-            self.consume(frozenset().union(*(variable.footprint for variable in self._variables.values())))
+        if self._lazy.name in traced[0]:
+            self.consume(frozenset().union(*(entry.footprint for entry in self._lazy.entries.values())))
         return frozenset(f"{path}[]" for path in traced[0])
 
     def _list(self, node: ListExpr, scope: Mapping[str, Paths]) -> Paths:

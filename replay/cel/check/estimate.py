@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from replay.cel.ast.depth import with_room
 from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr, Select, StructExpr
 from replay.cel.declare.cost import LIST_COST, MAP_COST, REGEX_FACTOR, STRING_FACTOR, STRUCT_COST
 from replay.cel.value.types import DYN, Kind, Type
@@ -59,16 +60,17 @@ _FREE = fixed(0)
 
 
 class Node(NamedTuple):
-    """An argument as estimators see it: `size` is None where nothing is known of it."""
+    """An argument as estimators see it: `size` is None where nothing is known of it, and taken to be `assumed`."""
 
     expr: Expr
     type: Type
     size: Range | None
+    assumed: Range = ANY_SIZE
 
     @property
     def any_size(self) -> Range:
-        """The size, or any."""
-        return ANY_SIZE if self.size is None else self.size
+        """The size, or what is assumed."""
+        return self.assumed if self.size is None else self.size
 
 
 class CallEstimate(NamedTuple):
@@ -95,15 +97,19 @@ class _Local(NamedTuple):
     entry: EntrySize | None
 
 
-def estimate(ast: Ast, estimator: CallEstimator) -> Range:
-    """The cost of a checked expression; presence tests are free, as Kubernetes has it."""
-    return _Coster(ast, estimator).cost(ast.expr)
+def estimate(ast: Ast, estimator: CallEstimator, assumed: Range = ANY_SIZE) -> Range:
+    """The cost of a checked expression; presence tests are free (cel-go `PresenceTestHasCost(false)`).
+
+    Texts, lists and maps of which nothing is known are of any size on the server; `assumed` gives them another one.
+    """
+    return with_room(lambda: _Coster(ast, estimator, assumed).cost(ast.expr))
 
 
 class _Coster:
     """One run over one tree; sizes are kept by node id."""
 
-    def __init__(self, ast: Ast, estimator: CallEstimator) -> None:
+    def __init__(self, ast: Ast, estimator: CallEstimator, assumed: Range) -> None:
+        self._assumed = assumed
         self._types: Mapping[int, Type] = ast.type_map
         self._references = ast.reference_map
         self._estimator = estimator
@@ -256,11 +262,11 @@ class _Coster:
         return stack[-1] if stack else None
 
     def _node(self, node: Expr) -> Node:
-        return Node(node, self._types.get(node.id, DYN), self._size(node))
+        return Node(node, self._types.get(node.id, DYN), self._size(node), self._assumed)
 
     def _any_size(self, node: Expr) -> Range:
         size = self._size(node)
-        return ANY_SIZE if size is None else size
+        return self._assumed if size is None else size
 
     def _size(self, node: Expr) -> Range | None:  # noqa: PLR0911 - one return a node
         if node.id in self._sizes:

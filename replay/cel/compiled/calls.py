@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from replay.cel.ast import operator
 from replay.cel.ast.tree import Call, Const, Expr, Ident, ListExpr, Select
+from replay.cel.compiled.emitter import Emitter
 from replay.cel.compiled.fastpath import LONG, MAX_COST, call, remembering, searcher, with_trait
 from replay.cel.compiled.pycode import Code, NotCompiledError
 from replay.cel.declare.cost import REGEX_FACTOR, STRING_FACTOR, scaled
 from replay.cel.release import Release
 from replay.cel.value.types import Kind
 from replay.cel.value.values import Value
-
-if TYPE_CHECKING:
-    from replay.cel.compiled.codegen import Emitter
 
 _LONG_TEXT = scaled(LONG, STRING_FACTOR) + 1
 """The cost of one pass over the longest text that compiled code looks at."""
@@ -45,7 +43,7 @@ Operands = tuple[Expr, ...]
 
 def _logic(emitter: Emitter, node: Call, operands: Operands) -> Code:
     """`&&` or `||`; the right side stays guarded by the left one."""
-    word = "and" if node.function == "_&&_" else "or"
+    word = "and" if node.function == operator.LOGICAL_AND else "or"
     left = emitter.truth(emitter.emit(operands[0]))
     lines, right = emitter.block(lambda: Code(emitter.truth(emitter.emit(operands[1])), "bool"))
     if not lines:
@@ -84,7 +82,7 @@ def _not(emitter: Emitter, node: Call, operands: Operands) -> Code:  # noqa: ARG
 def _equality(emitter: Emitter, node: Call, operands: Operands) -> Code:
     if any(map(emitter.is_optional, operands)):
         raise NotCompiledError("optionals are compared")
-    negated = node.function == "_!=_"
+    negated = node.function == operator.NOT_EQUALS
     type_test = _type_test(emitter, operands, negated=negated)
     if type_test is not None:
         return type_test
@@ -167,7 +165,7 @@ def _ordering(emitter: Emitter, node: Call, operands: Operands) -> Code:
     return Code(f"({emitter.use('order')}({left.text}, {right.text}) {sign} 0)", "bool")
 
 
-_ARITHMETIC = {"_+_": "add", "_-_": "subtract", "_*_": "multiply", "_/_": "divide", "_%_": "modulo"}
+_ARITHMETIC = {operator.ADD: "add", operator.SUBTRACT: "subtract", "_*_": "multiply", "_/_": "divide", "_%_": "modulo"}
 
 
 def _arithmetic(emitter: Emitter, node: Call, operands: Operands) -> Code:
@@ -178,14 +176,14 @@ def _arithmetic(emitter: Emitter, node: Call, operands: Operands) -> Code:
     emitter.charge(_LONG_TEXT)
     kinds = {left.kind, right.kind}
     kind = "json"
-    if node.function == "_+_" and kinds & {"str", "list"}:
+    if node.function == operator.ADD and kinds & {"str", "list"}:
         kind = "str" if "str" in kinds else "list"
     return Code(f"{emitter.use(_ARITHMETIC[node.function])}({left.text}, {right.text})", kind)
 
 
 def _index(emitter: Emitter, node: Call, operands: Operands) -> Code:
     container = emitter.emit(operands[0])
-    optional = node.function != "_[_]" or emitter.is_optional(operands[0])
+    optional = node.function != operator.INDEX or emitter.is_optional(operands[0])
     key = operands[1]
     if optional:
         return Code(f"{emitter.use('part')}({container.text}, {emitter.emit(key).text})", "optional")
@@ -360,25 +358,25 @@ def _of_constants(body: Callable[..., Value], cost: Callable[..., int] | None, o
 Writer = Callable[["Emitter", Call, Operands], Code]
 
 _WRITERS: dict[tuple[str, int], Writer] = {
-    ("_&&_", 2): _logic,
-    ("_||_", 2): _logic,
-    ("_?_:_", 3): _conditional,
-    ("!_", 1): _not,
-    ("_==_", 2): _equality,
-    ("_!=_", 2): _equality,
-    ("_<_", 2): _ordering,
-    ("_<=_", 2): _ordering,
-    ("_>_", 2): _ordering,
-    ("_>=_", 2): _ordering,
-    ("_+_", 2): _arithmetic,
-    ("_-_", 2): _arithmetic,
-    ("_*_", 2): _arithmetic,
-    ("_/_", 2): _arithmetic,
-    ("_%_", 2): _arithmetic,
-    ("_[_]", 2): _index,
-    ("_[?_]", 2): _index,
-    ("_?._", 2): _index,
-    ("@in", 2): _in,
+    (operator.LOGICAL_AND, 2): _logic,
+    (operator.LOGICAL_OR, 2): _logic,
+    (operator.CONDITIONAL, 3): _conditional,
+    (operator.LOGICAL_NOT, 1): _not,
+    (operator.EQUALS, 2): _equality,
+    (operator.NOT_EQUALS, 2): _equality,
+    (operator.LESS, 2): _ordering,
+    (operator.LESS_EQUALS, 2): _ordering,
+    (operator.GREATER, 2): _ordering,
+    (operator.GREATER_EQUALS, 2): _ordering,
+    (operator.ADD, 2): _arithmetic,
+    (operator.SUBTRACT, 2): _arithmetic,
+    (operator.MULTIPLY, 2): _arithmetic,
+    (operator.DIVIDE, 2): _arithmetic,
+    (operator.MODULO, 2): _arithmetic,
+    (operator.INDEX, 2): _index,
+    (operator.OPT_INDEX, 2): _index,
+    (operator.OPT_SELECT, 2): _index,
+    (operator.IN, 2): _in,
     ("size", 1): _size,
     ("startsWith", 2): _text_test(str.startswith, "starts_with"),
     ("endsWith", 2): _text_test(str.endswith, "ends_with"),

@@ -17,15 +17,25 @@ literal, everything else by reference. The code runs without builtins and reache
 
 from __future__ import annotations
 
-import keyword
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr, Select, StructExpr
-from replay.cel.compiled import fastpath
+from replay.cel.ast.tree import (
+    Ast,
+    Call,
+    Comprehension,
+    Const,
+    Expr,
+    Ident,
+    ListExpr,
+    MapExpr,
+    Reference,
+    Select,
+    StructExpr,
+)
 from replay.cel.compiled.calls import emit_call
+from replay.cel.compiled.emitter import Emitter, MessageProvider, NodeWriters
 from replay.cel.compiled.folds import emit_fold
 from replay.cel.compiled.literals import emit_literal
 from replay.cel.compiled.pycode import Code, NotCompiledError
@@ -36,16 +46,12 @@ from replay.cel.value.values import Value
 MAX_BOUND = 100_000
 """The greatest bound on the cost of the steps outside of folds with which an expression is compiled."""
 
-_MAX_NODES = 2_000
-
-_BUILTINS = {"len": len, "type": type, "dict": dict, "list": list, "str": str, "int": int, "float": float, "bool": bool}
-
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """A compiled expression.
 
-    `function(inputs, variables)` takes the bound names and the policy's variables as mappings of plain values; it returns
+    `function(inputs, lazy)` takes the bound names and the entries of the lazy map as mappings of plain values; it returns
     the value, or with `has_loops` the value and what its folds may have cost.
     """
 
@@ -55,188 +61,101 @@ class Compiled:
     has_loops: bool
 
 
-class Emitter:
-    """Writes the function of one expression."""
-
-    def __init__(self, ast: Ast, dispatcher: Dispatcher, new_object: Callable[..., Value]) -> None:
-        """`new_object` builds messages."""
-        self.ast = ast
-        self.dispatcher = dispatcher
-        self.new_object = new_object
-        self.lines: list[str] = []
-        self.globals: dict[str, Any] = {"__builtins__": {}}
-        self.units = 0
-        self.has_loops = False
-        self.in_object = False
-        self.scope: dict[str, Code] = {}
-        self._roots: dict[str, str] = {}
-        self._indent = 1
-        self._count = 0
-        self._nodes = 0
-
-    def compile(self) -> Compiled:
-        """The function; raises `NotCompiledError`."""
-        result = self.emit(self.ast.expr)
-        text = f"optional({result.text})" if result.kind == "optional" else result.text
-        if result.kind == "optional":
-            self.use("optional")
-        if self.units > MAX_BOUND:
-            raise NotCompiledError("its cost has to be counted")
-        body = [f"    {name} = inputs[{root!r}]" for root, name in self._roots.items()]
-        if self.has_loops:
-            body.append("    spent = 0")
-        body += self.lines
-        body.append(f"    return {text}, spent" if self.has_loops else f"    return {text}")
-        source = "\n".join(["def evaluate(inputs, variables):", *body, ""])
-        try:
-            exec(compile(source, "<cel>", "exec"), self.globals)  # noqa: S102 - made above from a checked tree
-        except (SyntaxError, RecursionError, MemoryError) as error:
-            raise NotCompiledError("it is nested too deeply for Python") from error
-        return Compiled(source, self.globals["evaluate"], self.units, self.has_loops)
-
-    def emit(self, node: Expr) -> Code:
-        """The code of a node; statements that it needs are added to the current block."""
-        self._nodes += 1
-        if self._nodes > _MAX_NODES:
-            raise NotCompiledError("it is too long")
-        match node:
-            case Const():
-                return self._const(node.value)
-            case Ident():
-                return self._ident(node)
-            case Select():
-                return self._select(node)
-            case Call():
-                return emit_call(self, node)
-            case Comprehension():
-                return emit_fold(self, node)
-            case ListExpr() | MapExpr() | StructExpr():
-                return emit_literal(self, node)
-        raise NotCompiledError(f"no code for {type(node).__name__}")
-
-    def charge(self, units: int) -> None:
-        """Add to the bound of the current block."""
-        self.units += units
-
-    def use(self, name: str) -> str:
-        """A helper of `fastpath`, by its own name."""
-        self.globals[name] = getattr(fastpath, name)
-        return name
-
-    def refer(self, prefix: str, value: Any) -> str:
-        """A name for a value."""
-        self._count += 1
-        name = f"{prefix}_{self._count}"
-        self.globals[name] = value
-        return name
-
-    def builtin(self, name: str) -> str:
-        """One of the few builtins that compiled code uses."""
-        self.globals[name] = _BUILTINS[name]
-        return name
-
-    def temporary(self, prefix: str = "t") -> str:
-        """A fresh local name; an author's name is kept as a prefix where it is plain."""
-        self._count += 1
-        plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,30}", prefix) and not keyword.iskeyword(prefix)
-        return f"{prefix if plain else 'x'}_{self._count}"
-
-    def atom(self, code: Code) -> tuple[str, str]:
-        """`(first, again)`: a text that evaluates and names the value, and one that repeats it."""
-        if code.atom:
-            return code.text, code.text
-        name = self.temporary()
-        return f"({name} := {code.text})", name
-
-    def line(self, text: str) -> None:
-        """Add a statement."""
-        self.lines.append("    " * self._indent + text)
-
-    def block(self, write: Callable[[], Code]) -> tuple[list[str], Code]:
-        """The statements and result of code that is written one level deeper."""
-        outer, self.lines = self.lines, []
-        self._indent += 1
-        try:
-            code = write()
-            return self.lines, code
-        finally:
-            self._indent -= 1
-            self.lines = outer
-
-    def truth(self, code: Code) -> str:
-        """The code as a bool."""
-        if code.kind == "bool":
-            return code.text
-        if code.kind != "json":
-            raise NotCompiledError("a condition is no bool")
-        return f"{self.use('truth')}({code.text})"
-
-    def is_type(self, name: str, python_type: str) -> str:
-        """A guard."""
-        return f"{self.builtin('type')}({name}) is {self.builtin(python_type)}"
-
-    def static_kind(self, node: Expr) -> Kind:
-        """The kind of a node's checked type."""
-        return self.ast.type_map[node.id].kind
-
-    def is_optional(self, node: Expr) -> bool:
-        """Whether a node's checked type is an optional."""
-        return self.ast.type_map[node.id].name == "optional_type"
-
-    def _const(self, value: Value) -> Code:
-        if value is None:
-            return Code("None", "json", atom=True)
-        if value is True or value is False:
-            return Code(repr(value), "bool", atom=True)
-        if type(value) is int:
-            return Code(repr(value) if value >= 0 else f"({value})", "int", atom=True)
-        if type(value) is str:
-            return Code(repr(value), "str", atom=True)
-        return Code(self.refer("constant", value), "json", atom=True)
-
-    def _ident(self, node: Ident) -> Code:
-        if node.name in self.scope:
-            self.charge(1)
-            return self.scope[node.name]
-        reference = self.ast.reference_map[node.id]
-        return self._reference(node, reference.name, is_constant=reference.is_constant, value=reference.value)
-
-    def _reference(self, node: Expr, name: str, *, is_constant: bool, value: Value) -> Code:
-        if is_constant:
-            return self._const(value)
-        if self.static_kind(node) is Kind.TYPE or name.startswith(".") or name == "variables":
-            raise NotCompiledError(f"`{name}` is read in an unusual way")
-        self.charge(1)
-        if name not in self._roots:
-            self._roots[name] = self.temporary(name.replace(".", "_"))
-        return Code(self._roots[name], "json", atom=True)
-
-    def _select(self, node: Select) -> Code:
-        reference = self.ast.reference_map.get(node.id)
-        if reference is not None:
-            return self._reference(node, reference.name, is_constant=reference.is_constant, value=reference.value)
-        if isinstance(node.operand, Ident) and node.operand.name == "variables" and "variables" not in self.scope:
-            return self._variable(node)
-        if self.ast.type_map[node.operand.id].name.partition(".")[0] in ("Object", "JSONPatch"):
-            raise NotCompiledError("it reads a field of a new object")
-        self.charge(2)
-        operand = self.emit(node.operand)
-        if self.is_optional(node.operand):
-            if node.test_only:
-                raise NotCompiledError("it tests an optional for a field")
-            return Code(f"{self.use('part')}({operand.text}, {node.field!r})", "optional")
-        if not node.test_only:
-            return Code(f"{operand.text}[{node.field!r}]")
-        first, again = self.atom(operand)
-        return Code(f"({node.field!r} in {again} if {self.is_type(first, 'dict')} else {self.use('leave')}())", "bool")
-
-    def _variable(self, node: Select) -> Code:
-        if node.test_only or self.is_optional(node):
-            raise NotCompiledError("it asks whether a variable exists")
-        self.charge(2)
-        return Code(f"variables[{node.field!r}]")
+def _const(emitter: Emitter, value: Value) -> Code:
+    if value is None:
+        return Code("None", "json", atom=True)
+    if value is True or value is False:
+        return Code(repr(value), "bool", atom=True)
+    if type(value) is int:
+        return Code(repr(value) if value >= 0 else f"({value})", "int", atom=True)
+    if type(value) is str:
+        return Code(repr(value), "str", atom=True)
+    return Code(emitter.refer("constant", value), "json", atom=True)
 
 
-def compile_expression(ast: Ast, dispatcher: Dispatcher, new_object: Callable[..., Value]) -> Compiled:
+def _ident(emitter: Emitter, node: Ident) -> Code:
+    if node.name in emitter.scope:
+        emitter.charge(1)
+        return emitter.scope[node.name]
+    reference = emitter.ast.reference_map[node.id]
+    return _reference(emitter, node, reference)
+
+
+def _reference(emitter: Emitter, node: Expr, reference: Reference) -> Code:
+    name = reference.name
+    if reference.is_constant:
+        return _const(emitter, reference.value)
+    if emitter.static_kind(node) is Kind.TYPE or name.startswith(".") or name == emitter.messages.lazy_map:
+        raise NotCompiledError(f"`{name}` is read in an unusual way")
+    emitter.charge(1)
+    if name not in emitter.roots:
+        emitter.roots[name] = emitter.temporary(name.replace(".", "_"))
+    return Code(emitter.roots[name], "json", atom=True)
+
+
+def _select(emitter: Emitter, node: Select) -> Code:
+    reference = emitter.ast.reference_map.get(node.id)
+    if reference is not None:
+        return _reference(emitter, node, reference)
+    lazy = emitter.messages.lazy_map
+    if isinstance(node.operand, Ident) and node.operand.name == lazy and lazy not in emitter.scope:
+        return _lazy_entry(emitter, node)
+    if emitter.messages.is_built(emitter.ast.type_map[node.operand.id].name):
+        raise NotCompiledError("it reads a field of a new object")
+    emitter.charge(2)
+    operand = emitter.emit(node.operand)
+    if emitter.is_optional(node.operand):
+        if node.test_only:
+            raise NotCompiledError("it tests an optional for a field")
+        return Code(f"{emitter.use('part')}({operand.text}, {node.field!r})", "optional")
+    if not node.test_only:
+        return Code(f"{operand.text}[{node.field!r}]")
+    first, again = emitter.atom(operand)
+    return Code(
+        f"({node.field!r} in {again} if {emitter.is_type(first, 'dict')} else {emitter.use('leave')}())", "bool"
+    )
+
+
+def _lazy_entry(emitter: Emitter, node: Select) -> Code:
+    if node.test_only or emitter.is_optional(node):
+        raise NotCompiledError("it asks whether a variable exists")
+    emitter.charge(2)
+    return Code(f"{emitter.messages.lazy_map}[{node.field!r}]")
+
+
+_WRITERS: Final[NodeWriters] = {
+    Const: lambda emitter, node: _const(emitter, node.value),
+    Ident: _ident,
+    Select: _select,
+    Call: emit_call,
+    Comprehension: emit_fold,
+    ListExpr: emit_literal,
+    MapExpr: emit_literal,
+    StructExpr: emit_literal,
+}
+
+
+def _function(emitter: Emitter) -> Compiled:
+    result = emitter.emit(emitter.ast.expr)
+    text = f"optional({result.text})" if result.kind == "optional" else result.text
+    if result.kind == "optional":
+        emitter.use("optional")
+    if emitter.units > MAX_BOUND:
+        raise NotCompiledError("its cost has to be counted")
+    body = [f"    {name} = inputs[{root!r}]" for root, name in emitter.roots.items()]
+    if emitter.has_loops:
+        body.append("    spent = 0")
+    body += emitter.lines
+    body.append(f"    return {text}, spent" if emitter.has_loops else f"    return {text}")
+    lazy = emitter.messages.lazy_map or "_"
+    source = "\n".join([f"def evaluate(inputs, {lazy}):", *body, ""])
+    try:
+        exec(compile(source, "<cel>", "exec"), emitter.globals)  # noqa: S102 - made above from a checked tree
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise NotCompiledError("it is nested too deeply for Python") from error
+    return Compiled(source, emitter.globals["evaluate"], emitter.units, emitter.has_loops)
+
+
+def compile_expression(ast: Ast, dispatcher: Dispatcher, messages: MessageProvider) -> Compiled:
     """The compiled form of a checked expression; raises `NotCompiledError` where only the strict engine will do."""
-    return Emitter(ast, dispatcher, new_object).compile()
+    return _function(Emitter(ast, dispatcher, messages, _WRITERS))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from replay.cel.ast import operator
 from replay.cel.ast.tree import Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr
+from replay.cel.compiled.emitter import Emitter
 from replay.cel.compiled.fastpath import LOOP_LIMIT
 from replay.cel.compiled.pycode import Code, NotCompiledError
-
-if TYPE_CHECKING:
-    from replay.cel.compiled.codegen import Emitter
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +30,22 @@ def shape_of(node: Comprehension) -> Shape | None:
         return Shape("let", node.result) if empty else None
     if not isinstance(step, Call):
         return None
-    if step.function in ("_&&_", "_||_") and _is(step.args[0], accu) and _is(node.result, accu):
-        wanted = step.function == "_&&_"
+    if (
+        step.function in (operator.LOGICAL_AND, operator.LOGICAL_OR)
+        and _is(step.args[0], accu)
+        and _is(node.result, accu)
+    ):
+        wanted = step.function == operator.LOGICAL_AND
         if isinstance(init, Const) and init.value is wanted:
             return Shape("all" if wanted else "exists", step.args[1])
         return None
     condition: Expr | None = None
-    if step.function == "_?_:_" and _is(step.args[2], accu) and isinstance(step.args[1], Call):
+    if step.function == operator.CONDITIONAL and _is(step.args[2], accu) and isinstance(step.args[1], Call):
         condition, step = step.args[0], step.args[1]
     if _is(node.result, accu):
         return _collecting(node, step, condition)
-    counts = isinstance(node.result, Call) and node.result.function == "_==_" and condition is not None
-    return Shape("one", condition) if counts and step.function == "_+_" and condition is not None else None
+    counts = isinstance(node.result, Call) and node.result.function == operator.EQUALS and condition is not None
+    return Shape("one", condition) if counts and step.function == operator.ADD and condition is not None else None
 
 
 def _is(node: Expr, name: str) -> bool:
@@ -51,7 +54,12 @@ def _is(node: Expr, name: str) -> bool:
 
 def _collecting(node: Comprehension, step: Call, condition: Expr | None) -> Shape | None:
     init = node.accu_init
-    if step.function == "_+_" and isinstance(init, ListExpr) and not init.elements and _is(step.args[0], node.accu_var):
+    if (
+        step.function == operator.ADD
+        and isinstance(init, ListExpr)
+        and not init.elements
+        and _is(step.args[0], node.accu_var)
+    ):
         added = step.args[1]
         if isinstance(added, ListExpr) and len(added.elements) == 1 and not added.optional_indices:
             return Shape("list", added.elements[0], condition)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replay.cel.ast.tree import Const, Expr, ListExpr, MapExpr, StructExpr
+from replay.cel.compiled.emitter import Emitter
 from replay.cel.compiled.pycode import Code, NotCompiledError
 from replay.cel.declare.cost import LIST_COST, MAP_COST, STRUCT_COST
 from replay.cel.value.values import EvalError, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from replay.cel.compiled.codegen import Emitter
 
 
 def emit_literal(emitter: Emitter, node: ListExpr | MapExpr | StructExpr) -> Code:
@@ -61,7 +60,7 @@ def _object(emitter: Emitter, node: StructExpr) -> Code:
             raise NotCompiledError("an object has optional fields")
         fields.append(f"{item.field!r}: {_element(emitter, item.value)}")
     emitter.in_object = outer
-    name = emitter.refer("new", _builder(node.type_name, emitter.new_object))
+    name = emitter.refer("new", _builder(node.type_name, emitter.messages.new_object))
     return Code(f"{name}({{{', '.join(fields)}}})", "object")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from replay.cel.declare.macros import Macro
 from replay.cel.value.types import Type
 from replay.cel.value.values import Value
 
@@ -56,12 +57,29 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class VariableDecl:
-    """A variable and its type, or with `is_constant` a name for a value, such as that of an enumeration."""
+    """A variable and its type, or with `is_constant` a name for a value, such as that of an enumeration.
+
+    `is_lazy`: a map whose entries are computed when they are first read; compiled code asks for each by name.
+    """
 
     name: str
     type: Type
     value: Value = None
     is_constant: bool = False
+    is_lazy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """The message types that expressions can build.
+
+    `is_built` tells their names, `new` makes a value, or an `EvalError`, from the name of one and the fields. Where `reads_fields`
+    says so, a field of what the checker knows to be such a message is read with `ObjectValue.field`: unset ones are no error.
+    """
+
+    is_built: Callable[[str], bool]
+    new: Callable[[str, Mapping[str, Value]], Value]
+    reads_fields: Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +87,8 @@ class Library:
     """A named set of declarations (cel-go `cel.Library`).
 
     `types` are the names usable as type values or in message construction; `struct_fields` declares, by type name, the
-    fields of struct types; `macros` are names of the macros of `replay.cel.declare.macros` that it enables. `new_object` builds the
-    library's own messages: from type name and fields to the value, an `EvalError`, or None where the type is not its own.
-    `aliases` are further names of types, which have no fields; they yield to everything declared otherwise. Without
+    fields of struct types. `messages` are those that expressions can build. `optional_syntax` lets `?` mark selections, elements and
+    entries. `aliases` are further names of types, which have no fields; they yield to everything declared otherwise. Without
     `has_struct_types` the name of a struct is found, but as a value of it, so that no message can be made.
     """
 
@@ -80,7 +97,8 @@ class Library:
     types: tuple[Type, ...] = ()
     variables: tuple[VariableDecl, ...] = ()
     struct_fields: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
-    macros: tuple[str, ...] = ()
-    new_object: Callable[[str, Mapping[str, Value]], Value] | None = None
+    macros: tuple[Macro, ...] = ()
+    messages: Messages | None = None
+    optional_syntax: bool = False
     aliases: Mapping[str, Type] = field(default_factory=dict)
     has_struct_types: bool = True

@@ -63,6 +63,7 @@ class Declarations:
         self._variables.update({decl.name: decl.type for decl in variables})
         self.constants = {decl.name: decl.value for each in libraries for decl in each.variables if decl.is_constant}
         """The names that stand for a value."""
+        self.lazy_map = next((decl.name for each in libraries for decl in each.variables if decl.is_lazy), "")
         self._types = {type_.name: type_ for library in libraries for type_ in library.types}
         self._aliases = {name: type_ for library in libraries for name, type_ in library.aliases.items()}
         self._structs = [library.struct_fields for library in libraries if library.struct_fields]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from replay.cel.ast import operator
 from replay.cel.declare.library import Implementation
 from replay.cel.value import arithmetic, conversion, traits
 from replay.cel.value.equality import NO_SUCH_OVERLOAD, compare, contains, map_size
@@ -64,18 +65,18 @@ def identity(value: Value) -> Value:
 
 
 SINGLETONS: dict[str, Singleton] = {
-    "_+_": Singleton(arithmetic.add, traits.ADDER),
-    "_-_": Singleton(arithmetic.subtract, traits.SUBTRACTOR),
-    "_*_": Singleton(arithmetic.multiply, traits.MULTIPLIER),
-    "_/_": Singleton(arithmetic.divide, traits.DIVIDER),
-    "_%_": Singleton(arithmetic.modulo, traits.MODDER),
-    "-_": Singleton(arithmetic.negate, traits.NEGATOR),
-    "!_": Singleton(_not),
-    "_<_": Singleton(_less, traits.COMPARER),
-    "_<=_": Singleton(_less_equals, traits.COMPARER),
-    "_>_": Singleton(_greater, traits.COMPARER),
-    "_>=_": Singleton(_greater_equals, traits.COMPARER),
-    "@in": Singleton(_in),
+    operator.ADD: Singleton(arithmetic.add, traits.ADDER),
+    operator.SUBTRACT: Singleton(arithmetic.subtract, traits.SUBTRACTOR),
+    operator.MULTIPLY: Singleton(arithmetic.multiply, traits.MULTIPLIER),
+    operator.DIVIDE: Singleton(arithmetic.divide, traits.DIVIDER),
+    operator.MODULO: Singleton(arithmetic.modulo, traits.MODDER),
+    operator.NEGATE: Singleton(arithmetic.negate, traits.NEGATOR),
+    operator.LOGICAL_NOT: Singleton(_not),
+    operator.LESS: Singleton(_less, traits.COMPARER),
+    operator.LESS_EQUALS: Singleton(_less_equals, traits.COMPARER),
+    operator.GREATER: Singleton(_greater, traits.COMPARER),
+    operator.GREATER_EQUALS: Singleton(_greater_equals, traits.COMPARER),
+    operator.IN: Singleton(_in),
     "size": Singleton(size, traits.SIZER),
     "type": Singleton(conversion.to_type),
     "dyn": Singleton(identity),

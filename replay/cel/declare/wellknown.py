@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from replay.cel.declare.library import Library, VariableDecl
+from replay.cel.declare.library import Library, Messages, VariableDecl
 from replay.cel.value.types import (
     ANY,
     BOOL,
@@ -26,6 +26,7 @@ from replay.cel.value.types import (
     struct_type,
     wrapper_type,
 )
+from replay.cel.value.wellknown_value import new_well_known
 
 _PREFIX = "google.protobuf."
 _WRAPPED = {
@@ -65,6 +66,13 @@ EMPTY: Final = struct_type(_PREFIX + "Empty")
 """The one message that is a value of its own, and a type that can be named."""
 
 _TIME = {"seconds": INT, "nanos": INT}
+
+WELL_KNOWN_BUILDER: Final = Messages(
+    is_built=lambda type_name: type_name.startswith(_PREFIX),
+    new=new_well_known,
+    reads_fields=lambda _: False,
+)
+"""How they are built; they yield to those of other libraries."""
 
 WELL_KNOWN_LIBRARY: Final = Library(
     "wellknown",

@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from replay.cel.release import Release
-from replay.cel.strict.frame import Frame
+from replay.cel.strict.frame import Frame, Operand
 from replay.cel.strict.native import through_go
-from replay.cel.value.object_field import field_content
 from replay.cel.value.partial import PartialValue
 from replay.cel.value.selection import ElementError, Present, lookup, select
 from replay.cel.value.text import go_type_name
@@ -25,17 +24,6 @@ from replay.cel.value.values import (
     Unknown,
     Value,
 )
-
-
-class Operand(Protocol):
-    """A step as attributes see it."""
-
-    @property
-    def id(self) -> int:
-        """The id of the node."""
-
-    def exec(self, frame: Frame) -> Value:
-        """Evaluate the step."""
 
 
 class Qualifier(Protocol):
@@ -99,13 +87,13 @@ class FieldQualifier(KeyQualifier):
         """The field, null if it is not set."""
         if not isinstance(value, ObjectValue):
             return super().qualify(frame, value)
-        return field_content(value.fields.get(self.key))
+        return value.field(self.key)
 
     def qualify_if_present(self, frame: Frame, value: Value, *, presence_only: bool) -> Present:
         """The field if it is set."""
         if not isinstance(value, ObjectValue):
             return super().qualify_if_present(frame, value, presence_only=presence_only)
-        return field_content(value.fields.get(self.key)), self.key in value.fields
+        return value.field(self.key), self.key in value.fields
 
 
 class TestOnlyQualifier:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.value.arithmetic import MutableList
@@ -11,7 +11,6 @@ from replay.cel.value.values import Value
 
 if TYPE_CHECKING:
     from replay.cel.declare.cost import CostTracker
-    from replay.cel.strict.fold import FoldStep
 
 
 class MutableMap(dict[Value, Value]):
@@ -45,6 +44,37 @@ class Frame:
         return self
 
 
+class Operand(Protocol):
+    """A step as frames and attributes see it."""
+
+    @property
+    def id(self) -> int:
+        """The id of the node."""
+
+    def exec(self, frame: Frame) -> Value:
+        """Evaluate the step."""
+
+
+class Loop(Protocol):
+    """A fold as its frame sees it."""
+
+    @property
+    def iter_var(self) -> str:
+        """The name of an element or key."""
+
+    @property
+    def iter_var2(self) -> str:
+        """The name of a value, empty for none."""
+
+    @property
+    def accu_var(self) -> str:
+        """The name of the accumulator."""
+
+    @property
+    def accu_init(self) -> Operand:
+        """What it is at first."""
+
+
 class FoldFrame(Frame):
     """One running fold: its iteration variables and its accumulator, which is computed when it is first read."""
 
@@ -52,7 +82,7 @@ class FoldFrame(Frame):
 
     parent: Frame
 
-    def __init__(self, fold: FoldStep, parent: Frame) -> None:
+    def __init__(self, fold: Loop, parent: Frame) -> None:
         """Stand before the first element."""
         self.bindings = {}
         self.tracker = parent.tracker

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from replay.cel.ast import operator
 from replay.cel.ast.tree import (
     Ast,
     Call,
@@ -155,15 +156,15 @@ class Planner:
         operands = node.args if target is None else (target, *node.args)
         args = [self.plan(operand) for operand in operands]
         match function:
-            case "_&&_" | "_||_":
-                return self._decorate(LogicStep(node.id, args, deciding=function == "_||_"))
-            case "_?_:_":
+            case operator.LOGICAL_AND | operator.LOGICAL_OR:
+                return self._decorate(LogicStep(node.id, args, deciding=function == operator.LOGICAL_OR))
+            case operator.CONDITIONAL:
                 return self._plan_conditional(node.id, args)
-            case "_==_" | "_!=_":
-                return self._decorate(EqualityStep(node.id, args[0], args[1], negated=function == "_!=_"))
-            case "_[_]":
+            case operator.EQUALS | operator.NOT_EQUALS:
+                return self._decorate(EqualityStep(node.id, args[0], args[1], negated=function == operator.NOT_EQUALS))
+            case operator.INDEX:
                 return self._plan_index(node.id, args[0], args[1], optional=False)
-            case "_?._" | "_[?_]":
+            case operator.OPT_SELECT | operator.OPT_INDEX:
                 return self._plan_index(node.id, args[0], args[1], optional=True)
         if len(args) == 2 and overload_id in ("", _OPTIONAL_OR.get(function)) and function in _OPTIONAL_OR:
             unwrap = function == "orValue"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NoReturn, Protocol
 
+from replay.cel.ast import operator
 from replay.cel.declare.cost import SELECT_COST, CostTracker
 from replay.cel.release import Release
 from replay.cel.strict.attribute import Attribute, ConditionalAttribute, Qualifier
@@ -261,7 +262,7 @@ class EqualityStep:
         self._left = left
         self._right = right
         self._negated = negated
-        self._function, self._overload = ("_!=_", "not_equals") if negated else ("_==_", "equals")
+        self._function, self._overload = (operator.NOT_EQUALS, "not_equals") if negated else (operator.EQUALS, "equals")
         self._args = (left.id, right.id)
 
     def exec(self, frame: Frame) -> Value:

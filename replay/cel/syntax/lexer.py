@@ -52,6 +52,20 @@ BYTES: Final = 35
 IDENTIFIER: Final = 36
 ESC_IDENTIFIER: Final = 37
 
+MAX_CODE_POINTS: Final = 100_000
+"""The longest expression that is parsed (cel-go's default, which Kubernetes keeps)."""
+
+RESERVED: Final = frozenset(
+    {
+        *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"),
+        *("package", "namespace", "null", "return", "true", "var", "void", "while"),
+    }
+)
+"""Names that are no variables and no functions, though they may be fields."""
+
+ESCAPED_NAMES: Final = Release.V0_29
+"""Since when fields may be named in backticks (the parser's option is on from then)."""
+
 LITERALS: Final = {
     "==": EQUALS,
     "!=": NOT_EQUALS,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from replay.cel.ast import operator
 from replay.cel.syntax import lexer
+from replay.cel.syntax.precedence import BINARY
 
 _MAX_TOKENS = 240
 
 _OPENING: Final = frozenset((lexer.LPAREN, lexer.LBRACKET, lexer.LBRACE))
 _CLOSING: Final = frozenset((lexer.RPAREN, lexer.RBRACKET, lexer.RBRACE))
 _LOGICAL: Final = frozenset((lexer.LOGICAL_AND, lexer.LOGICAL_OR))
-_DEEPENING: Final = frozenset((*operator.BINARY, lexer.DOT, lexer.QUESTIONMARK))
+_DEEPENING: Final = frozenset((*BINARY, lexer.DOT, lexer.QUESTIONMARK))
 _OPERAND_ENDS: Final = frozenset((*_CLOSING, lexer.IDENTIFIER, lexer.ESC_IDENTIFIER, lexer.STRING, lexer.BYTES))
 """The tokens behind which a bracket opens an index; what else can stand there is a list."""
 

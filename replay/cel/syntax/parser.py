@@ -7,8 +7,6 @@ both are those of cel-go (`parser/parser.go`).
 
 from __future__ import annotations
 
-from typing import Final
-
 from replay.cel.ast import operator
 from replay.cel.ast.factory import ExprFactory
 from replay.cel.ast.issues import Issues
@@ -30,20 +28,7 @@ from replay.cel.declare.macros import MacroError, MacroTable
 from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.syntax import lexer, literal
 from replay.cel.syntax.nesting import is_shallow
-
-MAX_CODE_POINTS: Final = 100_000
-"""The longest expression that is parsed (cel-go's default, which Kubernetes keeps)."""
-
-RESERVED: Final = frozenset(
-    {
-        *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"),
-        *("package", "namespace", "null", "return", "true", "var", "void", "while"),
-    }
-)
-"""Names that are no variables and no functions, though they may be fields."""
-
-ESCAPED_NAMES: Final = Release.V0_29
-"""Since when fields may be named in backticks (the parser's option is on from then)."""
+from replay.cel.syntax.precedence import BINARY
 
 _MAX_NESTING = 80
 
@@ -52,8 +37,8 @@ def parse(
     source: Source, macros: MacroTable, *, optional_syntax: bool = True, release: Release = NEWEST_RELEASE
 ) -> Ast | Issues:
     """The tree of an expression, or what is wrong with it; never raises, whatever the text."""
-    scanned = lexer.scan(source.text) if len(source.text) <= MAX_CODE_POINTS else None
-    if scanned is not None and (is_shallow(scanned[0])):
+    scanned = lexer.scan(source.text) if len(source.text) <= lexer.MAX_CODE_POINTS else None
+    if scanned is not None and is_shallow(scanned[0]):
         parser = _Parser(*scanned, macros, optional_syntax=optional_syntax, release=release)
         try:
             return parser.parse(source)
@@ -156,7 +141,7 @@ class _Parser:
         """Read `relation` and `calc` in one: operands joined by operators at least as strong as asked."""
         left = self.unary()
         while True:
-            found = operator.BINARY.get(self.kinds[self.at])
+            found = BINARY.get(self.kinds[self.at])
             if found is None or found[1] < strength:
                 return left
             id_ = self.operator_id()
@@ -204,7 +189,7 @@ class _Parser:
             if self.kinds[self.at] == lexer.LPAREN and not optional:
                 id_ = self.operator_id()
                 return self.call(id_, field, operand, self.arguments())
-        elif kind == lexer.ESC_IDENTIFIER and self.factory.release >= ESCAPED_NAMES:
+        elif kind == lexer.ESC_IDENTIFIER and self.factory.release >= lexer.ESCAPED_NAMES:
             field = field[1:-1]
         else:
             raise _NotWellFormedError
@@ -284,7 +269,7 @@ class _Parser:
             self.at = after
             return self.message(leading_dot + ".".join(self.texts[start:after:2]))
         text = self.texts[start]
-        if text in RESERVED:
+        if text in lexer.RESERVED:
             raise _NotWellFormedError
         self.at = start + 1
         if kinds[self.at] == lexer.LPAREN:
@@ -300,7 +285,9 @@ class _Parser:
         while more:
             optional = self.optional_mark()
             kind, field = self.kinds[self.at], self.texts[self.at]
-            if kind != lexer.IDENTIFIER and (kind != lexer.ESC_IDENTIFIER or self.factory.release < ESCAPED_NAMES):
+            if kind != lexer.IDENTIFIER and (
+                kind != lexer.ESC_IDENTIFIER or self.factory.release < lexer.ESCAPED_NAMES
+            ):
                 raise _NotWellFormedError
             self.at += 1
             if self.kinds[self.at] != lexer.COLON:

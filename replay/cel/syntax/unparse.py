@@ -25,6 +25,7 @@ from replay.cel.ast.tree import (
     StructField,
 )
 from replay.cel.syntax.lexer import LITERALS
+from replay.cel.syntax.precedence import BINARY
 from replay.cel.value.values import Uint, Value
 
 _TERNARY, _OR, _AND, _RELATION, _UNARY, _MEMBER = 0, 1, 2, 3, 6, 7
@@ -44,7 +45,7 @@ _SPELLING: Final = {
     operator.DIVIDE: "/",
     operator.MODULO: "%",
 }
-_STRENGTH: Final = {function: _RELATION - 1 + strength for function, strength in operator.BINARY.values()}
+_STRENGTH: Final = {function: _RELATION - 1 + strength for function, strength in BINARY.values()}
 _LOGICAL: Final = {operator.LOGICAL_AND: ("&&", _AND), operator.LOGICAL_OR: ("||", _OR)}
 _PREFIX: Final = {operator.LOGICAL_NOT: "!", operator.NEGATE: "-"}
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

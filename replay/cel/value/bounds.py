@@ -13,13 +13,13 @@ from typing import Final, TypeVar
 from replay.cel.value.types import DYN
 from replay.cel.value.values import OpaqueValue
 
-MAX_ELEMENTS: Final = 2_000_000
+MAX_ELEMENTS: Final = 1_000_000
 """The most elements that a list is walked through or built with in one call."""
 
 MAX_TEXT: Final = 50_000_000
 """The most characters or bytes of a text that is built."""
 
-MAX_STEPS: Final = 2_000_000
+MAX_STEPS: Final = 1_000_000
 """The most values that are visited where a value is compared, printed or handed on as a tree."""
 
 T = TypeVar("T")
@@ -30,6 +30,8 @@ class Undetermined:
     """Stands among the `missing` of an `Unknown` for what is not missing in the input; `reason` can end "undetermined: ..."."""
 
     reason: str
+    path = "the evaluation"
+    """Where others have the path of what is missing."""
 
     def __str__(self) -> str:
         """The reason."""

@@ -7,7 +7,7 @@ Equality of cel-go is not symmetric for opaque and typed values: the left operan
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from replay.cel.value.bounds import Steps
 from replay.cel.value.concat import ConcatList
@@ -177,28 +177,11 @@ def _typed_equal(left: TypedList | TypedMap, right: Value, steps: Steps) -> Verd
 
 
 def _object_equal(left: ObjectValue, right: Value, steps: Steps) -> Verdict:
-    """Objects built by an expression compare like Go's `reflect.DeepEqual`: same type, fields of the same types.
-
-    A `JSONPatch` compares its value as CEL does.
-    """
-    if isinstance(right, ObjectValue) and left.type_name == right.type_name == "JSONPatch":
-        return _patch_equal(left.fields, right.fields, steps)
-    if not isinstance(right, ObjectValue) or left.type_name != right.type_name or len(left.fields) != len(right.fields):
+    """Objects built by an expression: of the same type, compared as that has it."""
+    if not isinstance(right, ObjectValue) or left.type_name != right.type_name:
         return False
-    return all(
-        name in right.fields
-        and type(value) is type(right.fields[name])
-        and equal(value, right.fields[name], steps) is True
-        for name, value in left.fields.items()
-    )
-
-
-def _patch_equal(left: Mapping[str, Value], right: Mapping[str, Value], steps: Steps) -> Verdict:
-    if any(left.get(name, "") != right.get(name, "") for name in ("op", "path", "from")):
-        return False
-    if "value" not in left or "value" not in right:
-        return ("value" in left) == ("value" in right)
-    return value_equal(left["value"], right["value"], steps)
+    verdict: Verdict = left.equal_by(right, lambda a, b: equal(a, b, steps))
+    return verdict
 
 
 def compare(left: Value, right: Value) -> int:

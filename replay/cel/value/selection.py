@@ -47,8 +47,8 @@ def lookup(value: Value, key: Value, *, testing: bool) -> Present:  # noqa: PLR0
         return value, True
     if isinstance(value, EvalError):
         return EvalError(value.message), False
-    if isinstance(value, ObjectValue) and value.type_name == "JSONPatch":
-        return _patch_field(value, key, testing=testing)
+    if isinstance(value, ObjectValue):
+        return value.part(key, testing=testing)
     if isinstance(value, MessageValue):
         return value.field(key), False
     return None, False
@@ -73,13 +73,3 @@ def _index(value: Value, key: Value) -> Present:
     if type(value) is TypedList and kind is not int:
         return ElementError(f"unsupported index type: {go_type_name(key)}"), True
     return value[index], True
-
-
-def _patch_field(value: ObjectValue, key: Value, *, testing: bool) -> Present:
-    """A field of a `JSONPatch{...}`: unset strings are empty (apiserver `JSONPatchVal.Get`)."""
-    if key not in ("op", "path", "from", "value"):
-        text = "unsupported field" if testing else "unsupported indexer"
-        return EvalError(f"{text}: {display(key)}"), False
-    if testing and not value.fields.get(key, key == "value" and key in value.fields):
-        return None, False
-    return value.fields.get(key, None if key == "value" else ""), True

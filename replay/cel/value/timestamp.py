@@ -238,8 +238,11 @@ def parse_duration(text: str) -> Duration | None:
 
 def _part_nanos(whole: str, fraction: str, unit: int) -> int | None:
     """One number of a duration; the fraction is scaled through a double, which is how Go loses its last digits."""
-    value = int(whole or "0") * unit
-    if int(whole or "0") > 2**63 or value > 2**63:
+    significant = whole.lstrip("0")
+    if len(significant) > 19:
+        return None
+    value = int(significant or "0") * unit
+    if value > 2**63:
         return None
     digits, scale = 0, 1.0
     for char in fraction:

@@ -37,7 +37,6 @@ _TRAITS: dict[str, frozenset[str]] = {
         "string": {ADDER, COMPARER, MATCHER, RECEIVER, SIZER},
         "google.protobuf.Timestamp": {ADDER, COMPARER, RECEIVER, SUBTRACTOR},
         "uint": {*_ARITHMETIC, MODDER},
-        "kubernetes.variables": {INDEXER, FIELD_TESTER, ITERABLE},
     }.items()
 }
 _OBJECT = frozenset({FIELD_TESTER, INDEXER})

@@ -20,7 +20,7 @@ An evaluation that fails raises `EvalError`; errors are values only where `&&`, 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,10 +127,30 @@ OPTIONAL_NONE = OptionalValue(None, has_value=False)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObjectValue:
-    """A message built by `TypeName{field: value}`; only the fields that were set."""
+    """A message built by `TypeName{field: value}`; only the fields that were set.
+
+    A library whose messages read, compare or convert otherwise makes them of a subclass.
+    """
 
     type_name: str
     fields: Mapping[str, Value]
+
+    def field(self, name: Value) -> Value:
+        """A field that the checker knows to be there, as it is read back; null where it is not set."""
+        return self.fields.get(name)
+
+    def part(self, key: Value, *, testing: bool) -> tuple[Value, bool]:  # noqa: ARG002
+        """`(part, present)` of a key that is found out while evaluating; `testing` asks for its presence alone."""
+        return None, False
+
+    def equal_by(self, other: ObjectValue, equal: Callable[[Value, Value], Value]) -> Value:
+        """Whether a message of the same type is the same: fields of the same types and, by `equal`, the same values."""
+        return len(self.fields) == len(other.fields) and all(
+            name in other.fields
+            and type(value) is type(other.fields[name])
+            and equal(value, other.fields[name]) is True
+            for name, value in self.fields.items()
+        )
 
 
 class MessageValue(OpaqueValue):

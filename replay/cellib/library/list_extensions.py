@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from replay.cel.ast.factory import ExprFactory
+from replay.cel.ast.tree import Call, Comprehension, Expr, Ident, ListExpr, Select
 from replay.cel.declare.cost import STRING_FACTOR, sizer_size
 from replay.cel.declare.library import Function, Implementation, Library, Overload
+from replay.cel.declare.macros import UNUSED, Macro, MacroError, expand_map, receiver
 from replay.cel.release import Release
 from replay.cel.value.bounds import Steps, check_elements
 from replay.cel.value.equality import compare, elements, is_list, value_equal
@@ -30,6 +33,7 @@ from replay.cellib.version import KubernetesVersion
 from replay.go.sort import go_sorted
 
 _MAX_RANGE = 1_000_000
+_SORT_INPUT = "@__sortBy_input__"
 _COMPARABLE = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
 _LIST = list_type(type_param("T"))
 
@@ -177,6 +181,20 @@ def _range_function(body: Implementation) -> Function:
     return Function("lists.range", (overload,))
 
 
+def _sort_by(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+    values = factory.ident(_SORT_INPUT)
+    target = receiver(target)
+    if not isinstance(target, ListExpr | Select | Ident | Comprehension | Call):
+        raise MacroError(
+            target, "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
+        )
+    keys = expand_map(factory, factory.copy(values), args)
+    result = factory.member_call("@sortByAssociatedKeys", factory.copy(values), keys)
+    nothing = factory.list()
+    condition = factory.literal(False)
+    return factory.fold(nothing, (UNUSED, ""), _SORT_INPUT, target, condition, values, result)
+
+
 LIST_EXTENSIONS = Library(
     name="cel.lib.ext.lists",
     functions=(
@@ -259,7 +277,7 @@ LIST_EXTENSIONS = Library(
             ),
         ),
     ),
-    macros=("sortBy",),
+    macros=(Macro("sortBy", (2,), _sort_by),),
 )
 """`slice`, `flatten`, `sort`, `sortBy`, `lists.range`, `reverse` and `distinct`."""
 

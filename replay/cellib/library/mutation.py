@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from replay.cel.declare.library import Library
+from replay.cel.declare.library import Library, Messages
+from replay.cel.value.concat import ConcatList
 from replay.cel.value.timestamp import Duration, Timestamp
 from replay.cel.value.types import DYN, STRING, UNSPECIFIED, Type
 from replay.cel.value.values import EvalError, ObjectValue, OptionalValue, Uint, Value
 from replay.cellib.library.jsonpatch import JSONPATCH
+from replay.cellib.library.message_value import PATCH_FIELDS, DynamicObject, PatchValue
 
 _OBJECT = "Object"
 _JSON_PATCH = "JSONPatch"
@@ -24,6 +26,7 @@ _GO_TYPES: dict[type, str] = {
     float: "float64",
     bytes: "[]uint8",
     list: "[]ref.Val",
+    ConcatList: "[]ref.Val",
     dict: "map[ref.Val]ref.Val",
     ObjectValue: "map[string]interface {}",
     type(None): "structpb.NullValue",
@@ -62,7 +65,7 @@ class _Messages(Mapping[str, Mapping[str, Type]]):
     def __getitem__(self, name: str) -> Mapping[str, Type]:
         if name == _JSON_PATCH:
             return _PATCH_FIELDS
-        if name == _OBJECT or name.startswith(f"{_OBJECT}."):
+        if _is_object(name):
             return _OBJECT_FIELDS
         raise KeyError(name)
 
@@ -74,17 +77,24 @@ class _Messages(Mapping[str, Mapping[str, Type]]):
         return 3
 
 
+def _is_object(type_name: str) -> bool:
+    return type_name == _OBJECT or type_name.startswith(f"{_OBJECT}.")
+
+
+def _is_message(type_name: str) -> bool:
+    return type_name == _JSON_PATCH or _is_object(type_name)
+
+
 def new_message(type_name: str, fields: Mapping[str, Value]) -> Value:
-    """An `ObjectValue`, an `EvalError` for a patch with a field of the wrong type, None for a type of another library."""
-    if type_name == _JSON_PATCH:
-        for name, value in fields.items():
-            if name in ("op", "path", "from") and not isinstance(value, str):
-                return EvalError(f"unexpected type {_go_type(value)} for JSONPatchType '{name}' field")
-            if name not in ("op", "path", "from", "value"):
-                return EvalError(f"unexpected JSONPatchType field: {name}")
-    elif type_name != _OBJECT and not type_name.startswith(f"{_OBJECT}."):
-        return None
-    return ObjectValue(type_name, fields)
+    """A message, or an `EvalError` for a patch with a field of the wrong type."""
+    if type_name != _JSON_PATCH:
+        return DynamicObject(type_name, fields)
+    for name, value in fields.items():
+        if name not in PATCH_FIELDS:
+            return EvalError(f"unexpected JSONPatchType field: {name}")
+        if name != "value" and not isinstance(value, str):
+            return EvalError(f"unexpected type {_go_type(value)} for JSONPatchType '{name}' field")
+    return PatchValue(type_name, fields)
 
 
 def _go_type(value: Value) -> str:
@@ -97,6 +107,6 @@ MUTATION = Library(
     name="kubernetes.mutation",
     functions=JSONPATCH.functions,
     struct_fields=_Messages(),
-    new_object=new_message,
+    messages=Messages(_is_message, new_message, _is_object),
 )
 """`Object{...}`, `JSONPatch{...}` and `jsonpatch.escapeKey`."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
+from replay.cel.ast import operator
+from replay.cel.ast.factory import ExprFactory
+from replay.cel.ast.tree import Expr
 from replay.cel.declare.library import Function, Library, Overload
-from replay.cel.declare.macros import OPTIONAL_MACROS
+from replay.cel.declare.macros import Expander, Macro, let, receiver, simple_name
 from replay.cel.release import Release
 from replay.cel.value.conversion import to_type
 from replay.cel.value.equality import elements
@@ -69,6 +73,27 @@ def _unwrap(value: Value) -> Value:
     return unwrapped
 
 
+def _optional_map(function: str, wrap: bool) -> Expander:
+    def expand(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+        name = simple_name(args[0], f"{function}() variable name must be a simple identifier")
+        present = factory.member_call("hasValue", receiver(target))
+        nothing = factory.list()
+        # Until cel-go 0.20 both calls have the very same receiver, with the same ids.
+        again = receiver(target)
+        value = factory.member_call("value", factory.copy(again) if factory.release >= Release.V0_22 else again)
+        mapped = let(factory, nothing, name, value, args[1])
+        if wrap:
+            mapped = factory.call("optional.of", mapped)
+        return factory.call(operator.CONDITIONAL, present, mapped, factory.call("optional.none"))
+
+    return expand
+
+
+OPTIONAL_MACROS: Final = (
+    Macro("optMap", (2,), _optional_map("optMap", wrap=True)),
+    Macro("optFlatMap", (2,), _optional_map("optFlatMap", wrap=False)),
+)
+
 OPTIONALS = Library(
     name="cel.lib.optional",
     functions=(
@@ -100,9 +125,9 @@ OPTIONALS = Library(
         ),
         Function("or", (Overload("optional_or_optional", (_OPTIONAL, _OPTIONAL), _OPTIONAL, member=True),)),
         Function("orValue", (Overload("optional_orValue_value", (_OPTIONAL, _V), _V, member=True),)),
-        Function("_?._", (Overload("select_optional_field", (DYN, STRING), _OPTIONAL),)),
+        Function(operator.OPT_SELECT, (Overload("select_optional_field", (DYN, STRING), _OPTIONAL),)),
         Function(
-            "_[?_]",
+            operator.OPT_INDEX,
             (
                 Overload("list_optindex_optional_int", (_LIST, INT), _OPTIONAL),
                 Overload("optional_list_optindex_optional_int", (optional_type(_LIST), INT), _OPTIONAL),
@@ -111,7 +136,7 @@ OPTIONALS = Library(
             ),
         ),
         Function(
-            "_[_]",
+            operator.INDEX,
             (
                 Overload("optional_list_index_int", (optional_type(_LIST), INT), _OPTIONAL),
                 Overload("optional_map_index_value", (optional_type(_MAP), _K), _OPTIONAL),
@@ -130,6 +155,7 @@ OPTIONALS = Library(
     ),
     types=(optional_type(DYN),),
     macros=OPTIONAL_MACROS,
+    optional_syntax=True,
 )
 """Optional types and their functions."""
 

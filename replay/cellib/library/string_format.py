@@ -96,13 +96,13 @@ def _precision(precision: str | None, verb: str | None) -> int:
         problem = "could not find end of precision specifier"
     elif not precision:
         problem = 'error while converting precision to integer: strconv.Atoi: parsing "": invalid syntax'
-    elif int(precision) > _INT64_MAX:
+    elif len(precision.lstrip("0")) > 19 or int(precision[-19:]) > _INT64_MAX:
         problem = (
             f'error while converting precision to integer: strconv.Atoi: parsing "{precision}": value out of range'
         )
     if problem:
         raise EvalError(f"error while parsing precision: {problem}")
-    return int(precision)
+    return int(precision[-19:])
 
 
 def _text(value: Value, steps: Steps) -> str:

@@ -1,4 +1,4 @@
-"""What can be said of an expression without evaluating it: guards, optional fields, null objects, cost.
+"""What can be said of an expression without evaluating it: guards, optional fields, null objects.
 
 A path is a chain of selections from a root, `("object", "metadata", "labels")`; an index or a variable of a macro ends it.
 """
@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from replay.cel.ast import operator
 from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr, Select, StructExpr
 
 Path = tuple[str, ...]
 
-_EQUALITY = frozenset({"_==_", "_!=_"})
-_LARGE_LIST = 200
-_STEP_COST = 8
-"""What one step of a loop costs at least: the selections and comparisons of a short predicate."""
+_EQUALITY = frozenset({operator.EQUALS, operator.NOT_EQUALS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ def reading_of(ast: Ast) -> Reading:
                 guards.add(path)
             elif path is not None:
                 paths.append((path, ast.positions.get(node.id, 0)))
-        elif isinstance(node, Call) and node.function in ("_?._", "_[?_]"):
+        elif isinstance(node, Call) and node.function in (operator.OPT_SELECT, operator.OPT_INDEX):
             path = path_of(node.args[0])
             if path is not None and isinstance(node.args[1], Const):
                 guards.add((*path, str(node.args[1].value)))
@@ -77,31 +75,18 @@ def mentions(ast: Ast, path: Path) -> bool:
 def compared_operations(ast: Ast) -> Iterator[tuple[str, int]]:
     """The operations with which `request.operation` must equal for the whole expression to be true, with their offsets."""
     for node in _conjuncts(ast.expr):
-        if isinstance(node, Call) and node.function == "_==_":
+        if isinstance(node, Call) and node.function == operator.EQUALS:
             for one, other in (node.args, node.args[::-1]):
                 if path_of(one) == ("request", "operation") and isinstance(other, Const):
                     yield str(other.value), ast.positions.get(other.id, 0)
 
 
 def _conjuncts(node: Expr) -> Iterator[Expr]:
-    if isinstance(node, Call) and node.function == "_&&_":
+    if isinstance(node, Call) and node.function == operator.LOGICAL_AND:
         for argument in node.args:
             yield from _conjuncts(argument)
     else:
         yield node
-
-
-def worst_cost(ast: Ast) -> int:
-    """A lower bound of what the expression costs where every list that it loops over has 200 elements."""
-    return _cost(ast.expr)
-
-
-def _cost(node: Expr) -> int:
-    if isinstance(node, Comprehension):
-        size = len(node.iter_range.elements) if isinstance(node.iter_range, ListExpr) else _LARGE_LIST
-        step = _STEP_COST + _cost(node.loop_step) + _cost(node.loop_condition)
-        return _cost(node.iter_range) + size * step + _cost(node.result)
-    return sum(_cost(child) for child in _children(node))
 
 
 def _nodes(node: Expr) -> Iterator[Expr]:

@@ -6,18 +6,21 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from replay.cellib.environment import PER_CALL_LIMIT
 from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.manifests.expression import CheckedExpression, ExpressionKind
 from replay.manifests.lint import catalogue
-from replay.manifests.lint.cel import Path, Reading, compared_operations, mentions, reading_of, worst_cost
+from replay.manifests.lint.cel import Path, Reading, compared_operations, mentions, reading_of
 from replay.manifests.lint.warning import LintContext, Warned, warned
 from replay.manifests.loader import LoadedObject
 
 if TYPE_CHECKING:
+    from replay.cel.ast.tree import Ast
     from replay.cellib.composition import Evaluated
 
-_PER_EXPRESSION_LIMIT = 1_000_000
+_LARGE = 200
+"""The size of lists, maps and texts that is taken for a large one."""
 _OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 _OPTIONAL_METADATA = frozenset(
     [
@@ -58,12 +61,21 @@ def _reading(checked: CheckedExpression) -> Reading:
 
 def _lint_cost(policy: LoadedObject, checked: CheckedExpression) -> Iterator[Warned]:
     assert checked.compiled.program is not None
-    cost = worst_cost(checked.compiled.program.ast)
-    if cost > _PER_EXPRESSION_LIMIT:
+    cost = _estimated_cost(checked.compiled.program.ast)
+    if cost > PER_CALL_LIMIT:
         message = (
-            f"loops in loops can cost {cost:,} where each list has 200 elements; the limit is {_PER_EXPRESSION_LIMIT:,}"
+            f"it can cost {cost:,} where lists have {_LARGE} elements and texts {_LARGE} characters; "
+            f"the limit is {PER_CALL_LIMIT:,}"
         )
         yield warned(policy, catalogue.COST, message, checked.path)
+
+
+def _estimated_cost(ast: Ast) -> int:
+    """The server's own estimate, given large lists."""
+    from replay.cel.check.estimate import fixed  # noqa: PLC0415 - keeps loading a set short
+    from replay.cellib.estimates import estimated_cost  # noqa: PLC0415
+
+    return estimated_cost(ast, fixed(_LARGE)).most
 
 
 def _lint_namespace(policy: LoadedObject, checked: CheckedExpression) -> Iterator[Warned]:
@@ -106,7 +118,7 @@ def _evaluated(checked: CheckedExpression, **known: JSON) -> Evaluated:
 
     names = ("object", "oldObject", "request", "namespaceObject", "authorizer", "params")
     bindings = {name: Missing(name, "the request is not known") for name in names}
-    evaluation = Evaluation(ExpressionCompiler(NEWEST, has_params=False), {**bindings, **known}, _PER_EXPRESSION_LIMIT)
+    evaluation = Evaluation(ExpressionCompiler(NEWEST, has_params=False), {**bindings, **known}, PER_CALL_LIMIT)
     return evaluation.evaluate(checked.compiled)
 
 

@@ -8,6 +8,7 @@ that cel-go adds (`parser/parser.go`).
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from functools import cache
 from typing import Final
@@ -21,7 +22,6 @@ from replay.cel.declare.macros import MacroTable
 from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.syntax import lexer
 from replay.cel.syntax.lexer import EOF, Token
-from replay.cel.syntax.parser import MAX_CODE_POINTS
 from replay.cel.syntax.recovery import follow
 from replay.cel.syntax.recovery.automaton import EPSILON, Automaton, StateKind, automaton
 from replay.cel.syntax.recovery.grammar import (
@@ -52,10 +52,10 @@ def parse_with_recovery(
     source: Source, macros: MacroTable, *, optional_syntax: bool, release: Release = NEWEST_RELEASE
 ) -> Ast | Issues:
     """The tree of an expression, or everything that is wrong with it."""
-    if len(source.text) > MAX_CODE_POINTS:
+    if len(source.text) > lexer.MAX_CODE_POINTS:
         issues = Issues(source)
         size = len(source.text)
-        message = f"expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}"
+        message = f"expression code point size exceeds limit: size: {size}, limit {lexer.MAX_CODE_POINTS}"
         issues.report(0, NO_OFFSET, message)
         return issues
     return with_room(lambda: _parse(source, macros, release, optional_syntax=optional_syntax))
@@ -75,6 +75,9 @@ def _parse(source: Source, macros: MacroTable, release: Release, *, optional_syn
     if issues or expr is None:
         return issues
     return Ast(expr, source, factory.positions, factory.macro_calls)
+
+
+_RESERVED_FIELD = re.compile(r"'.(true|false|null)'")
 
 
 class _LimitError(Exception):
@@ -290,6 +293,10 @@ class _Parser:
     def no_viable_alternative(self, start: Token, offending: Token | None = None) -> RecognitionError:
         offending = offending or start
         text = "<EOF>" if start.kind == EOF else self.stream.text(start, offending)
+        reserved = _RESERVED_FIELD.fullmatch(quoted(text))
+        if reserved:
+            # cel-go words this one anew: a literal stands where a field should.
+            return RecognitionError(f"mismatched input '{reserved[1]}' expecting IDENTIFIER", offending)
         return RecognitionError(f"no viable alternative at input {quoted(text)}", offending)
 
     # Tokens.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from replay.cel.ast.issues import Issues
@@ -12,8 +11,6 @@ from replay.go.format import sprintf_without_arguments
 
 MAX_SYNTAX_ERRORS: Final = 100
 """cel-go's limit, which Kubernetes keeps."""
-
-_RESERVED_FIELD = re.compile(r"no viable alternative at input '.(true|false|null)'")
 
 
 class AbortedError(Exception):
@@ -41,8 +38,6 @@ class SyntaxErrors:
 
     def report(self, offset: int, message: str) -> None:
         """Note a syntax error; raises `AbortedError` after too many of them."""
-        if "no viable alternative" in message:
-            message = _RESERVED_FIELD.sub(r"mismatched input '\1' expecting IDENTIFIER", message)
         if self._count >= MAX_SYNTAX_ERRORS:
             self._issues.report(0, offset, f"Syntax error: More than {MAX_SYNTAX_ERRORS} syntax errors")
             raise AbortedError

@@ -15,8 +15,7 @@ from replay.cel.ast.tree import Call, Const, Expr, Ident, ListExpr, MapEntry, Ma
 from replay.cel.declare.macros import MacroError, MacroTable
 from replay.cel.release import Release
 from replay.cel.syntax import literal
-from replay.cel.syntax.lexer import Token
-from replay.cel.syntax.parser import ESCAPED_NAMES, RESERVED
+from replay.cel.syntax.lexer import ESCAPED_NAMES, RESERVED, Token
 from replay.cel.syntax.recovery.syntax_tree import Tree
 
 MAX_DEPTH: Final = 250

@@ -1,0 +1,141 @@
+"""What writes compiled code: the lines of a function so far, its names, and the bound on its cost.
+
+How the code of a node looks is said where the nodes of its kind are (`calls`, `folds`, `literals`, `codegen`); they are handed to
+the writer as a table, so that none of them needs to know the others.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from replay.cel.ast.tree import Ast, Expr
+from replay.cel.compiled import fastpath
+from replay.cel.compiled.pycode import Code, NotCompiledError
+from replay.cel.declare.dispatcher import Dispatcher
+from replay.cel.value.types import Kind
+from replay.cel.value.values import Value
+
+_MAX_NODES = 2_000
+
+_BUILTINS = {"len": len, "type": type, "dict": dict, "list": list, "str": str, "int": int, "float": float, "bool": bool}
+
+
+class MessageProvider(Protocol):
+    """What compiled code asks about messages and lazy maps."""
+
+    @property
+    def lazy_map(self) -> str:
+        """The variable whose entries are computed when they are first read, empty for none."""
+
+    def is_built(self, type_name: str) -> bool:
+        """Whether values of this type are messages that expressions build."""
+
+    def new_object(self, type_name: str, fields: Mapping[str, Value]) -> Value:
+        """`TypeName{...}`; an `EvalError` where the type cannot be built."""
+
+
+NodeWriters = Mapping[type[Expr], Callable[["Emitter", Any], Code]]
+"""How the code of a node is written, by its class."""
+
+
+class Emitter:
+    """Writes the function of one expression."""
+
+    def __init__(self, ast: Ast, dispatcher: Dispatcher, messages: MessageProvider, writers: NodeWriters) -> None:
+        """`writers` write nodes, `messages` are those of the environment."""
+        self._writers = writers
+        self.ast = ast
+        self.dispatcher = dispatcher
+        self.messages = messages
+        self.lines: list[str] = []
+        self.globals: dict[str, Any] = {"__builtins__": {}}
+        self.units = 0
+        self.has_loops = False
+        self.in_object = False
+        self.scope: dict[str, Code] = {}
+        self.roots: dict[str, str] = {}
+        self._indent = 1
+        self._count = 0
+        self._nodes = 0
+
+    def emit(self, node: Expr) -> Code:
+        """The code of a node; statements that it needs are added to the current block."""
+        self._nodes += 1
+        if self._nodes > _MAX_NODES:
+            raise NotCompiledError("it is too long")
+        writer = self._writers.get(type(node))
+        if writer is None:
+            raise NotCompiledError(f"no code for {type(node).__name__}")
+        return writer(self, node)
+
+    def charge(self, units: int) -> None:
+        """Add to the bound of the current block."""
+        self.units += units
+
+    def use(self, name: str) -> str:
+        """A helper of `fastpath`, by its own name."""
+        self.globals[name] = getattr(fastpath, name)
+        return name
+
+    def refer(self, prefix: str, value: Any) -> str:
+        """A name for a value."""
+        self._count += 1
+        name = f"{prefix}_{self._count}"
+        self.globals[name] = value
+        return name
+
+    def builtin(self, name: str) -> str:
+        """One of the few builtins that compiled code uses."""
+        self.globals[name] = _BUILTINS[name]
+        return name
+
+    def temporary(self, prefix: str = "t") -> str:
+        """A fresh local name; an author's name is kept as a prefix where it is plain."""
+        self._count += 1
+        plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,30}", prefix) and not keyword.iskeyword(prefix)
+        return f"{prefix if plain else 'x'}_{self._count}"
+
+    def atom(self, code: Code) -> tuple[str, str]:
+        """`(first, again)`: a text that evaluates and names the value, and one that repeats it."""
+        if code.atom:
+            return code.text, code.text
+        name = self.temporary()
+        return f"({name} := {code.text})", name
+
+    def line(self, text: str) -> None:
+        """Add a statement."""
+        self.lines.append("    " * self._indent + text)
+
+    def block(self, write: Callable[[], Code]) -> tuple[list[str], Code]:
+        """The statements and result of code that is written one level deeper."""
+        outer, self.lines = self.lines, []
+        self._indent += 1
+        try:
+            code = write()
+            return self.lines, code
+        finally:
+            self._indent -= 1
+            self.lines = outer
+
+    def truth(self, code: Code) -> str:
+        """The code as a bool."""
+        if code.kind == "bool":
+            return code.text
+        if code.kind != "json":
+            raise NotCompiledError("a condition is no bool")
+        return f"{self.use('truth')}({code.text})"
+
+    def is_type(self, name: str, python_type: str) -> str:
+        """A guard."""
+        return f"{self.builtin('type')}({name}) is {self.builtin(python_type)}"
+
+    def static_kind(self, node: Expr) -> Kind:
+        """The kind of a node's checked type."""
+        return self.ast.type_map[node.id].kind
+
+    def is_optional(self, node: Expr) -> bool:
+        """Whether a node's checked type is an optional."""
+        return self.ast.type_map[node.id].name == "optional_type"
