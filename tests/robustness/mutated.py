@@ -147,7 +147,7 @@ def _grown(random: Random, value: Any) -> Any:
         case dict():
             return {**value, **{f"key-{number}": next(iter(value.values()), None) for number in range(many)}}
         case int() | float():
-            return value * many
+            return value * many % 2**63
     return [deepcopy(value) for _ in range(many)]
 
 
