@@ -109,12 +109,10 @@ def main() -> None:
     os.umask(_PRIVATE)
     interrupts: list[int] = []
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
+    def interrupt(number: int, _frame: FrameType | None) -> None:
         interrupts.append(number)
         for ending in _ENDINGS:
             signal.signal(ending, signal.SIG_IGN)  # what is being removed is removed to its end
-        if number == signal.SIGINT:
-            signal.default_int_handler(number, frame)
         raise TerminatedError(number)
 
     signal.signal(signal.SIGINT, interrupt)
