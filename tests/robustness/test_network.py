@@ -40,6 +40,7 @@ COMMANDS: list[tuple[str, list[str]]] = [
     ("check", ["check", CANDIDATE]),
     ("diff", ["diff", CURRENT, CANDIDATE]),
     ("cel", ["cel", "url('https://example.com').getHost()"]),
+    ("can-i", ["can-i", "get", "pods", "--as", "bob", "--namespace", "a", "--cluster", SNAPSHOT]),
     ("snapshot", ["snapshot", "--candidate", CANDIDATE, "--out", "cluster.jsonl"]),
     ("plugin", ["plugin", "AlwaysPullImages", "--config", "plugin.yaml", "--cases", "cases.jsonl"]),
 ]
