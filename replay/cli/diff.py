@@ -36,15 +36,20 @@ def diff(
     """What does a change of manifests mean, before any log is read?
 
     Tells which policies and bindings are added, removed, renamed or changed: expressions, actions, failure policies, and
-    whether a match was widened or narrowed.
+    whether a match was widened or narrowed. Of authorizers and RBAC likewise what a change widens and narrows.
     """
-    from replay.cellib.version import KubernetesVersion  # noqa: PLC0415 - `--help` must not pay for it
+    from replay.authorization.build import DEFAULT_CONFIGURATION  # noqa: PLC0415 - `--help` must not pay for it
+    from replay.authorization.diff import diff_authorization  # noqa: PLC0415
+    from replay.authorization.manifest import load_authorization  # noqa: PLC0415
+    from replay.cellib.version import KubernetesVersion  # noqa: PLC0415
     from replay.manifests.diff import diff_sets  # noqa: PLC0415
     from replay.manifests.set_loader import load_manifest_set  # noqa: PLC0415
     from replay.report import set_diff  # noqa: PLC0415
 
     version = KubernetesVersion.parse(kubernetes_version)
     differences = diff_sets(*(load_manifest_set(path, version=version) for path in (current, candidate)))
+    before, after = (load_authorization(path, version) for path in (current, candidate))
+    differences += tuple(diff_authorization(before, after, DEFAULT_CONFIGURATION))
     if output is DiffFormat.JSON:
         sys.stdout.write(json.dumps(set_diff.diff_json(differences), indent=1, ensure_ascii=False) + "\n")
     else:

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from replay.cli.options import AsJson, Candidate, Cluster, Current, Logs, Store, TimeZone, Version, Workers, scenario_of
+from replay.cli.options import (
+    AsJson,
+    AuthorizerWebhooks,
+    Candidate,
+    Cluster,
+    Current,
+    Logs,
+    Store,
+    TimeZone,
+    Version,
+    Workers,
+    scenario_of,
+)
 
 EPILOG = (
     "Example: replay report --store audit.store audit.jsonl.zst --since 7d --current manifests/current "
     "--candidate manifests/next --cluster cluster.jsonl --out weekly"
 )
+
+
+class ReportFormat(StrEnum):
+    """What is written instead of a report."""
+
+    RBAC = "rbac"
 
 
 def report(
@@ -38,6 +57,11 @@ def report(
     brief: Annotated[
         bool, typer.Option("--brief", help="Markdown in short form, for a comment; printed if there is no --out.")
     ] = False,
+    output: Annotated[
+        ReportFormat | None, typer.Option("--format", help="`rbac`: a Role for what --user did, and no report.")
+    ] = None,
+    user: Annotated[str | None, typer.Option(help="The user or service account of `--format rbac`.")] = None,
+    webhook: AuthorizerWebhooks = None,
     as_json: AsJson = False,
     tz: TimeZone = None,
     workers: Workers = 0,
@@ -52,6 +76,8 @@ def report(
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.errors import ReplayError  # noqa: PLC0415
+    from replay.pipeline.authorization.least_privilege import least_privilege  # noqa: PLC0415
+    from replay.pipeline.log import opened  # noqa: PLC0415
     from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.pipeline.weekly.output import print_weekly, weekly_markdown, write_weekly  # noqa: PLC0415
@@ -62,9 +88,15 @@ def report(
         raise ReplayError("give --since or --from, not both: they mean the same")
     zone = time_zone(tz)
     scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version)
+    if output is ReportFormat.RBAC:
+        if not user:
+            raise ReplayError("`--format rbac` needs the user that the Role is for", path="--user")
+        with progress_on(Console(stderr=True)) as progress, opened(scenario, progress) as filled:
+            sys.stdout.write(least_privilege(filled, user))
+        return
     question = WeeklyQuestion(since or start, until, previous, out, owner_label)
     with progress_on(Console(stderr=True)) as progress:
-        result = weekly(scenario, question, Options(workers=workers), progress, zone)
+        result = weekly(scenario, question, Options(workers=workers, webhooks=tuple(webhook or ())), progress, zone)
         if out is not None:
             write_weekly(result, out, zone, brief=brief)
     if as_json:

@@ -103,6 +103,8 @@ class AuthorizationSummary:
     writes_newly_refused: int = 0
     writes_newly_let_in: int = 0
     warnings: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    """Bindings of the current set that allowed no request of the log."""
 
     def observe(self, audit_id: str, current: Authorization, decision: str, reason: str) -> None:
         """Compare the current chain with what the log says of a request that reached it."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from replay.audit.period import Period
 from replay.compare.effect import Action, EffectCell, EffectKey, Side
 from replay.compare.fidelity import Fidelity
+from replay.compare.refusal import Refusals
 from replay.compare.result import SetFacts
 from replay.compare.summary import Gap
 
@@ -181,3 +182,4 @@ class WeeklyResult:
     not_reached: Counter[str] = field(default_factory=Counter)
     rejects: Counter[str] = field(default_factory=Counter)
     notes: tuple[str, ...] = ()
+    refusals: Refusals = field(default_factory=Refusals)

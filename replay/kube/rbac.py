@@ -118,6 +118,11 @@ class RoleResolver:
         self._grants: dict[tuple[str, tuple[str, ...], str], Grants] = {}
         self._verdicts: dict[tuple[Any, ...], RBACVerdict] = {}
 
+    @property
+    def verdicts(self) -> Iterable[RBACVerdict]:
+        """Everything that was decided so far."""
+        return self._verdicts.values()
+
     def decide(self, attributes: AuthorizationAttributes) -> RBACVerdict:
         """Who allows a request; equal requests are decided once."""
         user = attributes.user
@@ -195,6 +200,13 @@ class RoleResolver:
         else:
             return f'unsupported role reference kind: "{kind}"'
         return f'{kind.lower()}.{_GROUP} "{name}" not found' if role is None else role
+
+
+def unused_bindings(resolvers: Iterable[RoleResolver], bindings: Iterable[JSON]) -> list[tuple[str, str, str]]:
+    """The bindings (kind, namespace, name) that allowed nothing that the resolvers were asked; several may allow the same."""
+    used = {grant.binding for resolver in resolvers for verdict in resolver.verdicts for grant in verdict.allowing}
+    own = {(each["kind"], each["metadata"].get("namespace") or "", each["metadata"]["name"]) for each in bindings}
+    return sorted(own - used)
 
 
 class RBACAuthorizer:

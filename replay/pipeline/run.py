@@ -22,7 +22,12 @@ from replay.errors import ReplayError
 from replay.manifests.diff import diff_sets
 from replay.matching.coarse import CoarseClass, may_select, of_classes
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.pipeline.authorization.run import Authorized, authorization_inputs, replay_authorization
+from replay.pipeline.authorization.run import (
+    Authorized,
+    authorization_changes,
+    authorization_inputs,
+    replay_authorization,
+)
 from replay.pipeline.facts import log_facts, set_facts
 from replay.pipeline.health import health_notes
 from replay.pipeline.log import filled
@@ -75,7 +80,7 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
         set_facts(scenario.candidate, manifests.sets[1]),
         summary,
         fidelity,
-        changes=tuple(diff_text(diff_sets(*manifests.sets))),
+        changes=tuple(diff_text([*diff_sets(*manifests.sets), *authorization_changes(manifests, authorizers)])),
         notes=notes,
         shared_webhooks=shared_webhooks(manifests.sets, webhooks.names),
         authorization=authorized.summary if authorized is not None else None,

@@ -12,7 +12,8 @@ from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.gvk import GroupVersionKind
-from replay.kube.rbac import RBACAuthorizer
+from replay.kube.lister import ObjectLister
+from replay.kube.rbac import RBACAuthorizer, RoleResolver
 
 SHOP = Path(__file__).parents[2].parent / "shared" / "recordings" / "shop"
 
@@ -211,3 +212,25 @@ def attributes_of(event: JSON) -> AuthorizationAttributes:
         namespace=ref.get("namespace", ""),
         name=name,
     )
+
+
+def test_bindings_of_others_do_not_matter() -> None:
+    """Ten thousand bindings take as long as a hundred: only those of the user are looked at."""
+    others = [binding(f"b{n}", ("ClusterRole", "reader"), {"kind": "User", "name": f"u{n}"}) for n in range(10_000)]
+    resolver = RoleResolver(ObjectLister([api(each) for each in (*OBJECTS, *others)]))
+    assert [grant.binding[2] for grant in resolver.grants(ANN, "").found] == ["empty-bind", "reader-bind"]
+    assert resolver.decide(ask(ANN, "get", "pods")).reasons == (READER,)
+
+
+def test_several_bindings_may_give_the_reason_and_those_of_the_cluster_come_first() -> None:
+    twice = [
+        binding("z", ("ClusterRole", "reader"), USER),
+        binding("in-a", ("ClusterRole", "reader"), USER, namespace="a"),
+    ]
+    resolver = RoleResolver(ObjectLister([api(each) for each in (*OBJECTS, *twice)]))
+    reasons = resolver.decide(ask(ANN, "get", "pods", namespace="a")).reasons
+    assert reasons == (READER, 'RBAC: allowed by ClusterRoleBinding "z" of ClusterRole "reader" to User "ann"')
+
+
+def api(obj: JSON) -> JSON:
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", **obj}

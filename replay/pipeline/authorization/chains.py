@@ -18,7 +18,7 @@ from replay.authorization.webhook import NoAnswers, WebhookAnswers
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.json import JSON
 from replay.kube.lister import ObjectLister
-from replay.kube.rbac import RoleResolver
+from replay.kube.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING, RoleResolver, unused_bindings
 from replay.pipeline.authorization.state import (
     RBAC_KINDS,
     Instants,
@@ -142,6 +142,14 @@ class Chains:
             build_chain(side.configuration, build.Cluster(roles, graph), self.answers, self.version)
             for side, roles in zip(self.sides, self._roles[rbac], strict=True)
         )
+
+    def unused_bindings(self) -> list[str]:
+        """The bindings of the current set that allowed nothing so far, as `Kind namespace/name`."""
+        lister = rbac_lister(self.cluster, self._unwritten, self.sides[0].rbac, self.sides[0].deleted)
+        kinds = (CLUSTER_ROLE_BINDING, ROLE_BINDING)
+        bindings = [each for kind in kinds for each in lister.list(kind, None) if isinstance(each, dict)]
+        unused = unused_bindings((roles[0] for roles in self._roles), bindings)
+        return [f"{kind} {f'{namespace}/' if namespace else ''}{name}" for kind, namespace, name in unused]
 
     @cached_property
     def _unwritten(self) -> list[State]:

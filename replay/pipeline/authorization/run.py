@@ -9,6 +9,7 @@ from itertools import groupby
 from replay.audit.event import RequestRecord
 from replay.audit.store import Store
 from replay.authorization.build import DEFAULT_CONFIGURATION
+from replay.authorization.diff import diff_authorization
 from replay.authorization.manifest import dangling_bindings
 from replay.authorization.request_info import attributes_from_uri
 from replay.authorization.trace import Authorization
@@ -17,6 +18,7 @@ from replay.compare.authorization import AuthorizationSummary
 from replay.compare.cascade import Place
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.rbac import NODE_PREFIX
+from replay.manifests.diff import ObjectDiff
 from replay.pipeline.authorization.answers import NamedAnswers, named_answers, webhook_names
 from replay.pipeline.authorization.chains import Chains, Side, sides
 from replay.pipeline.authorization.mode import configuration_of_mode
@@ -105,12 +107,18 @@ def authorization_inputs(manifests: Manifests, options: Options) -> Authorizatio
     return AuthorizationInputs(both, answers, manifests.version, tuple(dict.fromkeys(warnings)))
 
 
+def authorization_changes(manifests: Manifests, inputs: AuthorizationInputs | None) -> list[ObjectDiff]:
+    """What the candidate changes in the chain and in RBAC, read without any log."""
+    return diff_authorization(*manifests.authorization, DEFAULT_CONFIGURATION) if inputs is not None else []
+
+
 def replay_authorization(store: Store, inputs: AuthorizationInputs, job: Job) -> Authorized:
     """Put every request of a store to both chains."""
     questions = read_questions(store)
     replayed = AuthorizationReplay(store, chains_of(store, inputs, job, questions.values()), questions)
     summary, gate = summarized(replayed)
     summary.warnings = inputs.warnings
+    summary.unused = tuple(replayed.chains.unused_bindings())
     return Authorized(replayed, summary, gate)
 
 

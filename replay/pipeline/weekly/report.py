@@ -16,6 +16,7 @@ from replay.compare.effect import Side
 from replay.compare.fidelity import merged
 from replay.compare.weekly import Evidence, Figures, WeeklyResult
 from replay.errors import AuditLogError, ReplayError
+from replay.pipeline.authorization.refusals import refusals
 from replay.pipeline.facts import set_facts
 from replay.pipeline.log import Progress, opened
 from replay.pipeline.manifests import Manifests, manifests_of
@@ -68,12 +69,13 @@ def weekly(
         figures = [figures_of(store, manifests, part, Slot(i, each, step)) for i, each in enumerate(periods)]
         foreign, rejects = _foreign(store, period, manifests), _rejects(store)
         notes = tuple(_notes(store, span, period, zone))
+        refused = refusals(store, periods, manifests, options)
     found = WeeklyResult(scenario.name, figures[-1], before.figures, before.told)
     if len(figures) > 1:
         found.previous = figures[0]
     _add_sets(found, scenario, manifests)
     _add_replay(found, part, len(periods) - 1)
-    found.foreign, found.rejects, found.notes = foreign, rejects, notes
+    found.foreign, found.rejects, found.notes, found.refusals = foreign, rejects, notes, refused
     return found
 
 

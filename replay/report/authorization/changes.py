@@ -102,7 +102,12 @@ def authorization_verdict(summary: AuthorizationSummary) -> tuple[str, Tone]:
 
 def authorization_sections(summary: AuthorizationSummary, rows: int) -> list[Section]:
     """Lockouts first, then each kind of change, webhooks, and what does not agree with the log."""
-    found = [_lockouts(summary, rows), *(_changed(summary, kind, rows) for kind in _WORDS), _webhooks(summary)]
+    found = [
+        _lockouts(summary, rows),
+        *(_changed(summary, kind, rows) for kind in _WORDS),
+        _webhooks(summary),
+        unused_section(summary, rows),
+    ]
     return [section for section in (*found, _left_out(summary), _disagreements(summary, rows)) if section is not None]
 
 
@@ -209,6 +214,21 @@ def _webhooks(summary: AuthorizationSummary) -> Section | None:
     return Section("authorization-webhooks", "Webhooks of the authorizers", lead, (table,), quiet=True)
 
 
+def unused_section(summary: AuthorizationSummary, rows: int) -> Section | None:
+    """What could be revoked, as far as a log can tell."""
+    if not summary.unused:
+        return None
+    shown = summary.unused[:rows]
+    rest = len(summary.unused) - len(shown)
+    more = [f"… and {number(rest)} more"] if rest else []
+    text = "\n".join([*map(inert, shown), *more])
+    lead = (
+        f"{plural(len(summary.unused), 'binding')} allowed no request of this log: nobody used what they give, or another "
+        "authorizer or a binding of the whole cluster allowed it before. What is needed less often than the log is long is among them."
+    )
+    return Section("unused-bindings", "What could be revoked", lead, (Listing("", text),), quiet=True)
+
+
 def _left_out(summary: AuthorizationSummary) -> Section | None:
     lines = [f"{number(count)} not decided: {inert(reason)}" for reason, count in sorted(summary.not_reached.items())]
     lines += [inert(warning) for warning in summary.warnings]
@@ -257,6 +277,7 @@ def authorization_json(summary: AuthorizationSummary) -> JSON:
             for (side, name), count in sorted(summary.webhooks.items())
         ],
         "warnings": list(summary.warnings),
+        "unusedBindings": list(summary.unused),
     }
 
 

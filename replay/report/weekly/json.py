@@ -18,6 +18,7 @@ from replay.compare.fidelity import Agreement
 from replay.compare.result import SetFacts
 from replay.compare.weekly import ActionFigures, Denial, Figures, Owner, Promotion, Source, WeeklyResult
 from replay.errors import ReplayError
+from replay.report.authorization.refusals import refusals_json
 from replay.report.render.document import MICROSECONDS
 
 KIND = "replay weekly report"
@@ -55,6 +56,7 @@ def weekly_json(result: WeeklyResult) -> str:
             "annotations": _agreement(result.fidelity.annotations),
             "disagreements": result.fidelity.disagreement_count,
         },
+        "authorization": refusals_json(result.refusals),
         "inForce": [
             {
                 "file": each.file,

@@ -7,6 +7,7 @@ from datetime import UTC, tzinfo
 
 from replay.compare.effect import Action
 from replay.compare.weekly import ActionFigures, Figures, Promotion, Readiness, Source, WeeklyResult
+from replay.report.authorization.refusals import refusal_sections
 from replay.report.render.document import (
     Align,
     Block,
@@ -78,6 +79,7 @@ def weekly_document(
         in_force(result, rows, zone),
         gaps_section(result.gaps, rows),
         disagreements_section(result.fidelity, rows),
+        *refusal_sections(result.refusals, rows),
         left_out(result),
     ]
     verdict, tone = _verdict(result)

@@ -1,0 +1,17 @@
+-- What:       what the authorizers refused in a period, by user, verb and resource; requests that failed there count too
+-- Parameters: start, end  the period in microseconds since the epoch, the end not included
+-- Example:    replace $start by 0 and $end by 4102444800000000
+select
+  username,
+  verb,
+  case when resource = '' then split_part(request_uri, '?', 1) else concat_ws('/', nullif(concat_ws('.', resource, nullif(api_group, '')), ''), nullif(subresource, '')) end as target,
+  count(*) as requests
+from request
+where
+  epoch_us(stage_time) >= $start and epoch_us(stage_time) < $end
+  and (
+    (annotations ->> '$."authorization.k8s.io/decision"') = 'forbid'
+    or ((annotations ->> '$."authorization.k8s.io/decision"') is null and (annotations ->> '$."authorization.k8s.io/reason"') = 'internal error')
+  )
+group by all
+order by requests desc, username, verb, target

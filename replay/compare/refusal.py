@@ -1,0 +1,29 @@
+"""Who the authorizers refused in a period, and in the one before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Refused(NamedTuple):
+    """Requests that are alike: `target` is a resource with group and subresource, or a path."""
+
+    user: str
+    verb: str
+    target: str
+
+
+@dataclass(slots=True)
+class Refusals:
+    """How often; `before` is None where nothing is known of an earlier period. `unused` are bindings that allowed nothing."""
+
+    now: Counter[Refused] = field(default_factory=Counter)
+    before: Counter[Refused] | None = None
+    unused: tuple[str, ...] = ()
+
+    @property
+    def no_longer(self) -> dict[Refused, int]:
+        """What was refused before, and is no more."""
+        return {each: count for each, count in (self.before or {}).items() if each not in self.now}

@@ -1,0 +1,89 @@
+"""A Role for what a user did: the least that RBAC would have had to give for the requests of a log that were allowed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import yaml
+
+from replay.audit.store import Store
+from replay.errors import ReplayError
+from replay.json import JSON
+from replay.kube.authorizer import AuthorizationAttributes
+from replay.pipeline.authorization.replay import Request, read_questions
+
+_GROUP = "rbac.authorization.k8s.io"
+_SERVICE_ACCOUNT = "system:serviceaccount:"
+_HEADER = (
+    "# What `{user}` was allowed to do in the log, and no more. What it does less often than the log is long is not in it:\n"
+    "# look at a period that covers upgrades, failures and the end of a month before anything is taken away.\n"
+)
+Grants = Mapping[tuple[str, str], set[str]]
+"""Verbs by group and resource."""
+
+
+def least_privilege(store: Store, user: str) -> str:
+    """Role, ClusterRole and bindings as YAML. Raises ReplayError if the log has no request of the user that was allowed."""
+    questions = {number: each for number, each in read_questions(store).items() if each.user.username == user}
+    requests = map(Request._make, store.query("authorization_requests").iter_rows())
+    asked = {each.question for each in requests if each.decision == "allow" and each.question in questions}
+    if not asked:
+        raise ReplayError(f"the log has no request of `{user}` that was allowed", path="--user")
+    objects = list(_objects(user, [questions[number] for number in asked]))
+    return _HEADER.format(user=user) + yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True)
+
+
+def _objects(user: str, asked: Iterable[AuthorizationAttributes]) -> Iterable[JSON]:
+    """A ClusterRole for what lies in no namespace or in all, and a Role for each namespace, each with its binding."""
+    places: dict[str, dict[tuple[str, str], set[str]]] = defaultdict(lambda: defaultdict(set))
+    urls: dict[str, set[str]] = defaultdict(set)
+    for each in asked:
+        if each.is_resource_request:
+            resource = f"{each.resource}/{each.subresource}" if each.subresource else each.resource
+            places[each.namespace][each.api_group, resource].add(each.verb)
+        else:
+            urls[each.path].add(each.verb)
+    if urls:
+        places[""].setdefault(("", ""), set())
+    for namespace in sorted(places):
+        rules = _rules(places[namespace])
+        if not namespace:
+            rules += [{"nonResourceURLs": paths, "verbs": list(verbs)} for verbs, paths in _by_verbs(urls)]
+        yield from _role_and_binding(user, namespace, rules)
+
+
+def _rules(grants: Grants) -> list[JSON]:
+    """Resources of one group that have the same verbs share a rule."""
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for (group, resource), verbs in grants.items():
+        if verbs:
+            found[group, tuple(sorted(verbs))].append(resource)
+    return [
+        {"apiGroups": [group], "resources": sorted(resources), "verbs": list(verbs)}
+        for (group, verbs), resources in sorted(found.items())
+    ]
+
+
+def _by_verbs(urls: Mapping[str, set[str]]) -> list[tuple[tuple[str, ...], list[str]]]:
+    found: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for path, verbs in sorted(urls.items()):
+        found[tuple(sorted(verbs))].append(path)
+    return sorted(found.items())
+
+
+def _role_and_binding(user: str, namespace: str, rules: list[JSON]) -> Iterable[JSON]:
+    kind = "Role" if namespace else "ClusterRole"
+    name = f"{user.rpartition(':')[2].rpartition('@')[0] or user.rpartition(':')[2]}-least".lower()
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    version = {"apiVersion": f"{_GROUP}/v1"}
+    yield {**version, "kind": kind, "metadata": metadata, "rules": rules}
+    ref = {"apiGroup": _GROUP, "kind": kind, "name": name}
+    yield {**version, "kind": f"{kind}Binding", "metadata": metadata, "roleRef": ref, "subjects": [_subject(user)]}
+
+
+def _subject(user: str) -> JSON:
+    if not user.startswith(_SERVICE_ACCOUNT):
+        return {"apiGroup": _GROUP, "kind": "User", "name": user}
+    namespace, _, name = user.removeprefix(_SERVICE_ACCOUNT).partition(":")
+    return {"kind": "ServiceAccount", "namespace": namespace, "name": name}
