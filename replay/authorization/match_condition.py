@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from replay.authorization.trace import ConditionOutcome, ConditionResult
 from replay.cel.program import Program
-from replay.cel.value.values import EvalError
+from replay.cel.value.values import EvalError, Unknown
 from replay.cellib.authorization import CompiledCondition
 from replay.cellib.environment import PER_CALL_LIMIT
 from replay.json import JSON
@@ -62,6 +62,10 @@ class Matcher:
         value = _quickly(condition.program, names)
         if value is None:
             value = condition.program.eval(names).value
+        if isinstance(value, Unknown):
+            # Nothing of a question is missing: the evaluation was given up, and no answer of it is certain.
+            reason = "; ".join(map(str, value.missing))
+            return ConditionResult(index, ConditionOutcome.ERROR, f"undetermined: {reason}", condition.expression)
         if isinstance(value, EvalError):
             where = f"cel evaluation error: expression '{condition.expression}'"
             error = f"{where} resulted in error: {value.message}"
