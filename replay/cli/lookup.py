@@ -8,7 +8,19 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.options import AsJson, Candidate, Cluster, Current, Logs, Redact, Store, TimeZone, Version, scenario_of
+from replay.cli.options import (
+    AsJson,
+    AuthorizerWebhooks,
+    Candidate,
+    Cluster,
+    Current,
+    Logs,
+    Redact,
+    Store,
+    TimeZone,
+    Version,
+    scenario_of,
+)
 
 EPILOG = "Example: replay lookup audit.jsonl.zst --static --action deny --namespace 'prod-*' --since 7d --current manifests/current"
 
@@ -22,6 +34,14 @@ class Action(StrEnum):
     MUTATE = "mutate"
     FAILED_OPEN = "failed-open"
     ANNOTATE = "annotate"
+
+
+class AuthorizationDecision(StrEnum):
+    """What the client was told: 403 for `forbid`, 500 for `error`."""
+
+    ALLOW = "allow"
+    FORBID = "forbid"
+    ERROR = "error"
 
 
 def lookup(
@@ -42,6 +62,15 @@ def lookup(
     ] = None,
     audit_id: Annotated[str | None, typer.Option("--audit-id", help="One request.")] = None,
     static: Annotated[bool, typer.Option("--static", help="Only hooks from manifest files (.static.k8s.io).")] = False,
+    decision: Annotated[
+        AuthorizationDecision | None, typer.Option(help="Look up what the authorizers decided, reads included.")
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option(help="The reason that an authorizer gave; * stands for anything.")
+    ] = None,
+    authorizer: Annotated[str | None, typer.Option(help="The authorizer that decided (with --current).")] = None,
+    binding: Annotated[str | None, typer.Option(help="The RBAC binding that allowed; * stands for anything.")] = None,
+    webhook: AuthorizerWebhooks = None,
     current: Current = None,
     candidate: Candidate = None,
     cluster: Cluster = None,
@@ -61,12 +90,26 @@ def lookup(
     from rich.console import Console  # noqa: PLC0415
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.pipeline.authorization.lookup import AuthorizationQuestion, look_up_authorization  # noqa: PLC0415
     from replay.pipeline.lookup import Question, look_up  # noqa: PLC0415
+    from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
+    from replay.report.authorization import lookup as authorization  # noqa: PLC0415
     from replay.report.lookup_report import lookup_document, lookup_json  # noqa: PLC0415
     from replay.report.render.terminal import print_document  # noqa: PLC0415
 
     zone = time_zone(tz)
+    if decision or reason or authorizer or binding:
+        scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version)
+        wanted = AuthorizationQuestion(decision, reason, authorizer, binding, user, namespace)
+        options = Options(webhooks=tuple(webhook or ()))
+        with progress_on(Console(stderr=True)) as progress:
+            authorized = look_up_authorization(scenario, wanted, options, progress)
+        if as_json:
+            sys.stdout.write(json.dumps(authorization.lookup_json(authorized), indent=1, ensure_ascii=False) + "\n")
+        else:
+            print_document(authorization.lookup_document(authorized, limit), Console(highlight=False))
+        return
     asked = action.value if action else None
     question = Question(policy, user, namespace, object_, since, until, asked, audit_id, static)
     scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version)

@@ -5,11 +5,20 @@ from typing import Any
 
 import orjson
 import pytest
+import yaml
 
 from replay.cellib.version import NEWEST
 from replay.compare.authorization import AuthorizationOutcome
+from replay.compare.authorization_lookup import Found
 from replay.compare.result import RunResult
+from replay.errors import ReplayError
+from replay.kube.lister import ObjectLister
+from replay.kube.rbac import RoleResolver
+from replay.pipeline.authorization.least_privilege import least_privilege
+from replay.pipeline.authorization.lookup import AuthorizationQuestion, look_up_authorization
+from replay.pipeline.authorization.replay import Request, read_questions
 from replay.pipeline.explain import explain
+from replay.pipeline.log import opened
 from replay.pipeline.options import Options
 from replay.pipeline.run import exit_code, run
 from replay.pipeline.scenario import Scenario
@@ -131,3 +140,38 @@ def test_explain_shows_the_trace(outcome: str) -> None:
     row = next(row for row in rows if outcome in {step["outcome"] for step in row["current"]["trace"]})
     found = explain(scenario(), row["auditID"], silent, options=Options(webhooks=WEBHOOKS))
     assert explain_json(found)["authorization"] == {"current": row["current"], "candidate": row["candidate"]}
+
+
+def found(**wanted: str) -> list[Found]:
+    question, options = AuthorizationQuestion(**wanted), Options(webhooks=WEBHOOKS)
+    return list(look_up_authorization(scenario(), question, options, silent).requests)
+
+
+def test_lookup_finds_by_decision_reason_binding_and_authorizer() -> None:
+    assert {each.decision for each in found(decision="error")} == {"error"}
+    assert {each.reason.split('"')[1] for each in found(binding="dev*")} <= {
+        "dev",
+        "developers/dev-1",
+        "developers/team-a",
+    }
+    assert {each.reason for each in found(reason="node: *", user="system:node:*")} != set()
+    assert {each.authorizer for each in found(authorizer="guard.*")} == {"guard.example.com"}
+
+
+def test_lookup_of_an_authorizer_needs_a_set_that_names_it() -> None:
+    asked = Scenario((str(SAMPLE / "audit.jsonl.zst"),))
+    with pytest.raises(ReplayError, match="the log does not name the authorizer"):
+        look_up_authorization(asked, AuthorizationQuestion(authorizer="rbac"), Options(), silent)
+
+
+def test_a_role_for_what_a_user_did_allows_it_all() -> None:
+    with opened(scenario(), silent) as store:
+        objects = list(yaml.safe_load_all(least_privilege(store, "ci-deployer")))
+        asked = {number: each for number, each in read_questions(store).items() if each.user.username == "ci-deployer"}
+        rows = map(Request._make, store.query("authorization_requests").iter_rows())
+        allowed = {row.question for row in rows if row.decision == "allow" and row.question in asked}
+    resolver = RoleResolver(ObjectLister(objects))
+    assert allowed
+    assert all(resolver.decide(asked[number]).allowing for number in allowed)
+    with opened(scenario(), silent) as store, pytest.raises(ReplayError, match="no request of `nobody`"):
+        least_privilege(store, "nobody")

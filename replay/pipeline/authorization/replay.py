@@ -95,6 +95,10 @@ class AuthorizationReplay:
             found = self._decided[key] = Decided(current.decide(asked), candidate.decide(asked))
         return found
 
+    def decided_by(self, request: Request) -> str:
+        """Who decides a request in the current chain."""
+        return self.decide(request).current.decided_by
+
     def line(self, request: Request) -> bytes:
         """A line of `--outcomes` for a request that admission never sees."""
         attributes = self.questions[request.question]

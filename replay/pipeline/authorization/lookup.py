@@ -1,0 +1,104 @@
+"""`replay lookup` for what the authorizers did: requests by decision, reason, authorizer and binding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from replay.audit.store import Store
+from replay.compare.authorization import resource_label
+from replay.compare.authorization_lookup import AuthorizationLookup, Found
+from replay.errors import ReplayError
+from replay.kube.authorizer import AuthorizationAttributes
+from replay.pipeline.authorization.replay import AuthorizationReplay, Request, read_questions
+from replay.pipeline.authorization.run import authorization_inputs, chains_of
+from replay.pipeline.log import Progress, opened
+from replay.pipeline.manifests import manifests_of
+from replay.pipeline.options import Options
+from replay.pipeline.past import past_job
+from replay.pipeline.scenario import Scenario
+
+DECISIONS = ("allow", "forbid", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationQuestion:
+    """What to find; in texts `*` stands for anything, and None for whatever there is."""
+
+    decision: str | None = None
+    reason: str | None = None
+    authorizer: str | None = None
+    binding: str | None = None
+    user: str | None = None
+    namespace: str | None = None
+
+
+def look_up_authorization(
+    scenario: Scenario, question: AuthorizationQuestion, options: Options, progress: Progress
+) -> AuthorizationLookup:
+    """Find requests. Raises ReplayError where an authorizer is asked for and no set says who there is."""
+    manifests = manifests_of(scenario)
+    inputs = authorization_inputs(manifests, options)
+    if question.authorizer is not None and inputs is None:
+        raise ReplayError(
+            "the log does not name the authorizer: give --current with authorization.yaml", path="--authorizer"
+        )
+    found = AuthorizationLookup(scenario.name)
+    with opened(scenario, progress) as store:
+        questions = read_questions(store)
+        decided_by: Callable[[Request], str] = _nobody
+        if inputs is not None:
+            chains = chains_of(store, inputs, past_job(store, manifests), questions.values())
+            decided_by = AuthorizationReplay(store, chains, questions).decided_by
+        for request in _requests(store):
+            asked = questions[request.question]
+            if not _is_wanted(question, request, asked):
+                continue
+            authorizer = decided_by(request)
+            if question.authorizer is None or fnmatchcase(authorizer, question.authorizer):
+                found_here = _found(request, asked, authorizer)
+                found.requests[found_here] += 1
+                found.first.setdefault(found_here, request.audit_id)
+    return found
+
+
+def _nobody(request: Request) -> str:
+    del request
+    return ""
+
+
+def _requests(store: Store) -> Iterator[Request]:
+    rows = map(Request._make, store.query("authorization_requests").iter_rows())
+    return (request for request in rows if request.reached)
+
+
+def _is_wanted(question: AuthorizationQuestion, request: Request, asked: AuthorizationAttributes) -> bool:
+    reason = request.reason or ""
+    pairs = (
+        (question.decision, request.decision or "error"),
+        (question.reason, reason),
+        (question.user, asked.user.username),
+        (question.namespace, asked.namespace),
+    )
+    if any(pattern is not None and not fnmatchcase(value, pattern) for pattern, value in pairs):
+        return False
+    return question.binding is None or fnmatchcase(_binding(reason), question.binding)
+
+
+def _binding(reason: str) -> str:
+    """The binding that a reason names: `RBAC: allowed by ClusterRoleBinding "name" of ...`."""
+    parts = reason.split('"')
+    return parts[1] if reason.startswith("RBAC: allowed by ") and len(parts) > 2 else ""
+
+
+def _found(request: Request, asked: AuthorizationAttributes, authorizer: str) -> Found:
+    return Found(
+        request.decision or "error",
+        request.reason or "",
+        authorizer,
+        asked.user.username,
+        asked.verb,
+        resource_label(asked),
+        asked.namespace,
+    )
