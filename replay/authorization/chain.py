@@ -27,7 +27,7 @@ from replay.authorization.webhook import WebhookAnswers
 from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
-from replay.kube.rbac import MASTERS_GROUP, RoleResolver
+from replay.kube.rbac import MASTERS_GROUP, RBACVerdict, RoleResolver
 
 _ONLY_ALLOW = frozenset(["Node", "RBAC"])
 
@@ -224,10 +224,18 @@ class RBACMember:
     roles: RoleResolver
     name: str = "rbac"
     type: str = "RBAC"
+    steps: dict[int, Step] = field(default_factory=dict, compare=False)
+    """What was made of verdicts, which the resolver keeps, by their identity."""
 
     def consult(self, asked: Question) -> Step:
         """See `Member`."""
         verdict = self.roles.decide(asked.attributes)
+        step = self.steps.get(id(verdict))
+        if step is None:
+            step = self.steps[id(verdict)] = self._step(verdict)
+        return step
+
+    def _step(self, verdict: RBACVerdict) -> Step:
         if verdict.allowing:
             reasons = tuple(dict.fromkeys(verdict.reasons))
             several = reasons if len(reasons) > 1 else ()

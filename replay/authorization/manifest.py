@@ -75,6 +75,14 @@ def _configured(path: Path, version: KubernetesVersion) -> AuthorizationManifest
     return AuthorizationManifests(str(path), checked.configuration)
 
 
+def load_rbac(path: Path) -> tuple[str, tuple[JSON, ...]]:
+    """The RBAC objects of the set at `path` and where they stand; none where it has none. Raises as `read_rbac`."""
+    own = path / RBAC_DIRECTORY
+    if own.is_dir():
+        return str(own), read_rbac(own)
+    return str(path), read_rbac(path) if is_rbac(path) else ()
+
+
 def read_rbac(path: Path) -> tuple[JSON, ...]:
     """The RBAC objects of a file or directory, aggregated roles resolved; of those of one name the last counts.
 
@@ -134,9 +142,11 @@ def _is_list_of(type_: type, value: JSON) -> bool:
 
 
 def dangling_bindings(objects: Iterable[JSON], known: Iterable[RBACKey] = ()) -> Iterator[str]:
-    """Bindings of roles that are neither in `objects` nor `known`: one line each."""
+    """Bindings of roles that are neither in `objects` nor `known`: one line each, if any role is known at all."""
     listed = list(objects)
     roles = {rbac_key(obj) for obj in listed if not obj["kind"].endswith("Binding")} | set(known)
+    if not roles:
+        return
     for obj in listed:
         if not obj["kind"].endswith("Binding"):
             continue

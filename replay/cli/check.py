@@ -101,8 +101,8 @@ def check(
     Prints everything that is wrong with file, line and column in the server's own words, and warns of what it accepts
     and one would regret. A warning is silenced by --silence, or in its document by `# replay: silence NAME`.
     """
-    from replay.cellib.version import KubernetesVersion  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.manifests.check import check_set  # noqa: PLC0415
+    from replay.authorization.set_check import check_whole_set  # noqa: PLC0415 - `--help` must not pay for it
+    from replay.cellib.version import KubernetesVersion  # noqa: PLC0415
     from replay.manifests.plugin import Plugin  # noqa: PLC0415
 
     if authorization is not None:
@@ -119,7 +119,7 @@ def check(
     if output is Format.JSON:
         # `DIR` stands for the directory in texts, where a short relative path would stand for other things too.
         sets = [path.absolute() for path in sets]
-    checked = [check_set(path, version, plugin=one, cluster=objects, silenced=silence or ()) for path in sets]
+    checked = [check_whole_set(path, version, plugin=one, cluster=objects, silenced=silence or ()) for path in sets]
     _print(checked, output)
     raise typer.Exit(0 if all(each.is_accepted for each in checked) else REFUSED)
 

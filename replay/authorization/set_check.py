@@ -1,0 +1,80 @@
+"""`replay check` of a whole set: what is wrong with its authorization, beside what is wrong with its admission."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from replay.authorization.manifest import dangling_bindings, load_rbac
+from replay.authorization.server_file import ServerFiles
+from replay.authorization.start import Checked, check_start
+from replay.cellib.version import KubernetesVersion
+from replay.errors import ReplayError
+from replay.json import JSON
+from replay.manifests.authorization_file import CONFIGURATION_FILE, is_about_authorization, is_configuration
+from replay.manifests.check import CheckedSet, check_set
+from replay.manifests.finding import SERVER, Finding, Severity
+from replay.manifests.plugin import Plugin
+from replay.manifests.read.node import NOWHERE
+
+_ON_SERVER, _DANGLING = "file-on-the-server", "binding-without-role"
+
+
+def check_whole_set(
+    path: Path,
+    version: KubernetesVersion,
+    *,
+    plugin: Plugin | None = None,
+    cluster: list[JSON] | None = None,
+    silenced: Iterable[str] = (),
+) -> CheckedSet:
+    """`check_set` with what is found in `authorization.yaml` and `rbac/`. Raises ManifestError if there is nothing."""
+    hidden = frozenset(silenced)
+    alone = path.is_file() and is_about_authorization(path)
+    checked = (
+        CheckedSet(str(path), (), (), 0, None)
+        if alone
+        else check_set(path, version, plugin=plugin, cluster=cluster, silenced=hidden)
+    )
+    if plugin is not None:
+        return checked
+    file = path if is_configuration(path) else path / CONFIGURATION_FILE
+    configured = check_start(file.read_bytes(), version, ServerFiles()) if file.is_file() else None
+    error = checked.error
+    found = list(checked.findings)
+    if configured is not None:
+        error = error if error is not None or configured.is_accepted else configured.error
+        found += _configuration_findings(str(file), configured)
+    known = [_key(obj) for obj in cluster or () if str(obj.get("apiVersion")).startswith("rbac.")]
+    rbac = list(_rbac_findings(path, known))
+    error = next((each.message for each in rbac if each.severity is Severity.ERROR and error is None), error)
+    shown = [each for each in (*found, *rbac) if each.name not in hidden]
+    quiet = checked.silenced + len(found) + len(rbac) - len(shown)
+    return replace(checked, findings=tuple(shown), error=error, silenced=quiet)
+
+
+def _configuration_findings(path: str, checked: Checked) -> Iterator[Finding]:
+    if checked.field_errors:
+        for each in checked.field_errors:
+            yield Finding(Severity.ERROR, SERVER, str(each), path, field_path=each.path, first=True)
+    elif checked.error:
+        position = checked.problems[0].position if checked.problems else NOWHERE
+        yield Finding(Severity.ERROR, SERVER, checked.error, path, position, first=True)
+    for warning in checked.warnings:
+        yield Finding(Severity.WARNING, _ON_SERVER, warning, path)
+
+
+def _rbac_findings(path: Path, known: list[tuple[str, str, str]]) -> Iterator[Finding]:
+    try:
+        where, objects = load_rbac(path)
+    except ReplayError as error:
+        yield Finding(Severity.ERROR, SERVER, error.message, error.path)
+        return
+    for warning in dangling_bindings(objects, known):
+        yield Finding(Severity.WARNING, _DANGLING, warning, where)
+
+
+def _key(obj: JSON) -> tuple[str, str, str]:
+    metadata = obj.get("metadata") or {}
+    return str(obj.get("kind")), str(metadata.get("namespace") or ""), str(metadata.get("name"))
