@@ -25,7 +25,7 @@ from replay.compare.attribution import (
 from replay.compare.mutation_effect import patch_shape
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
-from replay.kube.attributes import Missing, PartialObject
+from replay.kube.attributes import Basis, Missing, PartialObject
 from replay.kube.go_object import DecodeError
 from replay.pipeline.log import opened
 from replay.pipeline.manifests import manifests_of
@@ -40,7 +40,7 @@ from replay.reconstruct.record.body import Shape
 from replay.reconstruct.record.exchange import NOT_THE_OBJECT, Exchange
 from replay.reconstruct.record.known import Known, attribute, differences, get
 from replay.reconstruct.request import ReplayRequest
-from replay.reconstruct.server.strategy import after_create, after_update
+from replay.reconstruct.server.strategy import after_create, after_update, as_validated
 
 _WRITES = Chosen(
     "verb in ('create', 'update', 'patch') and code between 200 and 299 and subresource not in "
@@ -108,7 +108,7 @@ class MutationsJob:
             found.not_compared["the response does not show the object"] += 1
             return
         found.compared += 1
-        stored = exchange.response.json
+        stored = as_validated(Known(exchange.response.json, Basis.RECORDED), exchange).value
         holes = [tuple(map(str, hole.path)) for hole in sent.holes]
         operations = [each for each in diff(sent.value, stored) if not _is_below(tokens(each["path"]), holes)]
         decision = self._decision(exchange, request, sent)
