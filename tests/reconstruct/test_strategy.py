@@ -15,26 +15,47 @@ from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.server.strategy import after_create, as_validated
 
 JOBS = {"resource": "jobs", "apiGroup": "batch"}
-GENERATED = {"batch.kubernetes.io/controller-uid": "u", "job-name": "web"}
+LABELS = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
+GENERATED = dict(zip(LABELS, ("u", "web", "u", "web"), strict=True))
 
 
-def job(**metadata: Any) -> dict[str, Any]:
-    return {"kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": "web", **metadata}, "spec": {}}
+APP = {"app": "a"}
 
 
-@pytest.mark.parametrize(
-    ("labels", "seen"), [(GENERATED, None), ({"app": "a"}, {"app": "a"})], ids=["of its pods", "its own"]
-)
-def test_a_job_without_labels_was_validated_without(
-    labels: dict[str, str], seen: Any, pod_record: Callable[..., RequestRecord]
+def job(labels: dict[str, str] | None = None, pods: dict[str, str] | None = None) -> dict[str, Any]:
+    metadata = {"name": "web", "uid": "u", **({"labels": labels} if labels else {})}
+    template = {"metadata": {"labels": pods} if pods else {}}
+    return {"kind": "Job", "apiVersion": "batch/v1", "metadata": metadata, "spec": {"template": template}}
+
+
+STORED = [
+    ("none of its own, nor of its pods", GENERATED, GENERATED, None),
+    ("those of its pods", APP | GENERATED, APP | GENERATED, APP | GENERATED),
+    ("its own", APP, GENERATED, APP),
+]
+
+
+@pytest.mark.parametrize(("labels", "pods", "seen"), [row[1:] for row in STORED], ids=[row[0] for row in STORED])
+def test_labels_of_a_stored_job_when_it_was_validated(
+    labels: dict[str, str], pods: dict[str, str], seen: Any, pod_record: Callable[..., RequestRecord]
 ) -> None:
-    stored = job(uid="u", labels=labels)
+    stored = job(labels, pods)
     exchange = Exchange(pod_record("create", code=201, ref=JOBS, response=stored), builtin_discovery())
     assert get(as_validated(Known(stored, Basis.RECORDED), exchange).value, ("metadata", "labels")) == seen
 
 
-def test_the_labels_of_a_refused_job_are_its_own(pod_record: Callable[..., RequestRecord]) -> None:
-    exchange = Exchange(pod_record("create", code=422, ref=JOBS, request=job()), builtin_discovery())
-    found = after_create(Known(job(), Basis.RECORDED), exchange, exchange.api_resource)
-    assert ("metadata", "labels") not in {hole.path for hole in found.holes}
-    assert ("spec", "template", "metadata", "labels") in {hole.path for hole in found.holes}
+SENT = [("none", None, None, set()), ("its own", APP, {"b": "c"}, set()), ("those of its pods", APP, APP, set(LABELS))]
+
+
+@pytest.mark.parametrize(("labels", "pods", "open_"), [row[1:] for row in SENT], ids=[row[0] for row in SENT])
+def test_generated_labels_of_a_refused_job(
+    labels: dict[str, str] | None,
+    pods: dict[str, str] | None,
+    open_: set[str],
+    pod_record: Callable[..., RequestRecord],
+) -> None:
+    sent = job(labels, pods)
+    exchange = Exchange(pod_record("create", code=422, ref=JOBS, request=sent), builtin_discovery())
+    holes = {hole.path for hole in after_create(Known(sent, Basis.RECORDED), exchange, exchange.api_resource).holes}
+    assert {path[-1] for path in holes if path[:2] == ("metadata", "labels")} == open_
+    assert ("spec", "template", "metadata", "labels") in holes

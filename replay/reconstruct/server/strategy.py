@@ -21,14 +21,20 @@ _GENERATION = ("metadata", "generation")
 _REVISION = ("metadata", "resourceVersion")
 _MANAGED = ("metadata", "managedFields")
 _SPEC = ("spec",)
+_LABELS = ("metadata", "labels")
+_POD_LABELS = ("spec", "template", "metadata", "labels")
 _STATUS = ("status",)
+
+_JOBS = ("batch", "jobs", "")
+_GENERATED_LABELS = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
+"""What the strategy of Jobs puts on their pods (`pkg/registry/batch/job/strategy.go`, `generateSelector`)."""
 
 _SET_ON_CREATE: dict[tuple[str, str], tuple[Path, ...]] = {
     ("", "pods"): (("status", "qosClass"),),
     ("", "services"): tuple(
         ("spec", name) for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "ports")
     ),
-    ("batch", "jobs"): (("spec", "selector"), ("spec", "template", "metadata", "labels")),
+    ("batch", "jobs"): (("spec", "selector"), _POD_LABELS),
     ("apiregistration.k8s.io", "apiservices"): (("status",),),
     ("certificates.k8s.io", "certificatesigningrequests"): (("spec",), ("status",)),
 }
@@ -62,16 +68,25 @@ _KEPT_BY_STATUS: dict[tuple[str, str], tuple[str, ...]] = {
 def as_validated(stored: Known, exchange: Exchange) -> Known:
     """A created object without what reading it back adds (`SetDefaults_Job`).
 
-    The labels of a Job without any are those of its pods, which the strategy generates only before validation.
+    A Job without labels gets those of its pods, and shares the map with them where they have any: then it has the labels
+    that the strategy generates for its pods as well, before validation. Where its pods had none of their own, the generated
+    ones become the Job's only when it is read.
     """
     record = exchange.record
-    if (record.api_group, record.resource, record.subresource) != ("batch", "jobs", ""):
+    if (record.api_group, record.resource, record.subresource) != _JOBS:
         return stored
-    labels = get(stored.value, ("metadata", "labels"))
-    uid = get(stored.value, _UID)
-    if not labels or uid is None or labels.get("batch.kubernetes.io/controller-uid") != uid:
-        return stored
-    return stored.without(("metadata", "labels"))
+    labels, uid = get(stored.value, _LABELS) or {}, get(stored.value, _UID)
+    is_generated = uid is not None and labels.get(_GENERATED_LABELS[0]) == uid
+    own = set(get(stored.value, _POD_LABELS) or ()) - set(_GENERATED_LABELS)
+    return stored.without(_LABELS) if is_generated and not own else stored
+
+
+def _generated_job_labels(job: Known) -> list[Hole]:
+    """The labels that a new Job has from its pods, as far as it shares the map with them: nobody can tell from equal ones."""
+    labels = get(job.value, _LABELS)
+    if not labels or labels != get(job.value, _POD_LABELS):
+        return []
+    return [Hole((*_LABELS, name), _GENERATED) for name in _GENERATED_LABELS]
 
 
 def after_create(before: Known, exchange: Exchange, api_resource: APIResource | None) -> Known:
@@ -89,6 +104,8 @@ def after_create(before: Known, exchange: Exchange, api_resource: APIResource | 
         holes += extra
     group_resource = (record.api_group, record.resource)
     paths = _SET_ON_CREATE.get(group_resource)
+    if group_resource == _JOBS[:2]:
+        holes += _generated_job_labels(known)
     if paths is not None:
         holes += [Hole(path, _GENERATED) for path in paths]
     elif api_resource is not None and "status" in api_resource.subresources and api_resource.custom:
