@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from replay.compare.authorization import AuthorizationSummary
 from replay.compare.fidelity import Fidelity
 from replay.compare.summary import Summary
+from replay.compare.world_facts import WorldFacts
 
 if TYPE_CHECKING:  # what other commands find out: `replay run` does not load it
     from replay.compare.audit_policy import AuditPolicy
@@ -59,6 +60,7 @@ class RunResult:
     candidate: SetFacts
     summary: Summary
     fidelity: Fidelity
+    world: WorldFacts = field(default_factory=WorldFacts)
     changes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     shared_webhooks: tuple[str, ...] = ()

@@ -156,6 +156,10 @@ class Schema:
         """The names of the properties that must be there."""
         return frozenset(self._target.get("required", ()))
 
+    def constraint(self, name: str) -> Any:
+        """What a CustomResourceDefinition states of values (`minimum`, `maxLength`, `pattern`, `enum`, ...), None if nothing."""
+        return self._own_or_target(name)
+
     @cached_property
     def nullable(self) -> bool:
         """Whether null is a value of its own (custom kinds)."""

@@ -62,6 +62,15 @@ def summary_json(result: RunResult) -> str:
             "disagreements": fidelity.disagreement_count,
         },
         "outcomes": {kind.value: count for kind, count in sorted(summary.outcomes.items())},
+        "world": {
+            "roots": result.world.roots,
+            "consequences": result.world.consequences,
+            "notSent": result.world.not_sent,
+            "unknown": result.world.unknown,
+            "retriedOwners": result.world.retried,
+            "refusedRetries": result.world.refused,
+            "ends": dict(sorted(result.world.ends.items())),
+        },
         "findings": {
             kind.value: {
                 view: [

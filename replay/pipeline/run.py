@@ -13,11 +13,11 @@ from replay.audit.reject import write_rejects
 from replay.audit.selection import unread_counts
 from replay.audit.store import Store
 from replay.compare.authorization import FINDINGS as AUTHORIZATION_FINDINGS
-from replay.compare.cascade import Place
 from replay.compare.fidelity import Fidelity
 from replay.compare.outcome import FINDINGS
 from replay.compare.result import RunResult
 from replay.compare.summary import Summary
+from replay.compare.world_facts import WorldFacts
 from replay.errors import ReplayError
 from replay.manifests.diff import diff_sets
 from replay.matching.coarse import CoarseClass, may_select, of_classes
@@ -40,6 +40,7 @@ from replay.pipeline.replay.preparation import job_without_history, with_history
 from replay.pipeline.replay.totals import NOTHING, ClassResult
 from replay.pipeline.replay.webhook import webhook_answers
 from replay.pipeline.replay.workers import Progress, prepare_workers, replay_parts
+from replay.pipeline.replay.world import world_of
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.whole_file import whole_file
 from replay.reconstruct.cluster import Cluster
@@ -72,7 +73,7 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
         facts = log_facts(scenario, store, ingest)
         notes = health_notes(store, job)
         kept = _kept(scenario, store, job, options) if authorized is None else None
-        summary, fidelity = _replay(store, job, options, progress, (kept, authorized))
+        summary, fidelity, world = _replay(store, job, options, progress, (kept, authorized))
         facts.admission = summary.requests
     return RunResult(
         facts,
@@ -80,6 +81,7 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
         set_facts(scenario.candidate, manifests.sets[1]),
         summary,
         fidelity,
+        world,
         changes=tuple(diff_text([*diff_sets(*manifests.sets), *authorization_changes(manifests, authorizers)])),
         notes=notes,
         shared_webhooks=shared_webhooks(manifests.sets, webhooks.names),
@@ -96,15 +98,17 @@ def exit_code(result: RunResult) -> int:
 
 def _replay(
     store: Store, job: Job, options: Options, progress: Progress, aside: tuple[KeptResults | None, Authorized | None]
-) -> tuple[Summary, Fidelity]:
+) -> tuple[Summary, Fidelity, WorldFacts]:
     """All requests of a store, but for those whose results it keeps; `aside` are those, and what the authorizers say."""
     kept, authorized = aside
     known = kept.read() if kept is not None else {}
     results: list[PartResult] = []
     made: dict[CoarseClass, ClassResult] = {}
+    ready: Job | None = None
     if kept is None:
         unread = unread_counts(store, job.predicate)
-        results = _replay_parts(store, with_history(store, job), options, progress)
+        ready = with_history(store, job)
+        results = _replay_parts(store, ready, options, progress)
         made = class_results(results, unread)
     elif changed := [requests for requests in kept.files if requests not in known]:
         job = replace(job, within=of_classes(changed))
@@ -112,16 +116,18 @@ def _replay(
         if not is_few:
             prepare_workers(options)
         unread = unread_counts(store, job.predicate, job.within)
-        results = _replay_parts(store, with_history(store, job), options, progress, is_few=is_few)
+        ready = with_history(store, job)
+        results = _replay_parts(store, ready, options, progress, is_few=is_few)
         found = class_results(results, unread)
         made = {requests: found.get(requests, NOTHING) for requests in changed}
         kept.write(made)
-    follows: dict[Place, str] = {}
+    classes = {**known, **made}
+    world = world_of(store, lambda: ready or with_history(store, job), classes.values(), options, progress)
     with whole_file(options.outcomes, "the outcomes") if options.outcomes else nullcontext() as file:
-        merged = merge({**known, **made}, follows)
+        summary, fidelity = merge(classes, world)
         if file is not None:
-            write_lines(results, follows, file, authorized.lines if authorized is not None else None)
-    return merged
+            write_lines(results, world, file, authorized.lines if authorized is not None else None)
+    return summary, fidelity, world.facts
 
 
 def _replay_parts(

@@ -53,6 +53,13 @@ class Write(NamedTuple):
     sent: Known | Missing
 
 
+class Step(NamedTuple):
+    """A record of an object, with the history of the object."""
+
+    exchange: Exchange
+    olds: OldObjects
+
+
 @dataclass(frozen=True)
 class Reconstructor:
     """Rebuilds the requests of a log.
@@ -86,6 +93,22 @@ class Reconstructor:
         for exchange, found in self._each(records, self._writes_of):
             nothing = Missing("", _unusable(exchange))
             yield from found if found is not None else [Write(exchange, self._set_aside(exchange), nothing, nothing)]
+
+    def steps(self, records: Sequence[RequestRecord], *, checked: bool = False) -> Iterator[Step]:
+        """Every record of an object, in order, with the history of all of them; `checked` looks at all bodies first."""
+        exchanges = [Exchange(record, self.cluster.discovery, checked=checked) for record in records]
+        olds = self._olds(exchanges)
+        for exchange in exchanges:
+            yield Step(exchange, olds)
+
+    def of_step(self, step: Step) -> ReplayRequest:
+        """The request of a step, rebuilt only where somebody asks for it."""
+        return self._request(step.exchange, step.olds)
+
+    def on_another(self, exchange: Exchange, rebuilt: Rebuilt) -> ReplayRequest:
+        """A request that meets another object than in the log, and reaches the policies."""
+        lister = self.cluster.at(exchange.record)
+        return self._made(exchange, rebuilt, lister, Progress(Reached.VALIDATION))
 
     def _each(
         self, records: Sequence[RequestRecord], make: Callable[[Exchange, OldObjects], Iterable[R]]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
-from replay.admission.decision import Decision
+from replay.admission.decision import Decision, Denial
 from replay.compare.outcome import Outcome
+from replay.world.result import Result
 
 
 def outcome_line(outcome: Outcome) -> bytes:
@@ -28,29 +30,53 @@ def outcome_line(outcome: Outcome) -> bytes:
         "name": outcome.name,
         "outcome": outcome.outcome,
         "basis": outcome.basis,
-        "current": decision_value(outcome.current),
-        "candidate": decision_value(outcome.candidate),
     }
     if outcome.item:
         value["item"] = outcome.item
+    value["current"] = decision_value(outcome.current)
+    value["candidate"] = decision_value(outcome.candidate)
     return orjson.dumps(value)
+
+
+def with_denials(line: bytes, denials: Sequence[Denial]) -> bytes:
+    """A line with the denials that its request meets on another object than that of the log."""
+    value = orjson.loads(line)
+    value["candidate"]["denials"] = denial_values(denials)
+    return orjson.dumps(value)
+
+
+def denial_values(denials: Iterable[Denial]) -> list[dict[str, Any]]:
+    """Denials as JSON, in the server's order."""
+    return [
+        {
+            "policy": denial.policy,
+            "binding": denial.binding,
+            "expressionIndex": denial.expression_index,
+            "message": denial.message,
+            "reason": denial.reason,
+            "code": denial.code,
+        }
+        for denial in denials
+    ]
+
+
+def ended_line(line: bytes, result: Result, follows: str, repetitions: int = 0, *, root: bool) -> bytes:
+    """A line of `outcome_line` with how its request ends in the candidate's world, which is known only when all are read."""
+    end: dict[str, Any] = {"follows": follows} if follows else {}
+    if root:
+        end["root"] = True
+    if repetitions:
+        end["repetitions"] = repetitions
+    # INVARIANT: the candidate's decision is the last value of a line.
+    told = b',"result":' + orjson.dumps(result.value) + b"}"
+    return line[:-2] + told + (b"," + orjson.dumps(end)[1:] if end else b"}")
 
 
 def decision_value(decision: Decision) -> dict[str, Any]:
     """A decision as JSON; denials are in the server's order."""
     value: dict[str, Any] = {
         "verdict": decision.verdict,
-        "denials": [
-            {
-                "policy": denial.policy,
-                "binding": denial.binding,
-                "expressionIndex": denial.expression_index,
-                "message": denial.message,
-                "reason": denial.reason,
-                "code": denial.code,
-            }
-            for denial in decision.denials
-        ],
+        "denials": denial_values(decision.denials),
         "warnings": decision.warnings,
         "auditAnnotations": decision.audit_annotations,
         "patch": decision.patch,

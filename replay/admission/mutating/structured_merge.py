@@ -62,6 +62,11 @@ def apply_configuration(atom: Atom, live: JSON, patch: JSON) -> JSON:
     return {} if merged is _ABSENT else merged
 
 
+def merged(atom: Atom, live: JSON, configuration: JSON) -> JSON:
+    """The object with what a client applies merged in, which may hold atomic values; raises `MergeError`."""
+    return _merge(atom, live, configuration)
+
+
 def _check_patch(atom: Atom, patch: JSON) -> None:
     """Raise `MergeError` for a patch that does not conform or touches what is atomic; those found good come again."""
     try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from replay.audit.event import RequestRecord
+from replay.audit.place import Place
 from replay.audit.store import Store
 from replay.authorization.build import DEFAULT_CONFIGURATION
 from replay.authorization.diff import diff_authorization
@@ -15,7 +16,6 @@ from replay.authorization.request_info import attributes_from_uri
 from replay.authorization.trace import Authorization
 from replay.cellib.version import KubernetesVersion
 from replay.compare.authorization import AuthorizationSummary
-from replay.compare.cascade import Place
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.rbac import NODE_PREFIX
 from replay.manifests.diff import ObjectDiff

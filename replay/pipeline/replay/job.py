@@ -16,7 +16,6 @@ from replay.audit.part import StorePart
 from replay.audit.selection import unselected
 from replay.authorization.manifest import RBAC_GROUP
 from replay.cellib.version import KubernetesVersion
-from replay.compare.cascade import relevant
 from replay.compare.workload import Owners
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
@@ -212,13 +211,11 @@ def policy_names(manifests: ManifestSet) -> frozenset[str]:
 
 def _spooled(outcomes: PartOutcomes, path: Path) -> PartResult:
     """Write what has an order to a file: findings of each class, then lines."""
-    created = (creation for found in outcomes.classes.values() for creation in found.creations)
-    denied = {creation.subject.identity for creation in created if creation.denied}
     classes = {}
     with path.open("wb") as file:
         for requests, found in outcomes.classes.items():
             found.findings.sort(key=lambda pending: pending.place)
-            totals = Totals(found.summary, found.fidelity, relevant(found.creations, denied))
+            totals = Totals(found.summary, found.fidelity, found.barred)
             classes[requests] = totals, file.tell()
             _dump(found.findings, file)
         lines = file.tell()

@@ -11,17 +11,17 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from replay.compare.cascade import Cascade, Place
+from replay.audit.place import Place
 from replay.compare.fidelity import Fidelity
 from replay.compare.fidelity import merged as merged_fidelity
 from replay.compare.summary import CellKey, Finding, Summary
-from replay.kube.attributes import Operation
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.job import PartResult
-from replay.pipeline.replay.replayer import Pending
+from replay.pipeline.replay.replayer import Line, Pending
 from replay.pipeline.replay.totals import NOTHING, ClassResult, Totals
+from replay.pipeline.replay.world import World
+from replay.report.outcome_line import ended_line, with_denials
 
-Line = tuple[Place, bytes]
 _MOST_SHARED = 10_000
 """How many values of findings are remembered: what repeats was among the first."""
 
@@ -43,19 +43,18 @@ def class_results(
     return found
 
 
-def merge(classes: dict[CoarseClass, ClassResult], follows: dict[Place, str]) -> tuple[Summary, Fidelity]:
-    """Add up all classes, and tell root findings from what follows them; the latter are put into `follows`."""
+def merge(classes: dict[CoarseClass, ClassResult], world: World) -> tuple[Summary, Fidelity]:
+    """Add up all classes, and tell root findings from what follows them."""
     summary = Summary()
     ordered = [result for _, result in sorted(classes.items())]
-    cascade = Cascade.of(creation for result in ordered for creation in result.totals.creations)
     known: dict[Any, Any] = {}
     for result in ordered:
         summary.add(result.totals.summary)
-        for place, about, found in result.findings():
-            label = cascade.follows(place, Operation(found.example.operation), about)
-            if label:
-                follows[place] = label
-            summary.add_finding(_sharing(found, known), follows=bool(label))
+        for place, _, found, _ in result.findings():
+            consequence = world.consequences.get(place)
+            summary.add_finding(
+                _sharing(found, known), follows=consequence is not None and consequence.follows is not None
+            )
     return summary, merged_fidelity(result.totals.fidelity for result in ordered)
 
 
@@ -78,9 +77,9 @@ def _sharing(found: Finding, known: dict[Any, Any]) -> Finding:
 
 def write_lines(
     results: Sequence[PartResult],
-    follows: dict[Place, str],
+    world: World,
     outcomes: BinaryIO,
-    completed: Callable[[Iterable[Line]], Iterable[Line]] | None = None,
+    completed: Callable[[Iterable[tuple[Place, bytes]]], Iterable[tuple[Place, bytes]]] | None = None,
 ) -> None:
     """Write the lines of `--outcomes` in order, a few at a time: those of a large log have no room in memory together.
 
@@ -88,14 +87,20 @@ def write_lines(
     """
     with ExitStack() as stack:
         streams = [_chunks(stack, result.spool, result.lines) for result in results]
-        ordered: Iterable[Line] = heapq.merge(*streams, key=lambda line: line[0])
+        merged = (Line(*line) for line in heapq.merge(*streams, key=lambda line: line[0]))
+        ordered: Iterable[tuple[Place, bytes]] = ((line.place, _ended(line, world)) for line in merged)
         ordered = completed(ordered) if completed is not None else ordered
-        outcomes.writelines(_with_follows(line, follows.get(place)) + b"\n" for place, line in ordered)
+        outcomes.writelines(line + b"\n" for _, line in ordered)
 
 
-def _with_follows(line: bytes, label: str | None) -> bytes:
-    """What a line follows is known only now; it is put in before the closing brace."""
-    return line[:-1] + b',"follows":' + orjson.dumps(label) + b"}" if label else line
+def _ended(line: Line, world: World) -> bytes:
+    """How a request ends is known only now."""
+    found = world.consequence(line.place)
+    if found is None:
+        return ended_line(line.line, line.result, "", root=line.root)
+    follows = found.follows.audit_id if found.follows is not None else ""
+    text = line.line if found.denials is None else with_denials(line.line, found.denials)
+    return ended_line(text, found.result, follows, found.repetitions, root=line.root and not follows)
 
 
 def _findings(places: Sequence[tuple[Path, int]]) -> Callable[[], Iterator[Pending]]:

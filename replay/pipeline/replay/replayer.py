@@ -12,9 +12,10 @@ from typing import NamedTuple
 from replay.admission.decision import Decision, Undetermined, Verdict
 from replay.audit.event import RequestRecord
 from replay.audit.observed import observe
-from replay.compare.cascade import Creation, Place, Subject, subject
+from replay.audit.place import Place
 from replay.compare.fidelity import Fidelity
 from replay.compare.outcome import MUTATIONS, Outcome, OutcomeKind, outcome_kind
+from replay.compare.subject import Subject, subject
 from replay.compare.summary import Finding, Summary, finding
 from replay.compare.workload import Owners, workload
 from replay.kube.attributes import Basis, Operation
@@ -29,11 +30,16 @@ from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.report.outcome_line import outcome_line
+from replay.world.result import UNKNOWN, Cause, Result, answered
+from replay.world.validation import may_break
 
 NOT_REACHED = Decision(Verdict.NOT_REACHED)
 ADMITTED = Decision(Verdict.ADMITTED)
 UNREAD: Mapping[str, Basis | None] = dict.fromkeys(("object", "oldObject", "namespaceObject"), Basis.UNREAD)
 _OPERATIONS = {"create": Operation.CREATE, "delete": Operation.DELETE, "deletecollection": Operation.DELETE}
+
+STORING = frozenset({OutcomeKind.NEWLY_DENIED, OutcomeKind.NEWLY_ADMITTED, OutcomeKind.UNDETERMINED, *MUTATIONS})
+"""The outcomes after which the store of the candidate's server may hold something else."""
 
 Decide = Callable[[ReplayRequest, Lister], Sequence[Decision]]
 """The decisions of the current and the candidate set, in this order."""
@@ -45,6 +51,17 @@ class Pending(NamedTuple):
     place: Place
     subject: Subject
     finding: Finding
+    denied: int = 0
+    """The status of a new denial of an object that the candidate does not mutate: how the request ends is known then."""
+
+
+class Line(NamedTuple):
+    """A line of `--outcomes` that lacks how its request ends; `result` is that of the request alone, `root` says whether it is a finding."""
+
+    place: Place
+    line: bytes
+    result: Result
+    root: bool
 
 
 @dataclass(slots=True)
@@ -53,8 +70,9 @@ class ClassOutcomes:
 
     summary: Summary = field(default_factory=Summary)
     fidelity: Fidelity = field(default_factory=Fidelity)
-    creations: list[Creation] = field(default_factory=list)
     findings: list[Pending] = field(default_factory=list)
+    barred: list[Subject] = field(default_factory=list)
+    """What the authorizers of the candidate do not let anybody write."""
 
 
 @dataclass(slots=True)
@@ -62,7 +80,7 @@ class PartOutcomes:
     """What one part found, in the order of the log within each of its objects; `lines` are those of `--outcomes`."""
 
     classes: dict[CoarseClass, ClassOutcomes] = field(default_factory=dict)
-    lines: list[tuple[Place, bytes]] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
 
     def of(self, record: RequestRecord) -> ClassOutcomes:
         """Where what is found about a request belongs."""
@@ -117,7 +135,7 @@ class Replayer:
             if not exchange.succeeded:
                 part.of(record).summary.count(outcome)
             if self.with_lines:
-                part.lines.append((Place(record.seq, 0), outcome_line(outcome)))
+                part.lines.append(_line(Place(record.seq, 0), outcome, record))
 
     @staticmethod
     def _unread(record: RequestRecord, exchange: Exchange, current: Decision, candidate: Decision) -> Outcome:
@@ -153,13 +171,12 @@ class Replayer:
         outcome = self._outcome(request, current, candidate, redactor)
         place, about = Place(record.seq, request.item), subject(attributes)
         found.summary.count(outcome)
-        if attributes.operation is Operation.CREATE and not attributes.subresource and not attributes.dry_run:
-            is_gone = outcome.outcome is OutcomeKind.NEWLY_DENIED or record.seq in self.gate.refused
-            found.creations.append(Creation(place, about, is_gone))
+        if record.seq in self.gate.refused:
+            found.barred.append(about)
         if outcome.outcome is not OutcomeKind.UNCHANGED:
-            self._find(request, outcome, Pending(place, about, finding(outcome)), found, redactor)
+            self._find(request, outcome, Pending(place, about, finding(outcome), _denied(outcome)), found, redactor)
         if self.with_lines:
-            part.lines.append((place, outcome_line(outcome)))
+            part.lines.append(_line(place, outcome, record))
 
     @staticmethod
     def _find(
@@ -203,6 +220,27 @@ class Replayer:
             candidate,
             workload(attributes, self.owners) if kind is not OutcomeKind.UNCHANGED else "",
         )
+
+
+def _denied(outcome: Outcome) -> int:
+    """The status of a denial that no validation of the API comes before."""
+    is_plain = outcome.outcome is OutcomeKind.NEWLY_DENIED and not may_break(outcome.candidate.patch)
+    return outcome.candidate.denials[0].code if is_plain else 0
+
+
+def _line(place: Place, outcome: Outcome, record: RequestRecord) -> Line:
+    return Line(place, outcome_line(outcome), alone(outcome, record), outcome.outcome in STORING)
+
+
+def alone(outcome: Outcome, record: RequestRecord) -> Result:
+    """How a request ends if no other ends otherwise than in the log."""
+    if outcome.outcome is OutcomeKind.NEWLY_DENIED:
+        return Result(Cause.DENIED, outcome.candidate.denials[0].code)
+    if outcome.outcome is OutcomeKind.UNDETERMINED:
+        return UNKNOWN
+    if outcome.outcome is OutcomeKind.NEWLY_ADMITTED:
+        return Result(Cause.SUCCEEDS, 0, certain=False)
+    return answered(record)
 
 
 def as_far_as_reached(request: ReplayRequest, decisions: Sequence[Decision]) -> list[Decision]:

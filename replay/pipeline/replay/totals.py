@@ -6,25 +6,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from replay.compare.cascade import Creation
 from replay.compare.fidelity import Fidelity
+from replay.compare.subject import Subject
 from replay.compare.summary import Summary
 from replay.pipeline.replay.replayer import Pending
 
 
 @dataclass(slots=True)
 class Totals:
-    """All that adds up; `creations` are those that can matter for a cascade."""
+    """All that adds up; `barred` are the objects of writes that the candidate's authorizers refuse."""
 
     summary: Summary = field(default_factory=Summary)
     fidelity: Fidelity = field(default_factory=Fidelity)
-    creations: list[Creation] = field(default_factory=list)
+    barred: list[Subject] = field(default_factory=list)
 
     def add(self, other: Totals) -> None:
         """Add what another part of the log has of the same class."""
         self.summary.add(other.summary)
         self.fidelity.add(other.fidelity)
-        self.creations += other.creations
+        self.barred += other.barred
 
 
 class ClassResult(NamedTuple):

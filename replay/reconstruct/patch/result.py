@@ -6,23 +6,36 @@ can only be a merge patch, and for the rest it does not matter as long as both m
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 from replay.json import JSON
 from replay.kube.defaults import set_defaults
 from replay.kube.go_object import DecodeError, round_trip
 from replay.kube.schema import Schema, Schemas
-from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, applied, form_of, is_ambiguous, merge_patched
+from replay.reconstruct.patch.body import (
+    PatchForm,
+    UnappliedPatchError,
+    agrees,
+    applied,
+    form_of,
+    is_ambiguous,
+    merge_patched,
+)
 from replay.reconstruct.patch.strategic_merge import StrategicMergeError, has_directive, strategic_merge
 from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Path
 
 
-def after_patch(exchange: Exchange, before: JSON) -> JSON:
-    """The object after a JSON, merge or strategic merge patch; raises `UnappliedPatchError` where the log leaves it open."""
+def after_patch(exchange: Exchange, before: JSON, *, strategic: bool | None = None) -> JSON:
+    """The object after a JSON, merge or strategic merge patch; raises `UnappliedPatchError` where the log leaves it open.
+
+    `strategic` tells of a map for a built-in kind which of the two it is, None where that is not known.
+    """
     patch, form, schema = exchange.request.json, form_of(exchange), builtin_schema(exchange)
     if form is PatchForm.MERGE and isinstance(patch, dict):
         if schema is not None:
-            return _after_map(schema, before, patch)
+            return _after_map(schema, before, patch, strategic=strategic)
         if exchange.api_resource is not None and exchange.api_resource.custom:
             return merge_patched(patch, before)
     after = applied(patch, form, before)
@@ -40,19 +53,33 @@ def _builtin() -> Schemas:
     return Schemas()
 
 
-def _after_map(schema: Schema, before: JSON, patch: dict[str, JSON]) -> JSON:
+def is_strategic(exchange: Exchange, before: JSON, after: JSON, ignored: Iterable[Path]) -> bool | None:
+    """Which of two forms a map patch has that made one object of another; None where both, or neither, did."""
+    found = []
+    for strategic in (True, False):
+        try:
+            made = after_patch(exchange, before, strategic=strategic)
+        except UnappliedPatchError:
+            continue
+        if agrees(made, after, ignored):
+            found.append(strategic)
+    return found[0] if len(found) == 1 else None
+
+
+def _after_map(schema: Schema, before: JSON, patch: dict[str, JSON], *, strategic: bool | None) -> JSON:
     """The object after a map patch of one of two forms; one that the server refuses is not the one that was sent."""
     if not is_ambiguous(patch):
         return settled(schema, merge_patched(patch, before), before)
     found = []
     try:
-        found.append(settled(schema, strategic_merge(schema, before, patch), before))
+        if strategic is not False:
+            found.append(settled(schema, strategic_merge(schema, before, patch), before))
     except StrategicMergeError as error:
         if has_directive(patch):
             raise UnappliedPatchError("the strategic merge patch does not fit the object") from error
-    if not has_directive(patch):
+    if strategic is not True and not has_directive(patch):
         found.append(settled(schema, merge_patched(patch, before), before))
-    if any(after != found[0] for after in found):
+    if not found or any(after != found[0] for after in found):
         raise UnappliedPatchError("the content type of the patch is not recorded, and its forms differ for lists")
     return found[0]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from replay.compare.outcome import MUTATIONS, OutcomeKind
 from replay.compare.result import RunResult
 from replay.compare.summary import Summary, decided
+from replay.compare.world_facts import WorldFacts
 from replay.report.authorization.changes import authorization_facts, authorization_sections, authorization_verdict
 from replay.report.render.document import (
     Align,
@@ -137,9 +138,30 @@ def _facts(result: RunResult) -> tuple[Fact, ...]:
         fidelity_fact(result.fidelity),
         Fact("Newly denied", number(newly_denied), _spread(result), Tone.BAD if newly_denied else Tone.GOOD),
         *mutation_facts(summary),
+        *_world_facts(result.world),
         *([failed] if (failed := failed_calls_fact(summary)) else []),
         *([Fact("Not usable", plural(rejected, "line"), "listed by --rejects", Tone.WARN)] if rejected else []),
     )
+
+
+def _world_facts(world: WorldFacts) -> list[Fact]:
+    """What would happen after the first difference: the verdicts above are those of each request taken alone."""
+    if not (world.roots or world.consequences or world.not_sent):
+        return []
+    ends = ", ".join(f"{number(count)} {cause}" for cause, count in world.ends.most_common())
+    not_sent = f"; {plural(world.not_sent, 'request')} of controllers would not be sent" if world.not_sent else ""
+    facts = [
+        Fact(
+            "In that world",
+            f"{number(world.roots)} + {number(world.consequences)}",
+            f"requests end otherwise on their own + in consequence ({ends}){not_sent}",
+            Tone.WARN,
+        )
+    ]
+    if world.retried:
+        note = f"would retry what is refused until it is admitted, about {plural(world.refused, 'time')} in this log"
+        facts.append(Fact("Controllers", f"for {plural(world.retried, 'owner')}", note, Tone.WARN))
+    return facts
 
 
 def mutation_facts(summary: Summary) -> Iterator[Fact]:
@@ -171,7 +193,7 @@ def _spread(result: RunResult) -> str:
         plural(len(labels_of(cells, by_workload)), "workload"),
         plural(len(labels_of(cells, by_user)), "user"),
     ]
-    return ", ".join(parts) + (f"; {number(follows)} follow another denial" if follows else "")
+    return ", ".join(parts) + (f"; {number(follows)} would not come so far" if follows else "")
 
 
 _COUNTS = ("policies", "workloads", "users", "namespaces")
@@ -245,7 +267,10 @@ def _denied(result: RunResult, rows: int, *, with_charts: bool) -> Section | Non
     lead = f"{plural(count, 'request')} that the current set admits."
     follows = count - sum(cell.count for _, cell in roots)
     if follows:
-        lead += f" {number(follows)} of them only follow a denial: their object or namespace would not exist."
+        lead += (
+            f" Each is taken alone; {number(follows)} of them would not come so far, for what they are about is not there"
+            " or is otherwise by then."
+        )
     return Section("newly-denied", "Newly denied", lead, tuple(blocks), Tone.BAD)
 
 

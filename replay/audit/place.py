@@ -1,0 +1,12 @@
+"""A position in the log."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Place(NamedTuple):
+    """The position of a request, and of the object in a `deletecollection`."""
+
+    seq: int
+    item: int

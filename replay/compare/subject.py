@@ -1,0 +1,26 @@
+"""What a request is about: the object, apart from what is asked of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from replay.kube.attributes import Attributes
+
+
+class Subject(NamedTuple):
+    """What keeps an object apart from others, its uid aside; `name` is empty where it is not known."""
+
+    group: str
+    resource: str
+    namespace: str
+    name: str
+
+
+def subject(attributes: Attributes) -> Subject:
+    """The subject of a request from its attributes; a Namespace stands in no namespace."""
+    body = attributes.object if isinstance(attributes.object, dict) else attributes.old_object
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    name = attributes.name or (metadata.get("name") if isinstance(metadata, dict) else None)
+    group, _, resource = attributes.resource
+    namespace = "" if resource == "namespaces" and not group else attributes.namespace
+    return Subject(group, resource, namespace, str(name or ""))

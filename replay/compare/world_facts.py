@@ -1,0 +1,45 @@
+"""What a report counts about the candidate's world."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from replay.world.result import Cause, Consequence
+
+
+@dataclass(slots=True)
+class WorldFacts:
+    """How requests end otherwise than in the log.
+
+    `roots` do so whatever else happens, `consequences` because of another request; `not_sent` are requests of controllers that
+    nothing would ask for, in neither number. `ends` are both by cause. `retried` counts owners for which a controller tries a
+    refused creation again and again, `refused` how often in all, as far as its pauses tell.
+    """
+
+    roots: int = 0
+    consequences: int = 0
+    not_sent: int = 0
+    unknown: int = 0
+    retried: int = 0
+    refused: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
+
+    @staticmethod
+    def of(found: Iterable[Consequence]) -> WorldFacts:
+        """Count the consequences of a run."""
+        facts = WorldFacts()
+        for each in found:
+            facts.retried += bool(each.repetitions)
+            facts.refused += each.repetitions
+            if not each.differs:
+                continue
+            if each.result.cause == Cause.NOT_SENT:
+                facts.not_sent += 1
+                continue
+            facts.roots += each.root
+            facts.consequences += not each.root
+            facts.unknown += each.result.cause == Cause.UNKNOWN
+            facts.ends[str(each.result.cause)] += 1
+        return facts

@@ -1,0 +1,39 @@
+"""Requests that nobody types: they are answers to what controllers see, and are not sent where there is nothing to see."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+_ACCOUNTS = "system:serviceaccount:kube-system:"
+_COMPONENTS = ("system:kube-controller-manager", "system:kube-scheduler", "system:apiserver")
+GARBAGE_COLLECTOR = f"{_ACCOUNTS}generic-garbage-collector"
+NAMESPACE_CONTROLLER = f"{_ACCOUNTS}namespace-controller"
+
+
+def is_controller(username: str) -> bool:
+    """Whether a user is a part of Kubernetes that acts on what it watches."""
+    return username.startswith((_ACCOUNTS, "system:node:")) or username in _COMPONENTS
+
+
+class Retry(NamedTuple):
+    """A creation that a controller tries again for an owner, with growing pauses; `pause` is the first of them in seconds."""
+
+    owner: str
+    pause: float
+
+
+_FIRST_PAUSES = {f"{_ACCOUNTS}job-controller": 1.0}
+"""`pkg/controller/job` (`DefaultJobApiBackOff`)."""
+_FIRST_PAUSE = 0.005
+"""All others (`workqueue.DefaultTypedControllerRateLimiter`), which double their pauses too."""
+
+
+def retry_of(username: str, owner: str) -> Retry:
+    """How a controller tries again."""
+    return Retry(owner, _FIRST_PAUSES.get(username, _FIRST_PAUSE))
+
+
+def attempts(retry: Retry, seconds: float) -> int:
+    """How often a controller has tried after some time: its pauses double."""
+    return 1 + int(math.log2(max(seconds, 0) / retry.pause + 1))

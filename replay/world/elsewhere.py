@@ -1,0 +1,154 @@
+"""The same request on another object: what admission is told where the candidate's world has come to differ."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from replay.admission.mutating.object_patcher import ObjectPatchers
+from replay.admission.mutating.structured_merge import MergeError
+from replay.json import JSON
+from replay.kube.attributes import Basis, Missing, Operation
+from replay.kube.go_object import DecodeError
+from replay.kube.lister import Lister
+from replay.reconstruct.history.derived import scale_of
+from replay.reconstruct.mutation_input import patched
+from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, agrees, form_of
+from replay.reconstruct.patch.result import after_patch
+from replay.reconstruct.rebuild import NULL, Rebuilt
+from replay.reconstruct.reconstructor import Reconstructor
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Hole, Known, get
+from replay.reconstruct.request import ReplayRequest
+from replay.reconstruct.request_object import sent_object
+from replay.reconstruct.server.builtin import after_builtin_mutators
+from replay.reconstruct.server.strategy import after_create, after_update
+from replay.world.step import Step
+
+_MANAGED = Hole(("metadata", "managedFields"), "managedFields in a world that did not come to pass are not followed")
+COUNTED = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")
+"""Metadata that the server counts and that differs in every world."""
+_STATUS = ("status",)
+_UNANSWERED = 409
+"""A status of no consequence: whatever failed shows nothing of the object."""
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Makes requests on another object than that of the log."""
+
+    reconstructor: Reconstructor
+    patchers: ObjectPatchers
+    unread: frozenset[str] = frozenset()
+    """Of the metadata that the server counts, the names that no policy of the candidate mentions."""
+
+    def created(self, exchange: Exchange, lister: Lister) -> ReplayRequest:
+        """An update or apply that creates its object: the log's was there."""
+        alone = self._alone(exchange)
+        before = self._applied(alone, NULL) if _is_apply(exchange) else sent_object(alone, creating=True)
+        if isinstance(before, Missing):
+            return self.reconstructor.on_another(alone, Rebuilt(Operation.CREATE, before, NULL, before))
+        before = after_builtin_mutators(before, alone, lister, creating=True)
+        validated = after_create(before, alone, alone.api_resource)
+        return self.reconstructor.on_another(alone, Rebuilt(Operation.CREATE, validated, NULL, before))
+
+    def updated(self, step: Step, found: Known | Missing) -> ReplayRequest:
+        """An update, patch or apply of the object found."""
+        alone = self._alone(step.exchange)
+        found = self._settled(found)
+        if alone.record.subresource == "scale" and isinstance(found, Known):
+            found = scale_of(found)
+        before = self._uncounted(alone, self._before_update(step, alone, found), found)
+        validated = before if isinstance(before, Missing) else after_update(before, found, alone)
+        return self.reconstructor.on_another(alone, Rebuilt(Operation.UPDATE, validated, found, before))
+
+    def deleted(self, exchange: Exchange, found: Known | Missing) -> ReplayRequest:
+        """A deletion of the object found."""
+        found = self._settled(found)
+        return self.reconstructor.on_another(self._alone(exchange), Rebuilt(Operation.DELETE, NULL, found, NULL))
+
+    def _before_update(self, step: Step, alone: Exchange, found: Known | Missing) -> Known | Missing:
+        if alone.record.verb == "patch":
+            return self._applied(alone, found) if _is_apply(alone) else _patched(step, alone, found)
+        sent = sent_object(alone, creating=False)
+        return sent if isinstance(sent, Missing) else after_builtin_mutators(sent, alone, step.lister, creating=False)
+
+    def _settled(self, found: Known | Missing) -> Known | Missing:
+        """An object without holes that nobody looks into."""
+        if isinstance(found, Missing) or not found.holes:
+            return found
+        unread = {("metadata", name) for name in self.unread} | {_STATUS}
+        return Known(found.value, found.basis, tuple(hole for hole in found.holes if hole.path not in unread))
+
+    def _uncounted(self, alone: Exchange, before: Known | Missing, found: Known | Missing) -> Known | Missing:
+        """An object with the field managers of the old one.
+
+        An update that changes nothing leaves them alone, and of one that does change something nobody asks whether they
+        are the same; an apply may change nothing else.
+        """
+        if isinstance(before, Missing) or isinstance(found, Missing) or "managedFields" not in self.unread:
+            return before
+        managed = get(found.value, _MANAGED.path)
+        same = before.without(_MANAGED.path) if managed is None else before.with_value(_MANAGED.path, managed)
+        is_open = _is_apply(alone) and agrees(same.value, found.value, (hole.path for hole in found.holes))
+        return before if is_open else same
+
+    def _applied(self, alone: Exchange, found: Known | Missing) -> Known | Missing:
+        """What an apply configuration makes of an object, or of nothing.
+
+        What its manager had applied before and leaves out now would go away; who owns what is not followed.
+        """
+        configuration = alone.request.json
+        patcher = self.patchers.of(alone.kind) if alone.kind is not None else None
+        if isinstance(found, Missing):
+            return Missing("", f"an apply is recorded, and what it was applied to is not known: {found.reason}")
+        if patcher is None or not isinstance(configuration, dict):
+            return Missing("", "an apply configuration is merged by a schema that is not known")
+        if found.value is None:
+            configuration = _in_namespace(configuration, alone)
+        try:
+            merged = patcher.applied(found.value, configuration)
+        except (MergeError, DecodeError):
+            return Missing("", "the apply configuration does not fit the kind of the object")
+        return Known(merged, Basis.RECONSTRUCTED, found.holes).with_holes([_MANAGED])
+
+    def _alone(self, exchange: Exchange) -> Exchange:
+        """The request without its answer, which is of another world."""
+        record = exchange.record._replace(
+            response_object=None, code=_UNANSWERED, status_message="", status_reason="", annotations=None
+        )
+        return Exchange(record, self.reconstructor.cluster.discovery)
+
+
+def _patched(step: Step, alone: Exchange, found: Known | Missing) -> Known | Missing:
+    """The object after a JSON, merge or strategic merge patch.
+
+    What form a patch had shows in what it did in the log; where it did nothing, it is taken for the one that `kubectl` sends.
+    """
+    if isinstance(found, Known) and not found.holes:
+        with suppress(UnappliedPatchError):
+            strategic = True if step.is_strategic is None else step.is_strategic
+            return Known(after_patch(alone, found.value, strategic=strategic), Basis.RECONSTRUCTED)
+    return patched(alone, found)
+
+
+def after_write(state: Known | Missing, exchange: Exchange, written: Known | Missing) -> Known | Missing:
+    """The object after a write of it, or of its scale."""
+    if exchange.record.subresource != "scale":
+        return written
+    if isinstance(state, Missing) or isinstance(written, Missing):
+        return state
+    return state.with_value(("spec", "replicas"), get(written.value, ("spec", "replicas")) or 0)
+
+
+def _is_apply(exchange: Exchange) -> bool:
+    return exchange.record.verb == "patch" and form_of(exchange) is PatchForm.APPLY
+
+
+def _in_namespace(configuration: dict[str, JSON], exchange: Exchange) -> dict[str, JSON]:
+    """A configuration that creates its object, with the name and namespace of the URL."""
+    metadata = dict(configuration.get("metadata") or {})
+    metadata.setdefault("name", exchange.record.name)
+    if exchange.record.namespace and exchange.record.resource != "namespaces":
+        metadata.setdefault("namespace", exchange.record.namespace)
+    return {**configuration, "metadata": metadata}

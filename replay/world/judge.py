@@ -1,0 +1,49 @@
+"""The decisions of the candidate: about a request as the log has it, and about the same request on another object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from replay.admission.chain import Chain
+from replay.admission.decision import Decision
+from replay.admission.mutating.mutator import Object
+from replay.admission.webhook.plugin import Backends
+from replay.kube.lister import Lister
+from replay.kube.schema import Schemas
+from replay.reconstruct.request import ReplayRequest
+
+
+class Judged(NamedTuple):
+    """A decision of the candidate, and the object that its validating phase was shown."""
+
+    decision: Decision
+    object: Object
+
+
+@dataclass(frozen=True)
+class Judge:
+    """`chain` holds the current and the candidate set, `alone` no policies and the candidate's.
+
+    `decide` are the decisions of `chain` about a request of the log.
+    """
+
+    chain: Chain
+    alone: Chain
+    decide: Callable[[ReplayRequest, Lister], Sequence[Decision]]
+    backends: Callable[[ReplayRequest], Backends]
+    schemas: Schemas
+
+    def seen(self, request: ReplayRequest, lister: Lister) -> Object:
+        """The object that the candidate's validating phase is shown for a request of the log."""
+        told = self.chain.validated(request.before_mutation, request.attributes, lister, self.backends(request))
+        return told[1].object
+
+    def elsewhere(self, request: ReplayRequest, lister: Lister) -> Judged:
+        """The candidate about a request that was made for another object: no mutator has touched it yet."""
+        arguments = (request.before_mutation, request.attributes, lister, self.backends(request))
+        decision = self.alone.decide(*arguments)[1]
+        if not decision.patch and not decision.undetermined:
+            return Judged(decision, request.attributes.object)
+        return Judged(decision, self.alone.validated(*arguments)[1].object)

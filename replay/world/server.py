@@ -1,0 +1,307 @@
+"""What the API server answers to a request where the object is another one than in the log, and what it then holds.
+
+The order is that of `registry/generic/registry/store.go` and `endpoints/handlers`: the object of an update, patch or deletion is
+looked up before admission; the mutating phase, the validation of the API, the validating phase and the storage follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from replay.admission.decision import Decision, Verdict
+from replay.kube.attributes import Missing
+from replay.reconstruct.patch.body import PatchForm, form_of
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Known, get
+from replay.reconstruct.request import ReplayRequest
+from replay.world.elsewhere import Elsewhere, after_write
+from replay.world.judge import Judge
+from replay.world.result import ABSENT, EXISTS, INVALID, UNKNOWN, Blame, Cause, Result
+from replay.world.state import GONE, State, known_of
+from replay.world.step import Step
+from replay.world.validation import changes_immutable, lacks_required, may_break
+
+CREATED_BY_UPDATE = frozenset(
+    {
+        ("", "services"),
+        ("", "endpoints"),
+        ("", "events"),
+        ("events.k8s.io", "events"),
+        ("", "limitranges"),
+        ("coordination.k8s.io", "leases"),
+        ("coordination.k8s.io", "leasecandidates"),
+        ("node.k8s.io", "runtimeclasses"),
+        *(
+            ("rbac.authorization.k8s.io", name)
+            for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
+        ),
+    }
+)
+"""What a PUT may create (`AllowCreateOnUpdate` of the strategies)."""
+
+_ASKS_FIRST = frozenset({"eviction", "binding"})
+"""Subresources whose storage asks the validating phase before it looks up the pod (`EvictionREST.Create`, `BindingREST.Create`)."""
+_NO_STORE = frozenset({"token", "log"})
+
+
+class Answer(NamedTuple):
+    """A result, and what the object then is.
+
+    `decision` is the one that was made on another object, if any was; `blame` who is to blame where it is not the object.
+    """
+
+    result: Result
+    state: State
+    decision: Decision | None = None
+    blame: Blame | None = None
+
+
+def denied(decision: Decision) -> Result:
+    """The answer of a denial: that of the first one."""
+    return Result(Cause.DENIED, decision.denials[0].code)
+
+
+class Server:
+    """The API server of the candidate's world, for one object."""
+
+    def __init__(self, judge: Judge, elsewhere: Elsewhere) -> None:
+        """`judge` decides, `elsewhere` makes the requests that it decides."""
+        self._judge = judge
+        self._elsewhere = elsewhere
+
+    def answers(self, step: Step, state: State) -> Iterator[Answer]:
+        """All that may be answered where the object is in a state; more than one where a verdict is open."""
+        if step.fails_anyway or (state is None and step.is_absent_in_both):
+            yield Answer(step.logged, state)
+        elif state is None and not step.namespace_differs:
+            yield from self.as_decided(step)
+        elif step.exchange.is_connect:
+            yield self._connect(step, state)
+        elif step.record.verb == "create":
+            yield from self._create(step, state) if not step.record.subresource else self._subresource(step, state)
+        elif step.record.verb == "delete":
+            yield from self._delete(step, _here(step, state))
+        else:
+            yield from self._update(step, _here(step, state))
+
+    def as_decided(self, step: Step) -> Iterator[Answer]:
+        """Where both worlds are the same, only the verdicts of the two sets tell them apart."""
+        log = step.logged
+        if not (step.is_reached or step.is_invalid_by_current):
+            yield Answer(log, None)
+            return
+        current, candidate = step.decisions
+        if current is candidate or candidate.verdict is Verdict.NOT_REACHED:
+            yield Answer(log, None)
+        elif candidate.denials and step.is_made_invalid:
+            yield Answer(INVALID._replace(certain=False), step.unless_written)
+        elif candidate.denials:
+            yield Answer(denied(candidate), step.unless_written)
+        elif candidate.verdict is Verdict.UNDETERMINED:
+            yield from self._undetermined(step)
+        elif step.is_refused_by_current:
+            yield from self._newly_admitted(step)
+        elif log.cause == Cause.SUCCEEDS and candidate.patch != current.patch:
+            yield self._mutated(step)
+        else:
+            yield Answer(log, None)
+
+    def _undetermined(self, step: Step) -> Iterator[Answer]:
+        """Either as in the log, or the other way round."""
+        if step.is_refused_by_current:
+            yield Answer(UNKNOWN, None)
+            for answer in self._newly_admitted(step):
+                yield answer._replace(result=UNKNOWN)
+        elif step.logged.cause == Cause.SUCCEEDS:
+            yield Answer(UNKNOWN, None)
+            if step.is_stored:
+                yield Answer(UNKNOWN, step.before)
+        else:
+            yield Answer(UNKNOWN, None)
+
+    def _newly_admitted(self, step: Step) -> Iterator[Answer]:
+        """What the current set refused goes on to the storage."""
+        seen = known_of(step.seen)
+        verb, record = step.record.verb, step.record
+        if verb == "create" and not record.subresource:
+            if step.existed:
+                yield Answer(EXISTS, None)
+            else:
+                yield Answer(_succeeds(201), seen if not step.is_dry else None)
+        elif verb == "delete":
+            yield Answer(_succeeds(200), _removed(step.before) if not step.is_dry else None)
+        elif verb in ("update", "patch") and not isinstance(step.before, Missing) and step.before.value is None:
+            yield Answer(_succeeds(201), seen if not step.is_dry else None)
+        elif verb in ("update", "patch"):
+            invalid = (
+                isinstance(step.before, Known) and isinstance(seen, Known) and _is_invalid(step, step.before, seen)
+            )
+            if invalid:
+                yield Answer(INVALID, None)
+            else:
+                stored = after_write(step.before, step.exchange, seen)
+                yield Answer(_succeeds(200), stored if not step.is_dry else None)
+        elif not step.existed:
+            yield Answer(ABSENT, None)
+        elif step.exchange.is_connect:
+            yield Answer(_connected(step.before), None)
+        else:
+            yield self._subresource_done(step, None)
+
+    def _mutated(self, step: Step) -> Answer:
+        """What the candidate mutates otherwise is stored otherwise, if it is valid."""
+        if step.is_last and not may_break(step.candidate.patch):
+            return Answer(step.logged, None)
+        seen = known_of(step.seen)
+        if isinstance(seen, Known) and step.is_made_invalid:
+            return Answer(INVALID, step.unless_written)
+        return Answer(step.logged, None if step.is_dry else step.meeting(after_write(step.before, step.exchange, seen)))
+
+    def _connect(self, step: Step, state: State) -> Answer:
+        """Admission comes before the pod is looked up (`handlers.ConnectResource`), which needs a node to connect to."""
+        decision = step.candidate
+        if decision.denials:
+            return Answer(denied(decision), state)
+        if decision.verdict is Verdict.UNDETERMINED:
+            return Answer(UNKNOWN, state)
+        if _is_absent(state) or (state is None and not step.existed):
+            return Answer(ABSENT, state)
+        return Answer(step.logged if step.is_connected else _connected(_here(step, state)), state)
+
+    def _create(self, step: Step, state: State) -> Iterator[Answer]:
+        """A creation: the storage finds last that the object exists."""
+        decision, seen = step.decided()
+        kept = step.unless_written if state is None else state
+        if step.is_made_invalid:
+            yield Answer(INVALID, kept, decision)
+            return
+        if decision.denials:
+            yield Answer(denied(decision), kept, decision)
+            return
+        opens = decision.verdict is Verdict.UNDETERMINED
+        if opens:
+            yield Answer(UNKNOWN, kept, decision)
+        if step.existed if state is None else not _is_absent(state):
+            yield Answer(UNKNOWN if opens else EXISTS, kept, decision)
+        else:
+            stored = kept if step.is_dry else step.meeting(known_of(seen))
+            yield Answer(UNKNOWN if opens else _succeeds(201), stored, decision)
+
+    def _subresource(self, step: Step, state: State) -> Iterator[Answer]:
+        """An eviction, a binding, a token: the first two ask the validating phase before they look up the pod."""
+        if step.record.subresource not in _ASKS_FIRST and _is_absent(state):
+            yield Answer(ABSENT, state)
+            return
+        decision = step.candidate
+        kept = step.unless_written if state is None else state
+        if decision.denials:
+            yield Answer(denied(decision), kept)
+        elif _is_absent(state) or (state is None and not step.existed):
+            yield Answer(UNKNOWN if decision.verdict is Verdict.UNDETERMINED else ABSENT, state)
+        elif decision.verdict is Verdict.UNDETERMINED:
+            yield Answer(UNKNOWN, kept)
+            yield self._subresource_done(step, state)._replace(result=UNKNOWN)
+        else:
+            yield self._subresource_done(step, state)
+
+    def _subresource_done(self, step: Step, state: State) -> Answer:
+        result = step.logged if step.logged.cause not in (Cause.ABSENT, Cause.DENIED) else _succeeds(201)
+        if step.is_dry or result.cause != Cause.SUCCEEDS or step.record.subresource in _NO_STORE:
+            return Answer(result, state)
+        if step.record.subresource == "eviction":
+            here = step.before if state is None else state
+            return Answer(result, step.meeting(_removed(here)))
+        return Answer(result, Missing("", f"its {step.record.subresource} was written"))
+
+    def _delete(self, step: Step, here: Known | Missing) -> Iterator[Answer]:
+        if isinstance(here, Known) and here.value is None:
+            yield Answer(ABSENT, here)
+            return
+        request = self._elsewhere.deleted(step.exchange, here)
+        decision = self._judge.elsewhere(step.in_namespace(request), step.lister).decision
+        kept, gone = here, step.meeting(_removed(here))
+        if decision.denials:
+            yield Answer(denied(decision), kept, decision)
+        elif decision.verdict is Verdict.UNDETERMINED:
+            yield Answer(UNKNOWN, kept, decision)
+            yield Answer(UNKNOWN, kept if step.is_dry else gone, decision)
+        else:
+            yield Answer(_succeeds(200), kept if step.is_dry else gone, decision)
+
+    def _update(self, step: Step, here: Known | Missing) -> Iterator[Answer]:
+        """An update, patch or apply of what is there; what is not there some of them create."""
+        if isinstance(here, Known) and here.value is None:
+            if not _creates(step.exchange):
+                yield Answer(ABSENT, here)
+                return
+            request = step.in_namespace(self._elsewhere.created(step.exchange, step.lister))
+        else:
+            request = step.in_namespace(self._elsewhere.updated(step, here))
+        yield from self._written(step, here, request)
+
+    def _written(self, step: Step, here: Known | Missing, request: ReplayRequest) -> Iterator[Answer]:
+        judged = self._judge.elsewhere(request, step.lister)
+        decision, written = judged.decision, known_of(judged.object)
+        creates = isinstance(here, Known) and here.value is None
+        if isinstance(here, Known) and isinstance(written, Known) and _is_invalid(step, here, written):
+            yield Answer(INVALID, here, decision)
+            return
+        if step.is_invalid_whatever:
+            yield Answer(INVALID, here, decision)
+            return
+        if decision.denials:
+            yield Answer(denied(decision), here, decision)
+            return
+        stored = here if step.is_dry else step.meeting(after_write(here, step.exchange, written))
+        opens = decision.verdict is Verdict.UNDETERMINED
+        if opens:
+            yield Answer(UNKNOWN, here, decision)
+        yield Answer(UNKNOWN if opens else _succeeds(201 if creates else 200), stored, decision)
+
+
+def _is_absent(state: State) -> bool:
+    return isinstance(state, Known) and state.value is None
+
+
+def _connected(pod: Known | Missing) -> Result:
+    """The answer of a connection to a pod that is there (`pod/strategy.go`, `streamLocation`)."""
+    if isinstance(pod, Missing):
+        return UNKNOWN
+    if not get(pod.value, ("spec", "nodeName")):
+        return Result("error 400", 400)
+    return Result(Cause.SUCCEEDS, 101, certain=False)
+
+
+def _succeeds(code: int) -> Result:
+    return Result(Cause.SUCCEEDS, code)
+
+
+def _here(step: Step, state: State) -> Known | Missing:
+    """The object of a state; where both worlds are the same, the one of the log."""
+    return step.before if state is None else state
+
+
+def _creates(exchange: Exchange) -> bool:
+    """Whether an update or apply creates what is not there."""
+    record = exchange.record
+    if record.subresource:
+        return False
+    if record.verb == "patch":
+        return form_of(exchange) is PatchForm.APPLY
+    return (record.api_group, record.resource) in CREATED_BY_UPDATE
+
+
+def _is_invalid(step: Step, old: Known, new: Known) -> bool:
+    if old.value is None or new.value is None or step.record.subresource:
+        return False
+    return changes_immutable(step.exchange.resource.group_resource, old, new) or lacks_required(new.value)
+
+
+def _removed(here: Known | Missing) -> Known | Missing:
+    """What a deletion leaves: nothing, but for what finalizers or a grace period hold (`rest.BeforeDelete`)."""
+    if isinstance(here, Missing):
+        return here
+    if get(here.value, ("metadata", "finalizers")):
+        return here.with_value(("metadata", "deletionTimestamp"), "")
+    return GONE

@@ -1,0 +1,103 @@
+"""What an object is in the candidate's world, beside what it is in the log's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from replay.json import JSON
+from replay.kube.attributes import Basis, Missing, PartialObject
+from replay.reconstruct.patch.body import agrees
+from replay.reconstruct.record.known import Hole, Known, Path, removed, replaced
+from replay.world.result import Blame
+
+State = Known | Missing | None
+"""None where both worlds are the same; null in `Known` where the object is absent; `Missing` where it is there, but not known."""
+
+GONE = Known(None, Basis.RECONSTRUCTED)
+MOST_BRANCHES = 4
+"""In so many states an object may be; beyond, nothing is said about it."""
+NOISE: tuple[Path, ...] = (
+    *(("metadata", name) for name in ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")),
+    ("status",),
+)
+"""What differs between two objects with the same history of contents: what the server counts, and what controllers report."""
+
+
+class Branch(NamedTuple):
+    """One of the states that an object may be in, and who is to blame where it is not that of the log."""
+
+    state: State = None
+    blame: Blame | None = None
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether the object is known not to be there."""
+        return isinstance(self.state, Known) and self.state.value is None
+
+
+SAME = (Branch(),)
+
+
+def merged_branches(branches: list[Branch]) -> tuple[Branch, ...]:
+    """The branches that differ from each other."""
+    kept: list[Branch] = []
+    for branch in branches:
+        if not any(_alike(branch.state, other.state) for other in kept):
+            kept.append(branch)
+    if len(kept) <= MOST_BRANCHES:
+        return tuple(kept)
+    absent = next((branch for branch in kept if branch.is_absent), None)
+    unknown = Branch(Missing("", "it may have been changed in too many ways"), kept[0].blame)
+    return (unknown,) if absent is None else (absent, unknown)
+
+
+def _alike(one: State, other: State) -> bool:
+    if one is None or other is None:
+        return one is other
+    if isinstance(one, Missing) or isinstance(other, Missing):
+        return isinstance(one, Missing) and isinstance(other, Missing)
+    return same_object(one, other)
+
+
+def same_object(one: Known, other: Known) -> bool:
+    """Whether two objects are the same for whoever decides about them."""
+    if one.value is None or other.value is None:
+        return one.value is other.value
+    holes = [hole.path for hole in (*one.holes, *other.holes)]
+    return agrees(one.value, other.value, (*NOISE, *holes))
+
+
+def known_of(value: JSON | PartialObject | Missing | None) -> Known | Missing:
+    """An object of attributes, as a state; what is not known of it becomes a hole."""
+    if isinstance(value, Missing):
+        return value
+    if not isinstance(value, PartialObject):
+        return Known(value, Basis.RECONSTRUCTED)
+    plain, holes = value.value, []
+    for path, missing in _leaves(value.value, ()):
+        holes.append(Hole(path, missing.reason, missing.fix))
+        plain = replaced(plain, path, None) if isinstance(path[-1], int) else _without(plain, path)
+    return Known(plain, Basis.RECONSTRUCTED, tuple(holes))
+
+
+def _without(value: JSON, path: Path) -> JSON:
+    """A copy without the entry at a path, which may lead through lists."""
+    for depth, part in enumerate(path[:-1], 1):
+        if isinstance(part, int):
+            inner = value
+            for step in path[:depth]:
+                inner = inner[step]
+            return replaced(value, path[:depth], _without(inner, path[depth:]))
+    return removed(value, path)
+
+
+def _leaves(value: JSON, path: Path) -> Iterator[tuple[Path, Missing]]:
+    if isinstance(value, Missing):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, (*path, index))

@@ -1,0 +1,259 @@
+"""One request of an object with all that is known of it in the log's world, worked out when it is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+
+from replay.admission import json_patch
+from replay.admission.decision import Decision, Verdict
+from replay.admission.json_patch import JSONPatchError
+from replay.admission.mutating.mutator import Object
+from replay.audit.place import Place
+from replay.kube.attributes import Attributes, Basis, Missing, Operation
+from replay.kube.lister import Lister
+from replay.reconstruct import reconstructor
+from replay.reconstruct.patch.result import is_strategic
+from replay.reconstruct.reached import progress
+from replay.reconstruct.reconstructor import CREATED, Reconstructor
+from replay.reconstruct.record.known import Known, get
+from replay.reconstruct.request import Reached, ReplayRequest
+from replay.world.judge import Judge, Judged
+from replay.world.namespace import NamespaceAt, WorldLister
+from replay.world.result import INVALID, Cause, answered
+from replay.world.state import NOISE, State, known_of, same_object
+from replay.world.validation import breaks_rules, changes_immutable, may_break
+
+_OF_THE_NAMESPACE = ("its namespace did not exist", "NamespaceLifecycle refused it", "what it names did not exist")
+_OF_POLICIES = ("a mutating policy refused it",)
+
+
+class Step:
+    """A request on its way into the candidate's world."""
+
+    def __init__(
+        self,
+        told: reconstructor.Step,
+        rebuilder: Reconstructor,
+        judge: Judge,
+        namespace: NamespaceAt,
+        *,
+        existed: bool,
+    ) -> None:
+        """`existed` tells whether the log's object was there; `namespace` what the request's namespace is in the other world."""
+        self.exchange, self.olds = told
+        self.record = self.exchange.record
+        self.place = Place(self.record.seq, 0)
+        self.logged = answered(self.record)
+        self.existed = existed
+        self.is_dry = self.exchange.dry_run
+        self.namespace = namespace
+        self.is_last = False
+        """Whether nobody comes after it."""
+        self._told = told
+        self._rebuilder = rebuilder
+        self._judge = judge
+
+    @cached_property
+    def request(self) -> ReplayRequest:
+        """The request in the log's world; most steps do without it."""
+        return self._rebuilder.of_step(self._told)
+
+    @cached_property
+    def _lister(self) -> Lister:
+        return self._rebuilder.cluster.at(self.record)
+
+    @property
+    def namespace_differs(self) -> bool:
+        """Whether the namespace is another one than in the log."""
+        return self.namespace.differs
+
+    @cached_property
+    def lister(self) -> Lister:
+        """The cluster that the policies of the candidate see."""
+        if not self.namespace.differs:
+            return self._lister
+        return WorldLister(self._lister, self.record.namespace, self.namespace.state)
+
+    def in_namespace(self, request: ReplayRequest) -> ReplayRequest:
+        """A request with the namespace of the other world."""
+        if not self.namespace.differs or request.attributes.namespace_object is None:
+            return request
+        value = self.namespace.value
+        attributes = replace(request.attributes, namespace_object=value)
+        before = request.before_mutation
+        if isinstance(before, Attributes):
+            before = replace(before, namespace_object=value)
+        return replace(request, attributes=attributes, before_mutation=before)
+
+    @cached_property
+    def is_reached(self) -> bool:
+        """Whether policies were asked, as far as the log tells."""
+        return self.request.reached is not Reached.FAILED_BEFORE
+
+    @cached_property
+    def fails_anyway(self) -> bool:
+        """Whether it failed in the log for what is the same in every world: authorization, decoding, its own object."""
+        if (
+            self.exchange.succeeded
+            or self.is_reached
+            or self.logged.cause == Cause.DENIED
+            or self.is_invalid_by_current
+        ):
+            return False
+        told = progress(self.exchange)
+        if told is None:  # it depends on the object
+            return False
+        return told.reached is Reached.FAILED_BEFORE and told.reason not in (*_OF_THE_NAMESPACE, *_OF_POLICIES)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the log's answer shows what a connection to the pod comes to."""
+        return self.logged.cause not in (Cause.ABSENT, Cause.DENIED)
+
+    @cached_property
+    def is_absent_in_both(self) -> bool:
+        """Whether the log's request met no object, in a world where there is none either."""
+        is_found_first = not self.exchange.is_connect and not (self.record.verb == "create" and self.is_reached)
+        return self.logged.cause == Cause.ABSENT and not self.existed and is_found_first and not self.is_of_namespace
+
+    @cached_property
+    def is_of_namespace(self) -> bool:
+        """Whether it failed for its namespace."""
+        told = progress(self.exchange)
+        return told is not None and told.reason in _OF_THE_NAMESPACE
+
+    @cached_property
+    def is_invalid_by_current(self) -> bool:
+        """Whether the log's object was invalid because the current set had mutated it."""
+        if self.record.code != INVALID.code or self.logged.cause == Cause.DENIED or self.is_reached:
+            return False
+        current, _ = self.decisions
+        before = self.request.before_mutation
+        sent = known_of(before.object) if isinstance(before, Attributes) else before
+        if not current.patch or isinstance(sent, Missing):
+            return False
+        try:
+            mutated = Known(json_patch.apply(sent.value, current.patch), Basis.RECONSTRUCTED, sent.holes)
+        except JSONPatchError:
+            return False
+        return breaks_rules(self._judge.schemas.for_kind(self.request.attributes.kind), mutated, sent, current.patch)
+
+    @cached_property
+    def is_refused_by_current(self) -> bool:
+        """Whether the log's request was refused for the current set, as far as its decision can be told."""
+        if self.is_invalid_by_current:
+            return True
+        current, _ = self.decisions
+        is_open = current.verdict is Verdict.UNDETERMINED
+        return self.logged.cause == Cause.DENIED and bool(current.denials or is_open)
+
+    @cached_property
+    def decisions(self) -> tuple[Decision, Decision]:
+        """Those of the current and the candidate set about the request of the log."""
+        current, candidate = self._judge.decide(self.request, self._lister)
+        return current, candidate
+
+    @cached_property
+    def candidate(self) -> Decision:
+        """The candidate's decision about the request's own object, in the namespace of the other world."""
+        if not self.namespace.differs:
+            return self.decisions[1]
+        return self._judge.decide(self.in_namespace(self.request), self.lister)[1]
+
+    def decided(self) -> Judged:
+        """The candidate's decision about a creation, and the object that it would store."""
+        request = self.in_namespace(self.request)
+        if not self.candidate.patch and not self.decisions[0].patch:
+            return Judged(self.candidate, request.attributes.object)
+        return Judged(self.candidate, self.seen)
+
+    @cached_property
+    def seen(self) -> Object:
+        """The object that the candidate's validating phase is shown."""
+        return self._judge.seen(self.in_namespace(self.request), self.lister)
+
+    @cached_property
+    def is_made_invalid(self) -> bool:
+        """Whether what the candidate's mutations leave is no valid object."""
+        request = self.in_namespace(self.request)
+        if not may_break(self.candidate.patch) or not isinstance(request.before_mutation, Attributes):
+            return False
+        seen, before = known_of(self.seen), known_of(request.before_mutation.object)
+        if isinstance(seen, Missing) or isinstance(before, Missing):
+            return False
+        schema = self._judge.schemas.for_kind(request.attributes.kind)
+        return breaks_rules(schema, seen, before, self.candidate.patch)
+
+    @cached_property
+    def is_stored(self) -> bool:
+        """Whether the log's request wrote something."""
+        return self.exchange.succeeded and not self.is_dry and self.olds.history.index_of(self.exchange) is not None
+
+    @cached_property
+    def is_creation(self) -> bool:
+        """Whether the log's request was to create the object itself."""
+        if self.record.subresource or self.record.verb == "delete":
+            return False
+        if self.record.verb == "create" or self.exchange.succeeded:
+            return self.record.verb == "create" or self.record.code == CREATED
+        return self.request.attributes.operation is Operation.CREATE
+
+    @cached_property
+    def before(self) -> Known | Missing:
+        """The object that the request found in the log."""
+        if self.is_creation:
+            return Known(None, Basis.RECORDED) if self.exchange.succeeded or not self.existed else self._last
+        if self.exchange.concerns_parent and self.request.attributes.old_object is not None:
+            return known_of(self.request.attributes.old_object)
+        return self._last
+
+    @cached_property
+    def _last(self) -> Known | Missing:
+        return self.olds.last(self.exchange)
+
+    @cached_property
+    def after(self) -> Known | Missing:
+        """The object as the log's request left it."""
+        place = self.olds.history.index_of(self.exchange)
+        return self.before if place is None else self.olds.history.after(place)
+
+    @cached_property
+    def is_strategic(self) -> bool | None:
+        """Whether a map patch is a strategic merge patch, as far as what it did tells."""
+        if not self.exchange.succeeded or self.record.verb != "patch" or isinstance(self.before, Missing):
+            return None
+        after = self.exchange.response.json
+        if not isinstance(after, dict) or self.before.value is None:
+            return None
+        return is_strategic(self.exchange, self.before.value, after, (*NOISE, *(h.path for h in self.before.holes)))
+
+    @property
+    def unless_written(self) -> State:
+        """The state after a refusal: the one before, if the log's request wrote."""
+        return self.before if self.is_stored else None
+
+    def meeting(self, state: Known | Missing) -> State:
+        """A state after a write; None where the worlds meet again, because the log's request left the same."""
+        if not self.is_stored or isinstance(state, Missing) or isinstance(self.after, Missing):
+            return state
+        return None if same_object(state, self.after) else state
+
+    @cached_property
+    def is_invalid_whatever(self) -> bool:
+        """Whether the log's request was invalid, and not for what it found."""
+        if self.record.code != 422 or self.logged.cause == Cause.DENIED:
+            return False
+        old, new = self.before, known_of(self.request.attributes.object)
+        if isinstance(old, Missing) or isinstance(new, Missing) or old.value is None:
+            return True
+        return not changes_immutable(self.exchange.resource.group_resource, old, new)
+
+    @property
+    def uids_of_owners(self) -> tuple[str, ...]:
+        """The uids of the controllers of the object that is created."""
+        metadata = self.exchange.response.metadata or {}
+        if not metadata.get("ownerReferences"):
+            metadata = get(self.exchange.request.json, ("metadata",)) or {}
+        references = metadata.get("ownerReferences")
+        return tuple(str(each["uid"]) for each in references or () if isinstance(each, dict) and each.get("uid"))

@@ -1,0 +1,192 @@
+"""What the API refuses of an object that another world has made: what may not change, and what may not be missing.
+
+Of the rules of `pkg/apis/*/validation` those are kept that compare two states of an object; the shape of an object is checked
+against the schema of its kind. The rest is not checked, and the client's own object was valid in the log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from replay.json import JSON
+from replay.kube import names
+from replay.kube.gvk import GroupResource
+from replay.kube.schema import Schema
+from replay.reconstruct.record.known import Known, Path, get
+
+_TEMPLATE = ("spec", "template")
+_IMMUTABLE: dict[tuple[str, str], tuple[Path, ...]] = {
+    ("", "configmaps"): (),
+    ("", "secrets"): (("type",),),
+    ("", "persistentvolumeclaims"): (("spec", "storageClassName"), ("spec", "accessModes"), ("spec", "volumeMode")),
+    ("apps", "deployments"): (("spec", "selector"),),
+    ("apps", "replicasets"): (("spec", "selector"),),
+    ("apps", "daemonsets"): (("spec", "selector"),),
+    ("apps", "statefulsets"): (
+        ("spec", "selector"),
+        ("spec", "serviceName"),
+        ("spec", "podManagementPolicy"),
+        ("spec", "volumeClaimTemplates"),
+    ),
+    ("batch", "jobs"): (("spec", "selector"), ("spec", "completionMode"), _TEMPLATE),
+    ("rbac.authorization.k8s.io", "rolebindings"): (("roleRef",),),
+    ("rbac.authorization.k8s.io", "clusterrolebindings"): (("roleRef",),),
+    ("storage.k8s.io", "storageclasses"): (("provisioner",), ("parameters",), ("reclaimPolicy",)),
+    ("scheduling.k8s.io", "priorityclasses"): (("value",),),
+}
+"""Fields that an update may not change (`Validate…Update` of each kind)."""
+
+_FROZEN = {("", "configmaps"): ("data", "binaryData", "immutable"), ("", "secrets"): ("data", "immutable")}
+"""What `immutable: true` holds fast (`ValidateConfigMapUpdate`, `ValidateSecretUpdate`)."""
+
+
+def changes_immutable(resource: GroupResource, old: Known, new: Known) -> bool:
+    """Whether an update would change what may not change."""
+    key = (resource.group, resource.resource)
+    paths: tuple[Path, ...] = _IMMUTABLE.get(key, ())
+    if key in _FROZEN and get(old.value, ("immutable",)) is True:
+        paths += tuple((name,) for name in _FROZEN[key])
+    return any(
+        get(old.value, path) != get(new.value, path) and not _is_open(path, old) and not _is_open(path, new)
+        for path in paths
+    )
+
+
+def breaks_rules(schema: Schema | None, value: Known, before: Known, patch: Sequence[JSON]) -> bool:
+    """Whether a mutated object breaks a rule that the object before it kept; only what the patch touches is looked at.
+
+    Labels and annotations (`ValidateObjectMeta`, `ValidateLabels`), and what the schema states: required fields and types of all
+    kinds, limits and patterns of custom ones.
+    """
+    touched = {_above_list(str(operation["path"])) for operation in patch}
+    found = set(_broken(schema, value, touched))
+    return bool(found) and not found <= set(_broken(schema, before, touched))
+
+
+def _above_list(pointer: str) -> Path:
+    """The path of a JSON pointer, cut before its first list index, and before its last key: that may be one that is required."""
+    path: list[str] = []
+    for part in pointer.split("/")[1:-1]:
+        if part.isdecimal():
+            break
+        path.append(part.replace("~1", "/").replace("~0", "~"))
+    return tuple(path)
+
+
+def may_break(patch: Sequence[JSON]) -> bool:
+    """Whether a patch changes more than labels and annotations, or makes one of these invalid."""
+    for operation in patch:
+        field, _, key = str(operation["path"]).removeprefix("/metadata/").partition("/")
+        if field not in ("labels", "annotations") or not str(operation["path"]).startswith("/metadata/"):
+            return True
+        value = operation.get("value")
+        name = key.replace("~1", "/").replace("~0", "~")
+        metadata = {field: {name: value} if key else value or {}}
+        if operation["op"] != "remove" and any(_broken_metadata(metadata, ())):
+            return True
+    return False
+
+
+def _broken(schema: Schema | None, value: Known, touched: set[Path]) -> Iterator[Path]:
+    for path in _METADATA:
+        yield from _broken_metadata(get(value.value, path), path)
+    if lacks_required(value.value):
+        yield _TEMPLATE
+    if schema is not None and value.value is not None:
+        open_paths = {hole.path for hole in value.holes}
+        for at in touched:
+            below = _at(schema, at)
+            found = _against(below, get(value.value, at), at) if below is not None else ()
+            yield from (path for path in found if path not in open_paths)
+
+
+def _at(schema: Schema, path: Path) -> Schema | None:
+    """The schema of what stands at a path of maps."""
+    found: Schema | None = schema
+    for part in path:
+        found = found.field(str(part)) if found is not None else None
+    return found
+
+
+def _broken_metadata(metadata: JSON, at: Path) -> Iterator[Path]:
+    if not isinstance(metadata, dict):
+        return
+    for key, text in (metadata.get("labels") or {}).items():
+        if names.qualified_name(key) or (isinstance(text, str) and names.label_value(text)):
+            yield (*at, "labels", key)
+    for key in metadata.get("annotations") or {}:
+        if names.qualified_name(key.lower()):
+            yield (*at, "annotations", key)
+
+
+def _against(schema: Schema, value: JSON, at: Path) -> Iterator[Path]:
+    """Where a value is not what its schema says."""
+    if value is None:
+        return
+    if isinstance(value, dict):
+        yield from ((*at, name) for name in schema.required if name not in value)
+        for name, inner in value.items():
+            field = schema.field(name)
+            if field is not None:
+                yield from _against(field, inner, (*at, name))
+    elif isinstance(value, list) and schema.items is not None:
+        for index, inner in enumerate(value):
+            yield from _against(schema.items, inner, (*at, index))
+    if _breaks(schema, value):
+        yield at
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+}
+
+
+def _breaks(schema: Schema, value: JSON) -> bool:
+    wanted = _TYPES.get(schema.type)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if wanted is not None and not schema.int_or_string and not isinstance(value, wanted):
+        return not (schema.format == "quantity" or is_number)
+    enum, pattern = schema.constraint("enum"), schema.constraint("pattern")
+    if isinstance(enum, list) and value not in enum:
+        return True
+    if is_number:
+        return _is_outside(value, schema.constraint("minimum"), schema.constraint("maximum"))
+    if isinstance(value, str):
+        limits = (schema.constraint("minLength"), schema.constraint("maxLength"))
+        return _is_outside(len(value), *limits) or (isinstance(pattern, str) and not _matches(pattern, value))
+    if isinstance(value, list):
+        return _is_outside(len(value), schema.constraint("minItems"), schema.constraint("maxItems"))
+    return False
+
+
+def _is_outside(number: float, lowest: JSON, highest: JSON) -> bool:
+    return (lowest is not None and number < lowest) or (highest is not None and number > highest)
+
+
+def _matches(pattern: str, text: str) -> bool:
+    """Whether a pattern is found; one that is not understood here counts as found."""
+    try:
+        return re.search(pattern, text) is not None
+    except re.error:
+        return True
+
+
+_METADATA: tuple[Path, ...] = (("metadata",), ("spec", "template", "metadata"))
+
+
+def lacks_required(value: JSON) -> bool:
+    """Whether a pod or pod template has a container without an image (`validateContainerCommon`)."""
+    kind = value.get("kind") if isinstance(value, dict) else None
+    spec = get(value, ("spec",)) if kind == "Pod" else get(value, ("spec", "template", "spec"))
+    containers = get(spec, ("containers",))
+    return isinstance(containers, list) and any(isinstance(each, dict) and not each.get("image") for each in containers)
+
+
+def _is_open(path: Path, known: Known) -> bool:
+    return any(hole.path[: len(path)] == path or path[: len(hole.path)] == hole.path for hole in known.holes)

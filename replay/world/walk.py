@@ -1,0 +1,406 @@
+"""One object through the candidate's world, request by request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from replay.admission.decision import Verdict
+from replay.audit.event import RequestRecord
+from replay.audit.place import Place
+from replay.errors import UNFORESEEN
+from replay.json import JSON
+from replay.kube.attributes import Missing
+from replay.reconstruct import reconstructor
+from replay.reconstruct.history.effect import EffectKind
+from replay.reconstruct.reconstructor import Reconstructor
+from replay.reconstruct.record.body import UnusableBodyError
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Known, get
+from replay.reconstruct.request import ReplayRequest
+from replay.world.collection import Collection, Collections
+from replay.world.controller import GARBAGE_COLLECTOR, NAMESPACE_CONTROLLER, Retry, is_controller, retry_of
+from replay.world.elsewhere import Elsewhere
+from replay.world.judge import Judge
+from replay.world.namespace import NamespaceAt, Namespaces, namespaces_at
+from replay.world.result import ABSENT, FORBIDDEN, NOT_SENT, UNKNOWN, Blame, Cause, Consequence, Result, answered
+from replay.world.server import Answer, Server, denied
+from replay.world.state import GONE, SAME, Branch, merged_branches
+from replay.world.step import Step
+from replay.world.timeline import Change, OwnerChange, Owners, Presence, presence_at
+
+NOT_FOUND = 404
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What an object meets: the collections of the log, namespaces and owners of the other world.
+
+    `findings` are the numbers of the requests that the sets decide otherwise, taken alone, with the status of what is simply
+    denied, else 0.
+    """
+
+    collections: Collections
+    findings: Mapping[int, int] = field(default_factory=dict)
+    namespaces: Namespaces = field(default_factory=dict)
+    owners: Owners = field(default_factory=dict)
+    barred: frozenset[int] = frozenset()
+    """The numbers of the writes that the candidate's authorizers refuse."""
+
+
+@dataclass
+class Walked:
+    """What becomes of one object: its requests, itself, and its being there for what it owns."""
+
+    consequences: list[Consequence] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    namespaces: dict[str, list[Change]] = field(default_factory=dict)
+    owners: dict[str, list[OwnerChange]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Walker:
+    """Walks objects with all their records."""
+
+    reconstructor: Reconstructor
+    judge: Judge
+    elsewhere: Elsewhere
+    around: Surroundings
+
+    def walk(self, records: Sequence[RequestRecord]) -> Walked:
+        """One object, from all of its records in order; nothing is said of one whose bodies cannot be used."""
+        for checked in (False, True):
+            with suppress(UnusableBodyError, *UNFORESEEN):
+                return _ObjectWalk(self, list(self.reconstructor.steps(records, checked=checked))).run()
+        return Walked()
+
+
+class _ObjectWalk:
+    """The walk of one object."""
+
+    def __init__(self, walker: Walker, told: list[reconstructor.Step]) -> None:
+        self._walker = walker
+        self._around = walker.around
+        self._server = Server(walker.judge, walker.elsewhere)
+        self._told = told
+        self._found = Walked()
+        self._branches: tuple[Branch, ...] = SAME
+        self._existed = _existed_before(told[0])
+        self._uid = ""
+        self._last: int | None = None
+
+    def run(self) -> Walked:
+        events: list[reconstructor.Step | Collection] = [
+            *self._around.collections.about(self._told[0].exchange.record),
+            *self._told,
+        ]
+        for event in sorted(events, key=_seq):
+            before = self._branches
+            if isinstance(event, Collection):
+                self._collect(event)
+            else:
+                self._take(event)
+            place = Place(_seq(event), 0)
+            self._note(place, before)
+        return self._found
+
+    def _take(self, told: reconstructor.Step) -> None:
+        """One request."""
+        namespace = told.exchange.record.namespace if told.exchange.record.resource != "namespaces" else ""
+        place = Place(told.exchange.record.seq, 0)
+        own = Blame(told.exchange.record.audit_id, _label(told.exchange.record))
+        walker = self._walker
+        answers: list[tuple[Answer, Branch]] = []
+        step: Step | None = None
+        for at in namespaces_at(self._around.namespaces, namespace, place):
+            step = Step(told, walker.reconstructor, walker.judge, at, existed=self._existed)
+            step.is_last = told is self._told[-1]
+            for branch in self._branches:
+                answers += [(answer, self._next(branch, answer, at, own)) for answer in self._answers(step, branch)]
+        assert step is not None
+        self._consider(step, [answer for answer, _ in answers])
+        self._branches = merged_branches([branch for _, branch in answers])
+        self._follow_log(step)
+
+    @staticmethod
+    def _next(branch: Branch, answer: Answer, at: NamespaceAt, own: Blame) -> Branch:
+        if answer.state is None:
+            return Branch()
+        return Branch(answer.state, branch.blame or answer.blame or at.blame or own)
+
+    def _answers(self, step: Step, branch: Branch) -> Iterator[Answer]:
+        """What may be answered in one branch: first by what is around the object, then by the server."""
+        controls = is_controller(step.record.user.username)
+        is_creation = step.record.verb == "create" and not step.record.subresource
+        if step.record.seq in self._around.barred:
+            yield Answer(FORBIDDEN, step.unless_written if branch.state is None else branch.state)
+        elif (owner := self._owner_of(step, is_creation=is_creation)) is not None:
+            stays = owner.presence is Presence.LEFT
+            yield Answer(NOT_SENT, step.before if stays else GONE, blame=owner.blame)
+        elif step.namespace.is_absent:
+            yield self._without_namespace(step, controls=controls)
+        elif step.namespace.is_terminating and is_creation:
+            yield Answer(NOT_SENT if controls else FORBIDDEN, branch.state)
+        elif branch.state is None and not step.namespace_differs and not self._around.findings.get(step.record.seq, 0):
+            yield from (
+                self._server.as_decided(step)
+                if step.record.seq in self._around.findings
+                else [Answer(step.logged, None)]
+            )
+        elif branch.state is None and not step.namespace_differs:
+            yield Answer(Result(Cause.DENIED, self._around.findings[step.record.seq]), step.unless_written)
+        elif (controls and branch.is_absent and not is_creation) or self._is_finalized(step, branch):
+            yield Answer(NOT_SENT, branch.state)
+        else:
+            for answer in self._server.answers(step, branch.state):
+                # A controller that sees the object does not make it.
+                is_seen = controls and answer.result.cause == Cause.EXISTS != step.logged.cause
+                yield answer._replace(result=NOT_SENT) if is_seen else answer
+
+    def _owner_of(self, step: Step, *, is_creation: bool) -> OwnerChange | None:
+        """An owner that makes a request one that is not sent: absent for a creation, still there for the collector."""
+        if not self._around.owners:
+            return None
+        if not is_creation and step.record.user.username != GARBAGE_COLLECTOR:
+            return None
+        uids = step.uids_of_owners if is_creation else _owners(step.before)
+        found = (presence_at(self._around.owners, uid, step.place) for uid in uids)
+        return next((each for each in found if each is not None and _is_missing(each, step, is_creation)), None)
+
+    @staticmethod
+    def _is_finalized(step: Step, branch: Branch) -> bool:
+        """Whether a controller ends a namespace that nobody deleted in this world."""
+        return (
+            step.record.user.username == NAMESPACE_CONTROLLER
+            and step.record.subresource == "finalize"
+            and isinstance(branch.state, Known)
+            and not get(branch.state.value, ("metadata", "deletionTimestamp"))
+        )
+
+    def _without_namespace(self, step: Step, *, controls: bool) -> Answer:
+        if controls:
+            return Answer(NOT_SENT, GONE)
+        if step.fails_anyway:
+            return Answer(step.logged, GONE)
+        if step.exchange.is_connect and step.decisions[1].denials:
+            return Answer(denied(step.decisions[1]), GONE)
+        return Answer(ABSENT, GONE)
+
+    def _consider(self, step: Step, answers: list[Answer]) -> None:
+        """Note how a request ends, if anything about it is not as in the log."""
+        result = _merged([answer.result for answer in answers])
+        was_same = self._branches == SAME and not step.namespace_differs
+        if was_same and result == step.logged and all(answer.state is None for answer in answers):
+            return
+        differs = result.cause != step.logged.cause
+        blame = self._blame(step)
+        is_root = (was_same and blame is None) or (result.cause == Cause.DENIED and _is_newly_denied(step))
+        denials = next((a.decision.denials for a in answers if a.decision is not None and a.decision.denials), None)
+        self._found.consequences.append(
+            Consequence(
+                step.place,
+                Blame(step.record.audit_id, _label(step.record)),
+                result,
+                None if is_root or not differs else blame,
+                is_root and differs,
+                differs,
+                denials if result.cause == Cause.DENIED else None,
+                retry=_retry(step, result),
+            )
+        )
+
+    def _blame(self, step: Step) -> Blame | None:
+        """Who is to blame for a difference, None if nobody is before the request itself."""
+        is_creation = step.record.verb == "create" and not step.record.subresource
+        owner = self._owner_of(step, is_creation=is_creation)
+        if owner is not None:
+            return owner.blame
+        found = [branch.blame for branch in self._branches if branch.blame is not None]
+        return found[0] if found else step.namespace.blame
+
+    def _follow_log(self, step: Step) -> None:
+        """What the log's own world holds after a request."""
+        record = step.record
+        history = step.olds.history
+        place = history.index_of(step.exchange) if step.is_stored else None
+        if place is not None:
+            effect = history.effects[place]
+            self._last = place
+            self._existed = effect.kind is not EffectKind.GONE
+            self._uid = effect.uid or self._uid
+        elif record.code == NOT_FOUND and not record.status_message.startswith("namespaces "):
+            self._existed = False
+        elif step.logged.cause == Cause.EXISTS:
+            self._existed = True
+
+    def _collect(self, collection: Collection) -> None:
+        """A `deletecollection`, which deletes the object in the log, in this world, in both or in neither."""
+        number = collection.items.get(self._uid) if self._uid else None
+        if number is None and self._branches == SAME:
+            return
+        exchange = Exchange(collection.record, self._walker.reconstructor.cluster.discovery)
+        own = Blame(collection.record.audit_id, _label(collection.record))
+        place = Place(collection.record.seq, number or 0)
+        at = namespaces_at(self._around.namespaces, collection.record.namespace, place)[0]
+        branches: list[Branch] = []
+        results: list[Result] = []
+        for branch in self._branches:
+            for answer in self._collected(branch, collection, exchange, number, at):
+                results.append(answer.result)
+                branches.append(self._next(branch, answer, at, own))
+        logged = answered(collection.record)
+        result = _merged(results)
+        blame = self._branches[0].blame or at.blame
+        differs = result.cause != logged.cause
+        self._found.consequences.append(
+            Consequence(
+                place, own, result, blame if differs else None, differs and blame is None, differs, of_collection=True
+            )
+        )
+        self._branches = merged_branches(branches)
+        if number is not None:
+            self._existed, self._last = False, None
+
+    def _log_state(self) -> Known | Missing:
+        """The object as the last write of the log left it."""
+        if self._last is None:
+            return Missing("", "no write to it is logged")
+        return self._told[0].olds.history.after(self._last)
+
+    def _collected(
+        self, branch: Branch, collection: Collection, exchange: Exchange, number: int | None, at: NamespaceAt
+    ) -> Iterator[Answer]:
+        logged = answered(collection.record)
+        controls = collection.record.user.username == NAMESPACE_CONTROLLER
+        here = branch.state if branch.state is not None else (self._log_state() if number is not None else None)
+        if here is None:
+            yield Answer(logged, None)
+        elif branch.is_absent:
+            yield Answer(NOT_SENT if controls else logged, None if number is not None else branch.state)
+        elif controls and at.differs and not at.is_terminating and not at.is_absent:
+            yield Answer(NOT_SENT, here)
+        elif isinstance(here, Missing) or (branch.state is not None and not collection.selects(exchange, here.value)):
+            yield Answer(logged, here)
+        else:
+            yield from self._decided(branch, collection, exchange, number, here)
+
+    def _decided(
+        self, branch: Branch, collection: Collection, exchange: Exchange, number: int | None, here: Known
+    ) -> Iterator[Answer]:
+        """The verdict about one object of a collection."""
+        judge = self._walker.judge
+        lister = self._walker.reconstructor.cluster.at(collection.record)
+        logged = answered(collection.record)
+        gone = None if number is not None else GONE
+        request: ReplayRequest = self._walker.elsewhere.deleted(exchange, here)
+        decision = judge.elsewhere(request, lister).decision
+        if decision.denials:
+            yield Answer(denied(decision), here if number is not None or branch.state is not None else None)
+        elif decision.verdict is Verdict.UNDETERMINED:
+            yield Answer(UNKNOWN, here)
+            yield Answer(UNKNOWN, gone)
+        else:
+            yield Answer(logged, gone)
+
+    def _note(self, place: Place, before: tuple[Branch, ...]) -> None:
+        """Keep when the object changes in the other world, and whether it is there for what it owns."""
+        if self._branches != before:
+            self._found.changes.append(Change(place, self._branches))
+        if not self._uid:
+            return
+        known = self._found.owners.setdefault(self._uid, [])
+        presence = self._presence()
+        template = self._template() if presence is Presence.OTHER else None
+        last = (known[-1].presence, known[-1].template) if known else (Presence.SAME, None)
+        if (presence, template) != last:
+            blame = next((branch.blame for branch in self._branches if branch.blame), None)
+            known.append(OwnerChange(place, presence, blame, template))
+
+    def _template(self) -> JSON:
+        """The pod template of an object that is there, where it is certain."""
+        state = self._branches[0].state
+        return get(state.value, ("spec", "template")) if isinstance(state, Known) and len(self._branches) == 1 else None
+
+    def _presence(self) -> Presence:
+        if self._existed and all(branch.is_absent for branch in self._branches):
+            return Presence.ABSENT
+        if not all(branch.state is not None and not branch.is_absent for branch in self._branches):
+            return Presence.SAME
+        return Presence.OTHER if self._existed else Presence.LEFT
+
+
+def _seq(event: reconstructor.Step | Collection) -> int:
+    return event.record.seq if isinstance(event, Collection) else event.exchange.record.seq
+
+
+def _is_missing(owner: OwnerChange, step: Step, is_creation: bool) -> bool:
+    """Whether nothing asks for a creation, or for a deletion by the garbage collector.
+
+    A ReplicaSet is made for the pod template that its Deployment has (`pkg/controller/deployment/util.FindNewReplicaSet`).
+    """
+    if not is_creation or owner.presence is not Presence.OTHER:
+        return owner.presence is (Presence.ABSENT if is_creation else Presence.LEFT)
+    own = get(step.exchange.request.json, ("spec", "template"))
+    is_set = step.record.resource == "replicasets" and own is not None and owner.template is not None
+    return is_set and _plain_template(own) != _plain_template(owner.template)
+
+
+def _plain_template(template: JSON) -> JSON:
+    """A pod template without what only a ReplicaSet's has."""
+    metadata = get(template, ("metadata",)) or {}
+    labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != "pod-template-hash"}
+    return {**template, "metadata": {**metadata, "labels": labels, "creationTimestamp": None}}
+
+
+def _retry(step: Step, result: Result) -> Retry | None:
+    """Who tries a creation again that one of the worlds refuses, for which owner."""
+    username, ends = step.record.user.username, {result.cause, step.logged.cause}
+    is_refused = Cause.SUCCEEDS in ends and not ends.isdisjoint((Cause.DENIED, Cause.INVALID))
+    if not (is_refused and step.record.verb == "create" and is_controller(username)):
+        return None
+    owners = step.uids_of_owners
+    return retry_of(username, owners[0]) if owners else None
+
+
+def _merged(results: Iterable[Result]) -> Result:
+    """What several possible answers have in common."""
+    found = list(dict.fromkeys(results))
+    if len({result.cause for result in found}) > 1:
+        return UNKNOWN
+    return found[0]._replace(certain=all(result.certain for result in found))
+
+
+def _is_newly_denied(step: Step) -> bool:
+    """Whether the candidate refuses the log's own request, which the current set admits."""
+    if not step.is_reached:
+        return False
+    current, candidate = step.decisions
+    return bool(candidate.denials) and not current.denials
+
+
+def _existed_before(first: reconstructor.Step) -> bool:
+    """Whether the log's object was there before its first request."""
+    record = first.exchange.record
+    if record.verb == "create" and not record.subresource and first.exchange.succeeded:
+        return False
+    if record.code == NOT_FOUND:
+        return False
+    last = first.olds.last(first.exchange)
+    if isinstance(last, Known):
+        return last.value is not None
+    is_creation = record.verb == "create" and not record.subresource
+    return not is_creation or answered(record).cause == Cause.EXISTS
+
+
+def _owners(known: Known | Missing) -> list[str]:
+    references = get(known.value, ("metadata", "ownerReferences")) if isinstance(known, Known) else None
+    return [str(each["uid"]) for each in references or () if isinstance(each, dict) and each.get("uid")]
+
+
+def _label(record: RequestRecord) -> str:
+    """How a report names the object of a request."""
+    name = record.name or "…"
+    if record.resource == "namespaces":
+        return f"namespaces {name}"
+    return f"{record.resource} {record.namespace}/{name}" if record.namespace else f"{record.resource} {name}"

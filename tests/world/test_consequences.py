@@ -1,0 +1,268 @@
+"""What follows a difference, from a log and two sets to the lines of `--outcomes`: one small log for each rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+import pytest
+
+from replay.compare.result import RunResult
+from replay.pipeline.options import Options
+from replay.pipeline.run import run
+from replay.pipeline.scenario import Scenario
+
+API = "admissionregistration.k8s.io/v1"
+POLICY = "rules.static.k8s.io"
+CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
+DENIED = f"x is forbidden: ValidatingAdmissionPolicy '{POLICY}' with binding '{POLICY}' denied request: no"
+KINDS = {
+    "configmaps": ("v1", "ConfigMap"),
+    "namespaces": ("v1", "Namespace"),
+    "pods": ("v1", "Pod"),
+    "deployments": ("apps/v1", "Deployment"),
+    "replicasets": ("apps/v1", "ReplicaSet"),
+}
+BAD = {"bad": "1"}
+KEEP = {"keep": "1"}
+SUCCEEDS, DENIES, ABSENT, EXISTS = ("succeeds", None), ("denied", "root"), "absent", "exists"
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request with the log's answer; `labels` are those of the object that a success answers with."""
+
+    verb: str
+    name: str = "a"
+    labels: dict[str, str] = field(default_factory=dict)
+    code: int = 200
+    message: str = ""
+    resource: str = "configmaps"
+    subresource: str = ""
+    namespace: str = "default"
+    user: str = "jane"
+    query: str = ""
+    body: Any = None
+    owner: str = ""
+    items: tuple[str, ...] = ()
+
+    def event(self, number: int) -> bytes:
+        version, kind = KINDS[self.resource]
+        group, _, only = version.rpartition("/")
+        namespaced = self.resource != "namespaces"
+        reference: dict[str, Any] = {"resource": self.resource, "apiVersion": only, "apiGroup": group}
+        reference["subresource"] = self.subresource
+        if self.verb != "deletecollection":
+            reference["name"] = self.name
+        if namespaced or self.verb != "create":
+            reference["namespace"] = self.namespace if namespaced else self.name
+        succeeded = 200 <= self.code < 300
+        status: dict[str, Any] = {"metadata": {}, "code": self.code}
+        if not succeeded:
+            reason = "AlreadyExists" if self.code == 409 else ""
+            status.update(status="Failure", message=self.message, reason=reason)
+        answer = {**self._object(version, kind, number), "metadata": self._metadata(number)}
+        if self.verb == "delete":
+            answer = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+        if self.verb == "deletecollection":
+            common = {"namespace": self.namespace, "labels": self.labels}
+            listed = [{"metadata": {"name": n, "uid": f"u-{n}", **common}} for n in self.items]
+            answer = {"kind": f"{kind}List", "apiVersion": version, "metadata": {}, "items": listed}
+        sent = self.body if self.body is not None else self._sent(version, kind)
+        return orjson.dumps(
+            {
+                "kind": "Event",
+                "apiVersion": "audit.k8s.io/v1",
+                "level": "RequestResponse",
+                "auditID": f"id-{number}",
+                "stage": "ResponseComplete",
+                "requestURI": f"/{self.resource}{self.query}",
+                "verb": self.verb,
+                "user": {"username": self.user},
+                "objectRef": {key: value for key, value in reference.items() if value},
+                "responseStatus": status,
+                "requestObject": sent,
+                "responseObject": answer if succeeded else {"kind": "Status", "apiVersion": "v1", **status},
+                "requestReceivedTimestamp": f"2026-11-21T03:00:{number:02}.000000Z",
+                "stageTimestamp": f"2026-11-21T03:00:{number:02}.100000Z",
+            }
+        )
+
+    def _metadata(self, number: int) -> dict[str, Any]:
+        found: dict[str, Any] = {"name": self.name, "uid": f"u-{self.name}", "resourceVersion": str(100 + number)}
+        if self.resource != "namespaces":
+            found["namespace"] = self.namespace
+        if self.labels:
+            found["labels"] = self.labels
+        if self.owner:
+            found["ownerReferences"] = [
+                {"apiVersion": "v1", "kind": "X", "name": "x", "uid": self.owner, "controller": True}
+            ]
+        return found
+
+    def _object(self, version: str, kind: str, number: int) -> dict[str, Any]:
+        return {"kind": kind, "apiVersion": version, "metadata": self._metadata(number)}
+
+    def _sent(self, version: str, kind: str) -> Any:
+        if self.verb not in ("create", "update"):
+            return None
+        metadata = {k: v for k, v in self._metadata(0).items() if k not in ("uid", "resourceVersion")}
+        return {"kind": kind, "apiVersion": version, "metadata": metadata}
+
+
+class Row(NamedTuple):
+    """A log, and for each request its cause and `root`, or the number of the request that it follows."""
+
+    name: str
+    requests: list[Request]
+    expected: list[tuple[str, Any]]
+    mutation: str = ""
+    reverse: bool = False
+
+
+CREATE, UPDATE, DELETE = Request("create", code=201), Request("update"), Request("delete")
+PATCH = Request("patch", body={"data": {"k": "v"}})
+CREATE_BAD = Request("create", labels=BAD, code=201)
+UPDATE_BAD = Request("update", labels=BAD)
+CREATE_KEPT = Request("create", labels=KEEP, code=201)
+AGAIN = Request("create", code=409, message='configmaps "a" already exists')
+GONE = Request("update", code=404, message='configmaps "a" not found')
+REFUSED = Request("create", labels=BAD, code=422, message=DENIED)
+IN_NAMESPACE = Request("create", code=201, namespace="n")
+OF_CONTROLLER = Request("create", "c", code=201, namespace="n", user=CONTROLLER)
+BAD_NAMESPACE = Request("create", "n", BAD, 201, resource="namespaces")
+BAD_DEPLOYMENT = Request("create", "d", BAD, 201, resource="deployments")
+OWNED_SET = Request("create", "r", code=201, resource="replicasets", user=CONTROLLER, owner="u-d")
+OWNED_POD = Request("create", "p", code=201, resource="pods", user=CONTROLLER, owner="u-r")
+BAD_POD = Request("create", "p", BAD, 201, resource="pods", user=CONTROLLER, owner="u-r")
+NEXT_POD = Request("create", "q", BAD, 201, resource="pods", user=CONTROLLER, owner="u-r")
+
+ROWS = [
+    Row("an update of what was never created", [CREATE_BAD, UPDATE], [DENIES, (ABSENT, 0)]),
+    Row("a patch and a deletion of it", [CREATE_BAD, PATCH, DELETE], [DENIES, (ABSENT, 0), (ABSENT, 0)]),
+    Row("a refused update leaves what was there", [CREATE, UPDATE_BAD, PATCH], [SUCCEEDS, DENIES, SUCCEEDS]),
+    Row("a creation anew is followed no further", [CREATE_BAD, DELETE, CREATE], [DENIES, (ABSENT, 0), SUCCEEDS]),
+    Row("a name that is free", [CREATE_BAD, AGAIN, UPDATE], [DENIES, ("succeeds", 0), SUCCEEDS]),
+    Row("a refused deletion", [CREATE_KEPT, DELETE, CREATE], [SUCCEEDS, DENIES, (EXISTS, 1)]),
+    Row(
+        "policies refuse before the storage finds the object",
+        [CREATE, Request("create", labels=BAD, code=409, message="already exists")],
+        [SUCCEEDS, DENIES],
+    ),
+    Row("a conflict is no refused creation", [CREATE, AGAIN, UPDATE], [SUCCEEDS, (EXISTS, None), SUCCEEDS]),
+    Row(
+        "a dry run changes nothing",
+        [Request("create", labels=BAD, code=201, query="?dryRun=All"), CREATE, UPDATE],
+        [DENIES, SUCCEEDS, SUCCEEDS],
+    ),
+    Row(
+        "a namespace takes what is in it along",
+        [BAD_NAMESPACE, IN_NAMESPACE, Request("update", namespace="n"), OF_CONTROLLER],
+        [DENIES, (ABSENT, 0), (ABSENT, 0), ("not_sent", 0)],
+    ),
+    Row("owners", [BAD_DEPLOYMENT, OWNED_SET, OWNED_POD], [DENIES, ("not_sent", 0), ("not_sent", 0)]),
+    Row("one finding of a batch", [BAD_POD, NEXT_POD], [DENIES, ("not_sent", 0)]),
+    Row(
+        "a collection that would be refused",
+        [CREATE_KEPT, Request("deletecollection", labels=KEEP, items=("a",)), CREATE],
+        [SUCCEEDS, DENIES, (EXISTS, 1)],
+    ),
+    Row(
+        "a connection asks policies before it looks for the pod",
+        [
+            Request("create", "p", BAD, 201, resource="pods"),
+            Request("create", "p", code=101, resource="pods", subresource="exec", query="?command=ls"),
+        ],
+        [DENIES, (ABSENT, 0)],
+    ),
+    Row(
+        "a mutation that makes an invalid object",
+        [CREATE, UPDATE],
+        [("invalid", "root"), (ABSENT, 0)],
+        mutation="[JSONPatch{op: 'add', path: '/metadata/labels', value: {'a~b': 'c'}}]",
+    ),
+    Row("what begins to exist", [REFUSED, GONE], [("succeeds", "root"), ("succeeds", 0)], reverse=True),
+    Row("a creation of what begins to exist", [REFUSED, CREATE], [("succeeds", "root"), (EXISTS, 0)], reverse=True),
+]
+
+
+def manifests(directory: Path, mutation: str) -> Path:
+    rules = [
+        {
+            "apiGroups": ["", "apps"],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE", "UPDATE", "DELETE"],
+            "resources": ["*"],
+        }
+    ]
+    validation = (
+        "request.operation == 'DELETE' ? !('keep' in oldObject.metadata.?labels.orValue({}))"
+        " : !('bad' in object.metadata.?labels.orValue({}))"
+    )
+    objects: list[dict[str, Any]] = [
+        {
+            "apiVersion": API,
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": POLICY},
+            "spec": {"matchConstraints": {"resourceRules": rules}, "validations": [{"expression": validation}]},
+        },
+        {
+            "apiVersion": API,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": POLICY},
+            "spec": {"policyName": POLICY, "validationActions": ["Deny"]},
+        },
+    ]
+    if mutation:
+        created = [{**rules[0], "operations": ["CREATE"]}]
+        mutations = [{"patchType": "JSONPatch", "jsonPatch": {"expression": mutation}}]
+        spec = {"matchConstraints": {"resourceRules": created}, "reinvocationPolicy": "Never", "mutations": mutations}
+        metadata = {"name": "mutate.static.k8s.io"}
+        objects += [
+            {"apiVersion": API, "kind": "MutatingAdmissionPolicy", "metadata": metadata, "spec": spec},
+            {
+                "apiVersion": API,
+                "kind": "MutatingAdmissionPolicyBinding",
+                "metadata": metadata,
+                "spec": {"policyName": metadata["name"]},
+            },
+        ]
+    for folder, prefix in (("vap", "Validating"), ("map", "Mutating")):
+        (directory / folder).mkdir(parents=True)
+        chosen = [each for each in objects if each["kind"].startswith(prefix)]
+        (directory / folder / "all.json").write_bytes(
+            orjson.dumps({"apiVersion": "v1", "kind": "List", "items": chosen})
+        )
+    return directory
+
+
+def replayed(row: Row, directory: Path) -> tuple[RunResult, list[tuple[str, Any]]]:
+    log, outcomes, cluster = directory / "audit.jsonl", directory / "outcomes.jsonl", directory / "cluster.json"
+    log.write_bytes(b"\n".join(request.event(number) for number, request in enumerate(row.requests)))
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+    cluster.write_bytes(orjson.dumps(namespace))
+    rules, nothing = manifests(directory / "rules", row.mutation), directory / "nothing"
+    (nothing / "vap").mkdir(parents=True)
+    sets = (rules, nothing) if row.reverse else (nothing, rules)
+    scenario = Scenario((str(log),), current=sets[0], candidate=sets[1], cluster=cluster)
+    result = run(scenario, Options(outcomes=outcomes, workers=1), lambda _what, _done, _total: None)
+    found = []
+    for line in map(orjson.loads, outcomes.read_bytes().splitlines()):
+        follows = line.get("follows")
+        told = int(follows.removeprefix("id-")) if follows else ("root" if line.get("root") else None)
+        found.append((line["candidate"]["result"]["cause"], told))
+    return result, found
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+def test_consequences(row: Row, tmp_path: Path) -> None:
+    assert replayed(row, tmp_path)[1] == row.expected
+
+
+def test_what_a_report_counts(tmp_path: Path) -> None:
+    row = Row("", [BAD_NAMESPACE, IN_NAMESPACE, OF_CONTROLLER, BAD_POD, NEXT_POD], [])
+    world = replayed(row, tmp_path)[0].world
+    assert (world.roots, world.consequences, world.not_sent, world.retried) == (2, 1, 2, 1)
+    assert dict(world.ends) == {"denied": 2, "absent": 1}

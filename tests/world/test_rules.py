@@ -1,0 +1,232 @@
+"""Rules of the API server that tell one world from another, each by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from replay.audit.event import RequestRecord
+from replay.audit.place import Place
+from replay.kube.attributes import Basis, Missing, PartialObject, UserInfo
+from replay.kube.discovery import builtin_discovery
+from replay.kube.gvk import GroupResource, GroupVersionKind
+from replay.kube.schema import Schemas
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Hole, Known
+from replay.world.collection import Collection
+from replay.world.controller import attempts, is_controller, retry_of
+from replay.world.result import Blame, Result, answered
+from replay.world.state import GONE, MOST_BRANCHES, Branch, known_of, merged_branches, same_object
+from replay.world.timeline import Change, OwnerChange, Presence, branches_at, presence_at
+from replay.world.validation import breaks_rules, changes_immutable
+
+DENIAL = "x is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"
+
+
+def record(**fields: Any) -> RequestRecord:
+    empty = dict.fromkeys(RequestRecord._fields, "")
+    numbers = dict.fromkeys(("seq", "code", "received", "stage_time", "line"), 0)
+    texts = {"annotations": None, "request_object": None, "response_object": None, "user": UserInfo()}
+    return RequestRecord(**{**empty, **numbers, **texts, **fields})
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "reason", "cause"),
+    [
+        (201, "", "", "succeeds"),
+        (101, "", "", "succeeds"),
+        (422, DENIAL, "Invalid", "denied"),
+        (403, 'admission webhook "w" denied the request: no', "", "denied"),
+        (422, 'Pod "x" is invalid', "Invalid", "invalid"),
+        (403, "x is forbidden: User cannot", "Forbidden", "forbidden"),
+        (404, "not found", "NotFound", "absent"),
+        (409, "already exists", "AlreadyExists", "exists"),
+        (409, "the object has been modified", "Conflict", "conflict"),
+        (400, "bad", "BadRequest", "error 400"),
+        (0, "", "", "unknown"),
+    ],
+)
+def test_answers(code: int, message: str, reason: str, cause: str) -> None:
+    told = answered(record(code=code, status_message=message, status_reason=reason))
+    assert told == Result(cause, code, certain=cause != "unknown")
+
+
+def known(value: Any, *holes: tuple[str, ...]) -> Known:
+    return Known(value, Basis.RECORDED, tuple(Hole(path, "") for path in holes))
+
+
+@pytest.mark.parametrize(
+    ("resource", "old", "new", "expected"),
+    [
+        ("deployments.apps", {"spec": {"selector": 1}}, {"spec": {"selector": 2}}, True),
+        ("deployments.apps", {"spec": {"selector": 1, "replicas": 1}}, {"spec": {"selector": 1}}, False),
+        ("rolebindings.rbac.authorization.k8s.io", {"roleRef": 1}, {"roleRef": 2}, True),
+        ("configmaps.", {"immutable": True, "data": {"a": "1"}}, {"immutable": True, "data": {}}, True),
+        ("configmaps.", {"data": {"a": "1"}}, {"data": {}}, False),
+        ("widgets.example.com", {"spec": 1}, {"spec": 2}, False),
+    ],
+)
+def test_what_may_not_change(resource: str, old: Any, new: Any, expected: bool) -> None:
+    name, _, group = resource.partition(".")
+    assert changes_immutable(GroupResource(group, name), known(old), known(new)) is expected
+    assert not changes_immutable(GroupResource(group, name), known(old, ("spec",), ("roleRef",), ("data",)), known(new))
+
+
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "x"},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
+CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "spec": {
+        "group": "example.com",
+        "names": {"kind": "Widget", "plural": "widgets"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "required": ["spec"],
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "properties": {
+                                    "size": {"type": "integer", "minimum": 1, "maximum": 9},
+                                    "mode": {"type": "string", "enum": ["a", "b"], "maxLength": 1},
+                                    "code": {"type": "string", "pattern": "^[0-9]+$"},
+                                    "parts": {"type": "array", "maxItems": 1, "items": {"type": "string"}},
+                                },
+                            }
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "expected"),
+    [
+        ("v1 Pod", {"metadata": {"name": "x", "labels": {"a": "b"}}}, False),
+        ("v1 Pod", {"metadata": {"name": "x", "labels": {"a~b": "c"}}}, True),
+        ("v1 Pod", {"metadata": {"name": "x", "labels": {"a": "b c"}}}, True),
+        ("v1 Pod", {"metadata": {"name": "x", "annotations": {"a b": ""}}}, True),
+        ("v1 Pod", {"spec": {"containers": [{"name": "c"}]}}, True),
+        ("v1 Pod", {"spec": {"containers": [{"image": "i"}]}}, True),
+        ("v1 Pod", {"spec": {"containers": POD["spec"]["containers"], "hostNetwork": "yes"}}, True),  # type: ignore[index]
+        ("example.com/v1 Widget", {"spec": {"size": 9}}, False),
+        ("example.com/v1 Widget", {"spec": {"size": 10}}, True),
+        ("example.com/v1 Widget", {"spec": {"mode": "c"}}, True),
+        ("example.com/v1 Widget", {"spec": {"code": "x"}}, True),
+        ("example.com/v1 Widget", {"spec": {"parts": ["a", "b"]}}, True),
+        ("example.com/v1 Widget", {"spec": None}, False),
+    ],
+)
+def test_what_a_mutation_may_leave(kind: str, changed: dict[str, Any], expected: bool) -> None:
+    version, _, name = kind.partition(" ")
+    group, _, version = version.rpartition("/")
+    schema = Schemas([CRD]).for_kind(GroupVersionKind(group, version, name))
+    before = POD if name == "Pod" else {"metadata": {"name": "x"}, "spec": {}}
+    patch = [{"op": "replace", "path": f"/{field}/x", "value": None} for field in changed]
+    after = known({**before, **changed})
+    assert breaks_rules(schema, after, known(before), patch) is expected
+    assert not breaks_rules(schema, after, after, patch)
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ("", True),
+        ("a=1", True),
+        ("a==1,b", True),
+        ("a!=1", False),
+        ("a%20in%20(1,2)", True),
+        ("a%20notin%20(1,2)", False),
+        ("c%20notin%20(1)", True),
+        ("c", False),
+        ("!c", True),
+        ("a%20in%20(3),b", False),
+    ],
+)
+def test_what_a_collection_selects(selector: str, expected: bool) -> None:
+    asked = record(request_uri=f"/api/v1/pods?labelSelector={selector}")
+    exchange = Exchange(asked, builtin_discovery())
+    found = {"metadata": {"name": "x", "labels": {"a": "1", "b": ""}}}
+    assert Collection(asked, {}).selects(exchange, found) is expected
+
+
+def test_fields_that_a_collection_selects() -> None:
+    for name, expected in (("x", True), ("y", False)):
+        asked = record(request_uri=f"/api/v1/pods?fieldSelector=metadata.name%3D{name}")
+        exchange = Exchange(asked, builtin_discovery())
+        assert Collection(asked, {}).selects(exchange, {"metadata": {"name": "x"}}) is expected
+
+
+def test_what_is_not_known_of_an_object_becomes_a_hole() -> None:
+    leaf = Missing("object.a", "why")
+    value = {"a": leaf, "b": [{"c": leaf, "d": 1}], "e": 2}
+    assert known_of(PartialObject(value, (leaf, leaf))) == Known(
+        {"b": [{"d": 1}], "e": 2}, Basis.RECONSTRUCTED, (Hole(("a",), "why"), Hole(("b", 0, "c"), "why"))
+    )
+    assert known_of(leaf) is leaf
+
+
+def test_worlds_meet_where_contents_are_the_same() -> None:
+    one = {"metadata": {"uid": "1", "resourceVersion": "5", "labels": {"a": "b"}}, "status": {"x": 1}, "data": {}}
+    other = {"metadata": {"uid": "2", "labels": {"a": "b"}}, "data": {}}
+    assert same_object(known(one), known(other))
+    assert not same_object(known(one), known({**other, "data": {"k": "v"}}))
+    assert same_object(known(one, ("data",)), known({**other, "data": {"k": "v"}}))
+    assert not same_object(known(one), GONE)
+
+
+def test_branches_are_few() -> None:
+    states = [known({"data": {"k": str(number)}}) for number in range(MOST_BRANCHES + 1)]
+    assert len(merged_branches([Branch(state) for state in (*states[:2], *states[:2])])) == 2
+    (unknown,) = merged_branches([Branch(state) for state in states])
+    assert isinstance(unknown.state, Missing)
+    assert [branch.is_absent for branch in merged_branches([Branch(s) for s in (*states, GONE)])] == [True, False]
+
+
+def test_what_a_request_finds_is_what_was_before_it() -> None:
+    absent, blame = (Branch(GONE),), Blame("id", "x")
+    changes = [Change(Place(5, 0), absent), Change(Place(9, 0), (Branch(),))]
+    assert [branches_at(changes, Place(at, 0)) == absent for at in (4, 5, 6, 9, 10)] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
+    gone, back = OwnerChange(Place(5, 0), Presence.ABSENT, blame), OwnerChange(Place(9, 0), Presence.SAME, None)
+    found = [presence_at({"u": [gone, back]}, "u", Place(at, 0)) for at in (5, 6, 10)]
+    assert found == [None, gone, None]
+
+
+@pytest.mark.parametrize(
+    ("user", "expected"),
+    [
+        ("system:serviceaccount:kube-system:job-controller", True),
+        ("system:kube-scheduler", True),
+        ("system:node:n1", True),
+        ("system:serviceaccount:ci:deployer", False),
+        ("jane", False),
+    ],
+)
+def test_controllers(user: str, expected: bool) -> None:
+    assert is_controller(user) is expected
+
+
+def test_pauses_double() -> None:
+    sets = retry_of("system:serviceaccount:kube-system:replicaset-controller", "u")
+    jobs = retry_of("system:serviceaccount:kube-system:job-controller", "u")
+    assert [attempts(sets, seconds) for seconds in (0, 0.005, 0.015, 2.6, 100)] == [1, 2, 3, 10, 15]
+    assert [attempts(jobs, seconds) for seconds in (0, 0.9, 1, 3, 31)] == [1, 1, 2, 3, 6]
