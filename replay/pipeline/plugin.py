@@ -13,6 +13,7 @@ import orjson
 import yaml
 
 from replay.admission.builtin.cluster import NAMESPACE, PluginCluster
+from replay.admission.builtin.image_policy_webhook import Backend, ImagePolicyWebhook
 from replay.admission.builtin.plugin import Plugin
 from replay.admission.builtin.registry import BY_NAME
 from replay.admission.builtin.run import PhaseResult, PluginResult, ask
@@ -90,7 +91,10 @@ def configured_plugin(config: PluginConfig) -> Plugin:
     known = BY_NAME.get(config.plugin)
     if known is None:
         raise ReplayError(f"no plugin `{config.plugin}`: there are {', '.join(sorted(BY_NAME))}")
-    return known.configured(config.configuration, config.flags)
+    plugin = known.configured(config.configuration, config.flags)
+    if isinstance(plugin, ImagePolicyWebhook) and config.backend is not None:
+        plugin.backend = Backend.of(config.backend)
+    return plugin
 
 
 class _Constant:
@@ -162,9 +166,14 @@ def case_results(
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
             raise ReplayError(f"is no case with `id` and `request`: {error}", path=path, line=number) from error
         world.mention(attributes.namespace)
-        result = ask(plugin, attributes, world.cluster, time=_microseconds(case.get("time")))
-        more = {key: case[key] for key in ("synthetic", "time") if key in case}
-        yield {"id": case["id"], **more, **result_line(result)}
+        time = _microseconds(case.get("time"))
+        result = ask(plugin, attributes, world.cluster, time=time)
+        more = {"synthetic": case["synthetic"]} if "synthetic" in case else {}
+        yield {"id": case["id"], **more, **_shown_time(case.get("time")), **result_line(result)}
+
+
+def _shown_time(time: str | None) -> dict[str, JSON]:
+    return {"time": datetime.fromisoformat(time).strftime("%Y-%m-%dT%H:%M:%S.%fZ")} if time else {}
 
 
 def _microseconds(time: str | None) -> int:

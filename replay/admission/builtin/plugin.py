@@ -2,8 +2,8 @@
 
 A plugin is a value: its name, the operations it handles, what it reads of a request, and up to two phases. A phase gets a
 `Review` and either returns nothing or the refusal that the client gets; what else it does (a changed object, warnings, audit
-annotations, writes to the cluster) it notes in the review. The code of a plugin reads plain JSON: the caller sees to it that
-nothing of `reads` is missing, and what the cluster does not tell raises `UnknownInputError`.
+annotations, writes to the cluster) it notes in the review. The code of a plugin reads plain JSON: what is not known of the
+request or of the cluster raises `UnknownInputError` where it is looked at.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from replay.admission.builtin.cluster import PluginCluster
+from replay.admission.place import place_of_path, read_places
 from replay.json import JSON
-from replay.kube.attributes import Attributes, Missing, Operation
+from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
 
 
 class UnknownInputError(Exception):
@@ -47,22 +48,33 @@ class Review:
     """One request before one phase of a plugin; the lists are what the phase notes.
 
     `object` is a copy that the mutating phase may change, and what it leaves there is the object from then on. `time` is when
-    the request was received, in microseconds since 1970.
+    the request was received, in microseconds since 1970. `reads` are the paths that the plugin may look at.
     """
 
     attributes: Attributes
     cluster: PluginCluster
+    reads: frozenset[str]
     time: int = 0
-    object: JSON = None
+    copied: JSON = None
     warnings: list[str] = field(default_factory=list)
     audit_annotations: dict[str, str] = field(default_factory=dict)
     effects: list[JSON] = field(default_factory=list)
     sent: JSON = None
 
     @property
+    def object(self) -> JSON:
+        """The object as plain JSON, None where there is none; raises UnknownInputError.
+
+        Only what is looked at must be known: a plugin that passes over a request needs nothing of it.
+        """
+        if self.copied is None:
+            self.copied = copy.deepcopy(_known_as_read(self.attributes.object, self.reads))
+        return self.copied
+
+    @property
     def old_object(self) -> JSON:
-        """The old object as plain JSON, None where there is none."""
-        return known(self.attributes.old_object)
+        """The old object as plain JSON, None where there is none; raises UnknownInputError."""
+        return _known_as_read(self.attributes.old_object, self.reads)
 
     @property
     def resource(self) -> str:
@@ -92,11 +104,6 @@ class Review:
         return str(metadata.get("name") or metadata.get("generateName") or "Unknown")
 
 
-def review_of(attributes: Attributes, cluster: PluginCluster, time: int = 0) -> Review:
-    """A review of a request whose object may be changed."""
-    return Review(attributes, cluster, time, copy.deepcopy(known(attributes.object)))
-
-
 def forbidden(resource: str, name: str, message: str) -> Refusal:
     """403 Forbidden (`apierrors.NewForbidden`); without a name only the resource is named."""
     subject = f'{resource} "{name}"' if name else resource
@@ -120,6 +127,15 @@ def known(value: Any) -> Any:
     return getattr(value, "value", value)
 
 
+def _known_as_read(value: Any, reads: frozenset[str]) -> Any:
+    """An object of which all that `reads` names is known; raises UnknownInputError."""
+    if isinstance(value, PartialObject):
+        places = {place_of_path(missing.path): missing for missing in value.missing}
+        if unknown := read_places(reads, frozenset(places)):
+            raise UnknownInputError(places[min(unknown, key=str)])
+    return known(value)
+
+
 class Phase(Protocol):
     """One phase of a plugin."""
 
@@ -132,7 +148,7 @@ class Plugin:
     """A built-in plugin with its configuration. A phase that it does not have is None.
 
     `reads` are the paths of the request that the plugin may look at, as footprints of CEL name them (`object.spec`,
-    `oldObject.metadata.labels`): where one of them is not known, the plugin is not asked.
+    `oldObject.metadata.labels`): where one of them is not known, a phase that looks at the object has no result.
     """
 
     name: ClassVar[str]
@@ -141,6 +157,8 @@ class Plugin:
     is_on_by_default: ClassVar[bool] = False
     is_stateful: ClassVar[bool] = False
     """Whether an answer depends on the requests before it."""
+    is_timed: ClassVar[bool] = False
+    """Whether an answer depends on when the requests came."""
 
     @classmethod
     def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> Plugin:

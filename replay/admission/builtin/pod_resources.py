@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from replay.json import JSON
@@ -25,35 +25,39 @@ def pod_amounts(spec: JSON, kind: str) -> dict[str, Quantity]:
     The sum of its containers and sidecars, or what one container of the start needs beside the sidecars before it, whichever is
     more; what the pod itself says of cpu and memory counts before that.
     """
-    total: dict[str, Quantity] = {}
-    for container in spec.get("containers") or ():
-        _add(total, _of(container, kind))
-    sidecars: dict[str, Quantity] = {}
-    start: dict[str, Quantity] = {}
-    for container in spec.get("initContainers") or ():
-        own = _of(container, kind)
-        if container.get("restartPolicy") == "Always":
-            _add(total, own)
-            _add(sidecars, own)
-            own = sidecars
-        else:
-            _add(own, sidecars)
-        _raise(start, own)
-    _raise(total, start)
+    total = sum_of_containers(spec, lambda container: amounts((container.get("resources") or {}).get(kind)))
     of_pod = amounts((spec.get("resources") or {}).get(kind))
     return total | {name: value for name, value in of_pod.items() if name in _POD_LEVEL}
 
 
-def _of(container: JSON, kind: str) -> dict[str, Quantity]:
-    return amounts((container.get("resources") or {}).get(kind))
+def sum_of_containers(spec: JSON, amounts_of: Callable[[JSON], Amounts]) -> dict[str, Quantity]:
+    """What the containers need together, each what a function says of it (`aggregateContainerResourcesByFn`)."""
+    total: dict[str, Quantity] = {}
+    for container in spec.get("containers") or ():
+        add(total, amounts_of(container))
+    sidecars: dict[str, Quantity] = {}
+    start: dict[str, Quantity] = {}
+    for container in spec.get("initContainers") or ():
+        own = dict(amounts_of(container))
+        if container.get("restartPolicy") == "Always":
+            add(total, own)
+            add(sidecars, own)
+            own = sidecars
+        else:
+            add(own, sidecars)
+        raise_to(start, own)
+    raise_to(total, start)
+    return total
 
 
-def _add(total: dict[str, Quantity], more: Amounts) -> None:
+def add(total: dict[str, Quantity], more: Amounts) -> None:
+    """Add amounts to a sum, by name."""
     for name, value in more.items():
         total[name] = total[name].add(value) if name in total else value
 
 
-def _raise(total: dict[str, Quantity], other: Amounts) -> None:
+def raise_to(total: dict[str, Quantity], other: Amounts) -> None:
+    """Put the greater of both in place of each amount."""
     for name, value in other.items():
         if name not in total or value.compare(total[name]) > 0:
             total[name] = value

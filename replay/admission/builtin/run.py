@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from replay.admission.builtin.cluster import PluginCluster
-from replay.admission.builtin.plugin import Phase, Plugin, Refusal, Review, UnknownInputError, review_of
+from replay.admission.builtin.plugin import Phase, Plugin, Refusal, Review, UnknownInputError
 from replay.admission.json_patch import diff
-from replay.admission.place import place_of_path, read_places
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, PartialObject
 
@@ -80,29 +79,21 @@ def _phase(
     """The result of one phase and the object that it leaves; raises UnknownInputError."""
     if phase is None:
         return None, attributes.object
-    _require_known(plugin, attributes)
-    review = review_of(attributes, cluster, time)
+    review = Review(attributes, cluster, plugin.reads, time)
     refusal = phase(review)
-    return _result(review, refusal), review.object
+    left = attributes.object if review.copied is None or isinstance(attributes.object, PartialObject) else review.copied
+    return _result(review, refusal), left
 
 
 def _result(review: Review, refusal: Refusal | None) -> PhaseResult:
     before = review.attributes.object
     plain = before.value if isinstance(before, PartialObject) else before
+    is_untouched = review.copied is None or refusal is not None
     return PhaseResult(
         refusal,
-        () if plain is None or refusal is not None else tuple(diff(plain, review.object)),
+        () if is_untouched else tuple(diff(plain, review.copied)),
         tuple(review.warnings),
         review.audit_annotations,
         tuple(review.effects),
         review.sent,
     )
-
-
-def _require_known(plugin: Plugin, attributes: Attributes) -> None:
-    """Raise UnknownInputError where a path that the plugin reads is not known."""
-    for value in (attributes.object, attributes.old_object):
-        if isinstance(value, PartialObject):
-            places = {place_of_path(missing.path): missing for missing in value.missing}
-            if read := read_places(plugin.reads, frozenset(places)):
-                raise UnknownInputError(places[min(read, key=str)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from replay.admission.builtin.configuration import aggregate
 from replay.admission.builtin.pod_security.policy import (
     LATEST,
     MODES,
@@ -43,8 +44,7 @@ def read_configuration(document: JSON | None) -> PodSecurityConfiguration:
     defaults, exemptions = document.get("defaults") or {}, document.get("exemptions") or {}
     errors = [*_default_errors(defaults), *_exemption_errors(exemptions)]
     if errors:
-        unique = list(dict.fromkeys(errors))
-        raise ManifestError(unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]")
+        raise ManifestError(aggregate(errors))
     levels = [
         LevelVersion(
             parse_level(defaults.get(mode) or PRIVILEGED)[0],

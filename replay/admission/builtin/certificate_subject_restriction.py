@@ -1,0 +1,34 @@
+"""CertificateSubjectRestriction (`plugin/pkg/admission/certificates/subjectrestriction/admission.go`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from replay.admission.builtin.certificate_subject import CertificateRequestError, subject_of
+from replay.admission.builtin.plugin import CREATE, Plugin, Refusal, Review
+
+_SIGNER: Final = "kubernetes.io/kube-apiserver-client"
+_MASTERS: Final = "system:masters"
+
+
+class CertificateSubjectRestriction(Plugin):
+    """Nobody, whoever it is, asks the signer of API clients for a certificate of the group that may do everything."""
+
+    name = "CertificateSubjectRestriction"
+    operations = CREATE
+    reads = frozenset({"object.spec", "object.metadata.name"})
+    is_on_by_default = True
+
+    def validate(self, review: Review) -> Refusal | None:
+        """Refuse the group, and a request that cannot be read."""
+        if not review.is_resource("certificates.k8s.io", "certificatesigningrequests"):
+            return None
+        if ((review.object or {}).get("spec") or {}).get("signerName") != _SIGNER:
+            return None
+        try:
+            subject = subject_of(review.object)
+        except CertificateRequestError as error:
+            return review.forbidden(f"failed to parse CSR: {error}")
+        if _MASTERS in subject.organization:
+            return review.forbidden(f"use of {_SIGNER} signer with {_MASTERS} group is not allowed")
+        return None

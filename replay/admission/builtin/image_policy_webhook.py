@@ -1,0 +1,206 @@
+"""ImagePolicyWebhook (`plugin/pkg/admission/imagepolicy`): a backend is asked about the images of a pod."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import orjson
+
+from replay.admission.builtin.default_class import annotations_of
+from replay.admission.builtin.plugin import (
+    CREATE_UPDATE,
+    Plugin,
+    Refusal,
+    Review,
+    UnknownInputError,
+    containers_of,
+)
+from replay.cel.value.text import go_duration
+from replay.errors import ManifestError
+from replay.json import JSON
+from replay.kube.attributes import Missing
+
+_PREFIX: Final = "imagepolicywebhook.image-policy.k8s.io/"
+_ENTRIES: Final = 1024
+_REFUSED: Final = "the server rejected our request for an unknown reason"
+"""What client-go makes of a 400 without a Status."""
+_NANO: Final = 1
+_MILLI: Final = 1_000_000
+_SECOND: Final = 1_000_000_000
+
+
+class _Bounds(NamedTuple):
+    """The default of a duration, its least and its most, in nanoseconds; it is configured in units of `unit`."""
+
+    unit: int
+    least: int
+    most: int
+    default: int
+
+
+_DURATIONS: Final = {
+    "retryBackoff": _Bounds(_MILLI, _NANO, 300 * _SECOND, 500 * _MILLI),
+    "allowTTL": _Bounds(_SECOND, _SECOND, 1800 * _SECOND, 300 * _SECOND),
+    "denyTTL": _Bounds(_SECOND, _SECOND, 1800 * _SECOND, 30 * _SECOND),
+}
+
+
+class Answer(NamedTuple):
+    """The status of a review."""
+
+    allowed: bool
+    reason: str = ""
+    audit_annotations: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A stand-in for the backend: it refuses images that match `deny`, and answers those that match `fail` with 400."""
+
+    deny: str = ""
+    fail: str = ""
+    reason: str = ""
+    audit_annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, document: JSON) -> Backend:
+        """From its document; raises ManifestError for a pattern that is none."""
+        for name in ("deny", "fail"):
+            try:
+                re.compile(document.get(name) or "")
+            except re.error as error:
+                raise ManifestError(f"`backend.{name}` is no regular expression: {error}") from error
+        deny, fail, reason = (str(document.get(name) or "") for name in ("deny", "fail", "reason"))
+        return cls(deny, fail, reason, dict(document.get("auditAnnotations") or {}))
+
+    def answer(self, images: Sequence[str]) -> Answer | None:
+        """The status for some images, None if the request fails."""
+        if self.fail and any(re.search(self.fail, image) for image in images):
+            return None
+        is_denied = bool(self.deny) and any(re.search(self.deny, image) for image in images)
+        return Answer(not is_denied, self.reason if is_denied else "", self.audit_annotations)
+
+
+class _Cache:
+    """Answers by what was asked, each until its time; the one used longest ago is forgotten (`LRUExpireCache`)."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[bytes, tuple[Answer, int]] = OrderedDict()
+
+    def get(self, key: bytes, now: int) -> Answer | None:
+        """An answer that is not out of date."""
+        found = self._entries.get(key)
+        if found is None:
+            return None
+        if now > found[1]:
+            del self._entries[key]
+            return None
+        self._entries.move_to_end(key)
+        return found[0]
+
+    def add(self, key: bytes, answer: Answer, now: int, lifetime: int) -> None:
+        """Keep an answer for a time in nanoseconds, none at all if that is nothing."""
+        if lifetime <= 0:
+            return
+        self._entries[key] = answer, now + lifetime
+        self._entries.move_to_end(key)
+        if len(self._entries) > _ENTRIES:
+            self._entries.popitem(last=False)
+
+
+class ImagePolicyWebhook(Plugin):
+    """What is sent is noted in the review; without a backend the answer is not known."""
+
+    name = "ImagePolicyWebhook"
+    operations = CREATE_UPDATE
+    reads = frozenset({"object.spec", "object.metadata.annotations", "object.metadata.name"})
+    is_stateful = True
+
+    def __init__(self, *, default_allow: bool, allow_ttl: int, deny_ttl: int, backend: Backend | None = None) -> None:
+        """Lifetimes of answers in nanoseconds."""
+        self._default_allow = default_allow
+        self._lifetimes = {True: allow_ttl, False: deny_ttl}
+        self.backend = backend
+        self._cache = _Cache()
+
+    @classmethod
+    def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> ImagePolicyWebhook:
+        """See `Plugin.configured`; where to find the backend is not looked at."""
+        del flags
+        if configuration is None:
+            raise ManifestError("no config specified")
+        document = configuration.get("imagePolicy") or {}
+        found = {name: _duration(document.get(name) or 0, bounds) for name, bounds in _DURATIONS.items()}
+        return cls(
+            default_allow=bool(document.get("defaultAllow")), allow_ttl=found["allowTTL"], deny_ttl=found["denyTTL"]
+        )
+
+    def validate(self, review: Review) -> Refusal | None:
+        """Ask about the images, or remember; a backend that fails counts as configured."""
+        if not review.is_resource("", "pods", "", "ephemeralcontainers"):
+            return None
+        asked, now = _spec(review), review.time * 1000
+        key = orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)
+        answer = self._cache.get(key, now)
+        if answer is None:
+            answer = self._ask(review, asked)
+            if answer is None:
+                return self._failed(review)
+            self._cache.add(key, answer, now, self._lifetimes[answer.allowed])
+        for name, value in answer.audit_annotations.items():
+            review.audit_annotations[_PREFIX + name] = value
+        if answer.allowed:
+            return None
+        if answer.reason:
+            return review.forbidden(f"image policy webhook backend denied one or more images: {answer.reason}")
+        return review.forbidden("one or more images rejected by webhook backend")
+
+    def _ask(self, review: Review, asked: JSON) -> Answer | None:
+        if self.backend is None:
+            reason = "nobody answers for the backend of ImagePolicyWebhook"
+            raise UnknownInputError(Missing("object.spec", reason, "name a stand-in as `backend`"))
+        review.sent = {
+            "kind": "ImageReview",
+            "apiVersion": "imagepolicy.k8s.io/v1alpha1",
+            "metadata": {},
+            "spec": asked,
+            "status": {"allowed": False},
+        }
+        return self.backend.answer([container.get("image") or "" for container in asked.get("containers") or ()])
+
+    def _failed(self, review: Review) -> Refusal | None:
+        if not self._default_allow:
+            return review.forbidden(_REFUSED)
+        # the server sets an annotation on the pod as well, which is lost in the validating phase
+        review.audit_annotations[f"{_PREFIX}failed-open"] = "true"
+        return None
+
+
+def _spec(review: Review) -> JSON:
+    """What is asked: images with the containers of the start last, annotations that name the policy, the namespace."""
+    kinds = ("ephemeralContainers",) if review.attributes.subresource else ("containers", "initContainers")
+    images = [str(each.get("image") or "") for each in containers_of(review.object["spec"], *kinds)]
+    annotations = {k: v for k, v in annotations_of(review.object).items() if ".image-policy.k8s.io/" in k}
+    spec = {
+        "containers": [{"image": image} if image else {} for image in images],
+        "annotations": annotations,
+        "namespace": review.attributes.namespace,
+    }
+    return {name: value for name, value in spec.items() if value}
+
+
+def _duration(value: int, bounds: _Bounds) -> int:
+    """Nanoseconds; -1 turns it off, 0 stands for the default (`normalizeConfigDuration`)."""
+    if value == -1:
+        return 0
+    if value == 0:
+        return bounds.default
+    scaled = value * bounds.unit
+    if not bounds.least <= scaled <= bounds.most:
+        least, most, got = (go_duration(each) for each in (bounds.least, bounds.most, scaled))
+        raise ManifestError(f"valid value is between {least} and {most}, got {got}")
+    return scaled

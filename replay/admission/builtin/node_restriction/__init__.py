@@ -1,0 +1,1 @@
+"""NodeRestriction: what kubelets may do."""

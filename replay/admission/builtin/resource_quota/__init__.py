@@ -1,0 +1,1 @@
+"""ResourceQuota: what objects use, and whether a quota has that much left."""

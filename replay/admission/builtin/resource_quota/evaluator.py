@@ -1,0 +1,192 @@
+"""How objects of a resource count towards quotas (`pkg/quota/v1/evaluator/core`, `apiserver/pkg/quota/v1/generic`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from replay.admission.builtin.plugin import Review
+from replay.admission.builtin.pod_resources import Amounts, amounts
+from replay.admission.builtin.resource_quota.pod_usage import (
+    ONE,
+    counts_as_pod_resource,
+    missing_constraints,
+    pod_usage,
+)
+from replay.admission.builtin.resource_quota.scope import claim_is_in, is_terminating, pod_is_in
+from replay.json import JSON
+from replay.kube.attributes import Operation
+from replay.kube.gvk import GroupResource
+from replay.kube.quantity import Quantity
+
+IGNORED: Final = frozenset(
+    {
+        GroupResource("", "bindings"),
+        GroupResource("", "componentstatuses"),
+        GroupResource("", "events"),
+        GroupResource("events.k8s.io", "events"),
+        GroupResource("authentication.k8s.io", "tokenreviews"),
+        GroupResource("authentication.k8s.io", "selfsubjectreviews"),
+        GroupResource("authorization.k8s.io", "subjectaccessreviews"),
+        GroupResource("authorization.k8s.io", "selfsubjectaccessreviews"),
+        GroupResource("authorization.k8s.io", "localsubjectaccessreviews"),
+        GroupResource("authorization.k8s.io", "selfsubjectrulesreviews"),
+    }
+)
+_ALIASES: Final = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
+_BY_CLASS: Final = ".storageclass.storage.k8s.io/"
+_DEVICES: Final = ".deviceclass.resource.k8s.io/devices"
+_MOST_DEVICES: Final = 32
+
+
+def _in_no_scope(selector: JSON, obj: JSON) -> bool:
+    del selector, obj
+    return False
+
+
+def _no_constraints(obj: JSON, required: Iterable[str]) -> str:
+    del obj, required
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluator:
+    """How one resource counts: which requests matter, which names of a quota, and how much an object uses.
+
+    `is_in` and `constraints` are scopes and what an object must say; `has_scopes` tells resources whose scopes can be limited.
+    """
+
+    handles: Callable[[Review], bool]
+    counts: Callable[[str], bool]
+    usage: Callable[[JSON, int], Amounts]
+    is_in: Callable[[JSON, JSON], bool] = _in_no_scope
+    constraints: Callable[[JSON, Iterable[str]], str] = _no_constraints
+    has_scopes: bool = False
+
+
+@lru_cache(maxsize=1024)
+def evaluator_of(resource: GroupResource) -> Evaluator:
+    """The evaluator of a resource: objects of all but a few are only counted."""
+    special = _SPECIAL.get(resource)
+    if special is not None:
+        return special
+    names = {count_name(resource): ONE}
+    if not resource.group and resource.resource in _ALIASES:
+        names[resource.resource] = ONE
+    return Evaluator(_is_created, names.__contains__, lambda _, __: names)
+
+
+def count_name(resource: GroupResource) -> str:
+    """`count/deployments.apps` (`ObjectCountQuotaResourceNameFor`)."""
+    return f"count/{resource.resource}.{resource.group}".removesuffix(".")
+
+
+def _is_created(review: Review) -> bool:
+    return not review.attributes.subresource and review.attributes.operation is Operation.CREATE
+
+
+def _is_written(review: Review) -> bool:
+    return not review.attributes.subresource and review.attributes.operation in (Operation.CREATE, Operation.UPDATE)
+
+
+def _pod_handles(review: Review) -> bool:
+    attributes = review.attributes
+    if attributes.subresource == "resize":
+        return attributes.operation is Operation.UPDATE
+    if attributes.subresource:
+        return False
+    if attributes.operation is Operation.UPDATE:
+        return is_terminating(review.old_object) is not is_terminating(review.object)
+    return attributes.operation is Operation.CREATE
+
+
+def _claim_handles(review: Review) -> bool:
+    # the server compares two pointers that are never the same, so that every update of the status counts
+    return review.attributes.subresource == "status" or _is_written(review)
+
+
+_SERVICES: Final = frozenset({"count/services", "services", "services.nodeports", "services.loadbalancers"})
+
+
+def _service_usage(service: JSON, now: int) -> Amounts:
+    del now
+    spec = service.get("spec") or {}
+    ports, kind = spec.get("ports") or (), spec.get("type")
+    node_ports, balancers = 0, 0
+    if kind in ("NodePort", "LoadBalancer"):
+        node_ports, balancers = len(ports), int(kind == "LoadBalancer")
+        if balancers and spec.get("allocateLoadBalancerNodePorts") is False:
+            node_ports = sum(1 for port in ports if port.get("nodePort"))
+    return {
+        "count/services": ONE,
+        "services": ONE,
+        "services.nodeports": Quantity(node_ports),
+        "services.loadbalancers": Quantity(balancers),
+    }
+
+
+_CLAIMS: Final = ("persistentvolumeclaims", "requests.storage")
+
+
+def _counts_as_claim(name: str) -> bool:
+    is_own = name == "count/persistentvolumeclaims" or name in _CLAIMS
+    return is_own or name.endswith(tuple(_BY_CLASS + each for each in _CLAIMS))
+
+
+def _claim_usage(claim: JSON, now: int) -> Amounts:
+    del now
+    found = {"persistentvolumeclaims": ONE, "count/persistentvolumeclaims": ONE}
+    annotations = (claim.get("metadata") or {}).get("annotations") or {}
+    named = claim["spec"].get("storageClassName")
+    storage_class = annotations.get("volume.beta.kubernetes.io/storage-class", named) or ""
+    if (storage := _storage(claim)) is not None:
+        found["requests.storage"] = storage
+    if storage_class:
+        found |= {f"{storage_class}{_BY_CLASS}{name}": found[name] for name in _CLAIMS if name in found}
+    return found
+
+
+def _storage(claim: JSON) -> Quantity | None:
+    """What is asked for, or allocated if that is more, in whole bytes."""
+    asked = amounts((claim["spec"].get("resources") or {}).get("requests")).get("storage")
+    if asked is None:
+        return None
+    allocated = amounts((claim.get("status") or {}).get("allocatedResources")).get("storage")
+    most = allocated if allocated is not None and allocated.compare(asked) > 0 else asked
+    whole = Quantity(most.rounded_up(), 0, most.format)
+    return most if most.compare(whole) == 0 else whole
+
+
+def _counts_as_device(name: str) -> bool:
+    return name == "count/resourceclaims.resource.k8s.io" or name.endswith(_DEVICES)
+
+
+def _device_usage(claim: JSON, now: int) -> Amounts:
+    """Devices by class; of alternatives the worst for each class."""
+    del now
+    total: dict[str, int] = {}
+    for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
+        most: dict[str, int] = {}
+        exactly = request.get("exactly")
+        for each in request.get("firstAvailable") or ([exactly] if exactly is not None else ()):
+            name = f"{each.get('deviceClassName') or ''}{_DEVICES}"
+            mode = each.get("allocationMode")
+            number = each.get("count") or 0 if mode == "ExactCount" else _MOST_DEVICES if mode == "All" else 0
+            most[name] = max(most.get(name, 0), number)
+        for name, number in most.items():
+            total[name] = total.get(name, 0) + number
+    return {"count/resourceclaims.resource.k8s.io": ONE} | {name: Quantity(each) for name, each in total.items()}
+
+
+_SPECIAL: Final = {
+    GroupResource("", "pods"): Evaluator(
+        _pod_handles, counts_as_pod_resource, pod_usage, pod_is_in, missing_constraints, has_scopes=True
+    ),
+    GroupResource("", "services"): Evaluator(_is_written, _SERVICES.__contains__, _service_usage),
+    GroupResource("", "persistentvolumeclaims"): Evaluator(
+        _claim_handles, _counts_as_claim, _claim_usage, claim_is_in, has_scopes=True
+    ),
+    GroupResource("resource.k8s.io", "resourceclaims"): Evaluator(_is_written, _counts_as_device, _device_usage),
+}

@@ -1,0 +1,236 @@
+"""ResourceQuota (`k8s.io/apiserver/pkg/admission/plugin/resourcequota`): what a request uses must be left of every quota."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from replay.admission.builtin.configuration import aggregate
+from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, known, plain_error
+from replay.admission.builtin.pod_resources import Amounts, add, amounts
+from replay.admission.builtin.resource_quota.evaluator import IGNORED, Evaluator, evaluator_of
+from replay.admission.builtin.resource_quota.scope import ScopeError, printed, selectors_of
+from replay.errors import ManifestError
+from replay.json import JSON
+from replay.kube.attributes import Operation
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.quantity import Quantity
+
+RESOURCE_QUOTA: Final = GroupVersionKind("", "v1", "ResourceQuota")
+_Used = dict[tuple[str, str], dict[str, Quantity]]
+
+
+class _Quota(NamedTuple):
+    """A quota with what is used of it now."""
+
+    name: str
+    hard: Amounts
+    used: Amounts
+    selectors: list[JSON]
+
+
+class ResourceQuota(Plugin):
+    """What was admitted stays used until `give_back`; of several quotas the first by name that refuses is named."""
+
+    name = "ResourceQuota"
+    operations = CREATE_UPDATE
+    is_on_by_default = True
+    is_stateful = True
+
+    def __init__(self, limited: list[JSON]) -> None:
+        """`limited` are the limitedResources of the configuration."""
+        self._limited = limited
+        self._used: _Used = {}
+
+    @classmethod
+    def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> ResourceQuota:
+        """See `Plugin.configured`."""
+        del flags
+        limited = list((configuration or {}).get("limitedResources") or ())
+        errors = [
+            f"limitedResources[{i}].resource: Required value"
+            for i, each in enumerate(limited)
+            if not each.get("resource")
+        ]
+        if errors:
+            raise ManifestError(aggregate(errors))
+        return cls(limited)
+
+    def validate(self, review: Review) -> Refusal | None:
+        """Refuse what does not fit; charge what does, unless it is a dry run."""
+        attributes = review.attributes
+        creates_namespace = attributes.operation is Operation.CREATE and (
+            (attributes.kind.group, attributes.kind.kind) == ("", "Namespace")
+        )
+        resource = attributes.resource.group_resource
+        if not attributes.namespace or creates_namespace or resource in IGNORED:
+            return None
+        quotas = self._quotas(review)
+        evaluator = evaluator_of(resource)
+        if (not quotas and not self._limited) or not evaluator.handles(review):
+            return None
+        try:
+            checked = _check(review, evaluator, quotas, self._limited)
+        except ScopeError as error:
+            return plain_error(str(error))
+        if isinstance(checked, Refusal):
+            return checked
+        if not attributes.dry_run:
+            for quota in sorted(quotas, key=lambda each: each.name):
+                self._charge(review, quota, checked.get(quota.name, quota.used))
+        return None
+
+    def give_back(self, review: Review, obj: JSON) -> None:
+        """Take what an object uses off every quota that it counts for; none goes below nothing."""
+        attributes = review.attributes
+        evaluator = evaluator_of(attributes.resource.group_resource)
+        usage = evaluator.usage(obj, review.time)
+        for quota in self._quotas(review):
+            if all(evaluator.is_in(selector, obj) for selector in quota.selectors):
+                freed = {name: value for name, value in usage.items() if name in quota.hard and evaluator.counts(name)}
+                left = dict(quota.used) | {
+                    name: _difference(quota.used[name], value) for name, value in freed.items() if name in quota.used
+                }
+                self._used[attributes.namespace, quota.name] = left
+
+    def _quotas(self, review: Review) -> list[_Quota]:
+        namespace = review.attributes.namespace
+        quotas = []
+        for each in known(review.cluster.list(RESOURCE_QUOTA, namespace)):
+            name, status = str(each["metadata"]["name"]), each.get("status") or {}
+            used = self._used.get((namespace, name))
+            given = amounts(status.get("used")) if used is None else used
+            quotas.append(_Quota(name, amounts(status.get("hard")), given, selectors_of(each)))
+        return quotas
+
+    def _charge(self, review: Review, quota: _Quota, used: Amounts) -> None:
+        is_same = used.keys() == quota.used.keys() and all(
+            value.compare(quota.used[name]) == 0 for name, value in used.items()
+        )
+        if is_same:
+            return
+        namespace = review.attributes.namespace
+        self._used[namespace, quota.name] = dict(used)
+        said = {"name": quota.name, "used": {name: str(value) for name, value in sorted(used.items())}}
+        effect = {"verb": "update", "resource": "resourcequotas", "subresource": "status"}
+        review.effects.append({**effect, "namespace": namespace, "object": said})
+
+
+def _check(
+    review: Review, evaluator: Evaluator, quotas: list[_Quota], limited: list[JSON]
+) -> Refusal | dict[str, Amounts]:
+    """What is used afterwards of each quota that changes, or the refusal (`CheckRequest`)."""
+    obj = review.object
+    try:
+        limited_scopes = _scopes(evaluator, obj, [s for each in limited for s in each.get("matchScopes") or ()])
+    except ScopeError:
+        # the server logs it and lets the request through
+        return {}
+    in_scopes = [scope for quota in quotas for scope in _scopes(evaluator, obj, quota.selectors)]
+    interesting = [quota for quota in quotas if _matches(evaluator, quota, obj)]
+    if message := next(filter(None, (_unready(evaluator, quota, obj) for quota in interesting)), ""):
+        return review.forbidden(message)
+    usage = evaluator.usage(obj, review.time)
+    if negative := sorted(name for name, value in usage.items() if value.sign < 0):
+        return review.forbidden(f"quota usage is negative for resource(s): {','.join(negative)}")
+    deltas = _deltas(review, evaluator, interesting, usage)
+    if not deltas:
+        return {}
+    covered = {name for quota in interesting for name in _counted(evaluator, quota)}
+    refusal = _uncovered(review, _limited_names(review, usage, limited) - covered, limited_scopes, in_scopes)
+    return refusal if refusal is not None else _used_afterwards(review, interesting, deltas)
+
+
+def _counted(evaluator: Evaluator, quota: _Quota) -> list[str]:
+    """What a quota limits of the things that objects of this resource use."""
+    return sorted(name for name in quota.hard if evaluator.counts(name))
+
+
+def _unready(evaluator: Evaluator, quota: _Quota, obj: JSON) -> str:
+    """Why a quota cannot be held against an object."""
+    names = _counted(evaluator, quota)
+    if message := evaluator.constraints(obj, names):
+        return f"failed quota: {quota.name}: {message}"
+    if any(name not in quota.used for name in names):
+        return f"status unknown for quota: {quota.name}, resources: {','.join(names)}"
+    return ""
+
+
+def _uncovered(review: Review, names: set[str], limited_scopes: list[JSON], in_scopes: list[JSON]) -> Refusal | None:
+    """What is limited by default and no quota covers."""
+    if names:
+        return review.forbidden(f"insufficient quota to consume: {','.join(sorted(names))}")
+    covered = {selector.get("scopeName") for selector in in_scopes}
+    left = [each for each in limited_scopes if each.get("scopeName") not in covered]
+    if not left:
+        return None
+    return plain_error(f"insufficient quota to match these scopes: [{' '.join(map(printed, left))}]")
+
+
+def _scopes(evaluator: Evaluator, obj: JSON, selectors: list[JSON]) -> list[JSON]:
+    return [each for each in selectors if evaluator.is_in(each, obj)] if evaluator.has_scopes else []
+
+
+def _matches(evaluator: Evaluator, quota: _Quota, obj: JSON) -> bool:
+    in_scope = [evaluator.is_in(selector, obj) for selector in quota.selectors]
+    return all(in_scope) and any(evaluator.counts(name) for name in quota.hard)
+
+
+_NONE: Final = ""
+"""Where a request that no quota is about keeps its usage; no quota has that name."""
+
+
+def _deltas(
+    review: Review, evaluator: Evaluator, interesting: list[_Quota], usage: Amounts
+) -> dict[str, dict[str, Quantity]]:
+    """What the request adds for each quota that is about it; an update that a quota knew before adds the difference."""
+    attributes = review.attributes
+    found: dict[str, Amounts] = {quota.name: usage for quota in interesting} or {_NONE: usage}
+    old = review.old_object
+    if attributes.operation is Operation.UPDATE and (old.get("metadata") or {}).get("resourceVersion"):
+        before = evaluator.usage(old, review.time)
+        more = {name: _difference(value, before.get(name)) for name, value in usage.items()}
+        known_before = {quota.name for quota in interesting if _matches(evaluator, quota, old)} or {_NONE}
+        found |= {name: more for name in known_before if name in found}
+    added = {name: {key: value for key, value in each.items() if value.sign} for name, each in found.items()}
+    return {name: each for name, each in added.items() if each}
+
+
+def _difference(value: Quantity, other: Quantity | None) -> Quantity:
+    left = value if other is None else value.subtract(other)
+    return left if left.sign > 0 else Quantity(0, text="0")
+
+
+def _limited_names(review: Review, usage: Amounts, limited: list[JSON]) -> set[str]:
+    """What the object uses of the things that must be covered."""
+    resource = review.attributes.resource
+    asked = resource.group, resource.resource
+    own = [each for each in limited if (each.get("apiGroup") or "", each["resource"]) == asked]
+    parts = [part for each in own for part in each.get("matchContains") or ()]
+    return {name for name, value in usage.items() if value.sign > 0 and any(part in name for part in parts)}
+
+
+def _used_afterwards(
+    review: Review, interesting: list[_Quota], deltas: Mapping[str, Amounts]
+) -> Refusal | dict[str, Amounts]:
+    """The usage with the additions, or the refusals of all quotas that have not as much left."""
+    found: dict[str, Amounts] = {}
+    refusals = []
+    for quota in interesting:
+        requested = {name: value for name, value in deltas.get(quota.name, {}).items() if name in quota.hard}
+        used = dict(quota.used)
+        add(used, requested)
+        exceeded = sorted(name for name in requested if used[name].compare(quota.hard[name]) > 0)
+        if exceeded and review.attributes.subresource != "status":
+            texts = [_printed(each, exceeded) for each in (requested, quota.used, quota.hard)]
+            told = "requested: {}, used: {}, limited: {}".format(*texts)
+            refusals.append(review.forbidden(f"exceeded quota: {quota.name}, {told}"))
+        found[quota.name] = used
+    if not refusals:
+        return found
+    first, variants = refusals[0], tuple(sorted({refusal.message for refusal in refusals}))
+    return Refusal(first.code, first.reason, first.message, variants=variants if len(variants) > 1 else ())
+
+
+def _printed(values: Amounts, names: list[str]) -> str:
+    return ",".join(f"{name}={values[name]}" for name in names if name in values)

@@ -1,0 +1,150 @@
+"""What a pod uses of a quota (`pkg/quota/v1/evaluator/core/pods.go`, `component-helpers/resource/helpers.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Final
+
+from replay.admission.builtin.plugin import containers_of
+from replay.admission.builtin.pod_resources import Amounts, add, amounts, raise_to, sum_of_containers
+from replay.json import JSON
+from replay.kube.quantity import Quantity
+
+ONE: Final = Quantity(1)
+_COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
+_POD_LEVEL: Final = ("cpu", "memory")
+_HUGE_PAGES: Final = "hugepages-"
+_DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
+_REQUESTS: Final = "requests."
+_MUST_BE_SET: Final = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
+RESOURCES: Final = frozenset(
+    {"count/pods", "pods", *_COMPUTE, *(f"{kind}.{name}" for kind in ("requests", "limits") for name in _COMPUTE)}
+)
+
+
+def counts_as_pod_resource(name: str) -> bool:
+    """Whether a resource of a quota is one of pods."""
+    if name in RESOURCES or name.startswith((_HUGE_PAGES, _REQUESTS + _HUGE_PAGES)):
+        return True
+    implicit = name.startswith(_REQUESTS + _DEVICE_CLASS)
+    return (not _is_native(name) or implicit) and name.startswith(_REQUESTS)
+
+
+def _is_native(name: str) -> bool:
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def pod_usage(pod: JSON, now: int) -> dict[str, Quantity]:
+    """The usage of a pod at a time in microseconds; one at its end counts as an object only (`PodUsageFunc`)."""
+    found = {"count/pods": ONE}
+    return found | _compute(_requests(pod), _limits(pod)) if is_charged(pod, now) else found
+
+
+def is_charged(pod: JSON, now: int) -> bool:
+    """Whether a pod has not come to its end (`QuotaV1Pod`); without a time a deletion is long over."""
+    if (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
+        return False
+    metadata = pod.get("metadata") or {}
+    deletion, grace = metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")
+    if deletion is None or grace is None:
+        return True
+    end = datetime.fromisoformat(deletion).timestamp() + grace
+    return bool(now) and now <= end * 1_000_000
+
+
+def _compute(requests: Amounts, limits: Amounts) -> dict[str, Quantity]:
+    """`podComputeUsageHelper`."""
+    found = {"pods": ONE}
+    for name in _COMPUTE:
+        if name in requests:
+            found[name] = found[_REQUESTS + name] = requests[name]
+        if name in limits:
+            found[f"limits.{name}"] = limits[name]
+    for name, value in requests.items():
+        if name.startswith(_HUGE_PAGES):
+            found[name] = found[_REQUESTS + name] = value
+        if (not _is_native(name) and not name.startswith(_REQUESTS)) or name.startswith(_DEVICE_CLASS):
+            found[_REQUESTS + name] = value
+    return found
+
+
+def missing_constraints(pod: JSON, required: Iterable[str]) -> str:
+    """Which containers do not say what a quota counts, empty if all do (`podEvaluator.Constraints`)."""
+    of_pod = (pod["spec"].get("resources") or {}) if pod["spec"].get("resources") else {}
+    if any(_is_pod_level(name) for kind in ("requests", "limits") for name in of_pod.get(kind) or {}):
+        return ""
+    missing: dict[str, set[str]] = {}
+    wanted = _MUST_BE_SET.intersection(required)
+    for container in containers_of(pod["spec"], "containers", "initContainers"):
+        resources = container.get("resources") or {}
+        told = _compute(amounts(resources.get("requests")), amounts(resources.get("limits")))
+        for name in wanted - set(told):
+            missing.setdefault(name, set()).add(str(container.get("name") or ""))
+    texts = [f"{name} for: {','.join(sorted(names))}" for name, names in sorted(missing.items())]
+    return f"must specify {'; '.join(texts)}" if texts else ""
+
+
+def _is_pod_level(name: str) -> bool:
+    return name in _POD_LEVEL or name.startswith(_HUGE_PAGES)
+
+
+def _requests(pod: JSON) -> dict[str, Quantity]:
+    """The most of what is asked, allocated and in force, with the overhead (`PodRequests`)."""
+    spec, statuses, infeasible = pod["spec"], _statuses(pod), _is_resize_infeasible(pod)
+
+    def of(container: JSON) -> Amounts:
+        return amounts((container.get("resources") or {}).get("requests"))
+
+    def allocated(container: JSON) -> Amounts:
+        found = statuses.get(container.get("name"), {}).get("allocatedResources")
+        return amounts(found) if found is not None else {} if infeasible else of(container)
+
+    def actuated(container: JSON) -> Amounts:
+        found = (statuses.get(container.get("name"), {}).get("resources") or {}).get("requests")
+        return amounts(found) if found is not None else allocated(container)
+
+    ways = [actuated, allocated] if infeasible else [of, actuated, allocated]
+    total: dict[str, Quantity] = {}
+    for way in ways if statuses or infeasible else [of]:
+        raise_to(total, sum_of_containers(spec, way))
+    total |= dict(_of_pod(spec, "requests"))
+    add(total, amounts(spec.get("overhead")))
+    return total
+
+
+def _limits(pod: JSON) -> dict[str, Quantity]:
+    """The more of the limits asked for and in force, with the overhead where there is a limit (`PodLimits`)."""
+    spec, statuses, infeasible = pod["spec"], _statuses(pod), _is_resize_infeasible(pod)
+
+    def of(container: JSON) -> Amounts:
+        return amounts((container.get("resources") or {}).get("limits"))
+
+    def actuated(container: JSON) -> Amounts:
+        found = (statuses.get(container.get("name"), {}).get("resources") or {}).get("limits")
+        return amounts(found) if found is not None else {} if infeasible else of(container)
+
+    total = sum_of_containers(spec, actuated)
+    if not infeasible:
+        raise_to(total, sum_of_containers(spec, of))
+    total |= dict(_of_pod(spec, "limits"))
+    overhead = amounts(spec.get("overhead")).items()
+    add(total, {name: value for name, value in overhead if name in total and total[name].sign})
+    return total
+
+
+def _of_pod(spec: JSON, kind: str) -> Iterator[tuple[str, Quantity]]:
+    found = amounts((spec.get("resources") or {}).get(kind))
+    return ((name, value) for name, value in found.items() if _is_pod_level(name))
+
+
+def _statuses(pod: JSON) -> dict[str, JSON]:
+    status = pod.get("status") or {}
+    found = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    return {each.get("name"): each for each in found}
+
+
+def _is_resize_infeasible(pod: JSON) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    pending: JSON = next((each for each in conditions if each.get("type") == "PodResizePending"), {})
+    return pending.get("reason") == "Infeasible"

@@ -1,0 +1,81 @@
+"""Which scopes of a quota an object is in (`podMatchesScopeFunc`, `pvcMatchesScopeFunc`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replay.admission.builtin.pod_resources import is_best_effort
+from replay.json import JSON
+
+
+class ScopeError(Exception):
+    """A selector that the server cannot read; `str()` is its text."""
+
+
+def selectors_of(quota: JSON) -> list[JSON]:
+    """The scopes of a quota as selectors (`getScopeSelectorsFromQuota`)."""
+    spec = quota.get("spec") or {}
+    plain = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
+    return [*plain, *((spec.get("scopeSelector") or {}).get("matchExpressions") or ())]
+
+
+def pod_is_in(selector: JSON, pod: JSON) -> bool:
+    """Whether a pod is in a scope; raises ScopeError."""
+    name, spec = selector.get("scopeName"), pod["spec"]
+    if name in ("Terminating", "NotTerminating"):
+        return is_terminating(pod) is (name == "Terminating")
+    if name in ("BestEffort", "NotBestEffort"):
+        return is_best_effort(pod) is (name == "BestEffort")
+    if name == "CrossNamespacePodAffinity":
+        return _crosses_namespaces(spec.get("affinity") or {})
+    if name != "PriorityClass":
+        return False
+    own = spec.get("priorityClassName") or ""
+    return bool(own) if selector.get("operator") == "Exists" else _selects(selector, [own] if own else [])
+
+
+def is_terminating(pod: JSON) -> bool:
+    """Whether a pod has a deadline."""
+    deadline = pod["spec"].get("activeDeadlineSeconds")
+    return deadline is not None and deadline >= 0
+
+
+def claim_is_in(selector: JSON, claim: JSON) -> bool:
+    """Whether a claim is in a scope; raises ScopeError."""
+    if selector.get("scopeName") != "VolumeAttributesClass":
+        return False
+    status = claim.get("status") or {}
+    found = {
+        claim["spec"].get("volumeAttributesClassName"),
+        status.get("currentVolumeAttributesClassName"),
+        (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName"),
+    }
+    names = sorted(name for name in found if name)
+    return bool(names) if selector.get("operator") == "Exists" else _selects(selector, names)
+
+
+def printed(selector: JSON) -> str:
+    """A selector as Go prints the structure."""
+    values = " ".join(selector.get("values") or ())
+    return f"{{{selector.get('scopeName') or ''} {selector.get('operator') or ''} [{values}]}}"
+
+
+def _selects(selector: JSON, names: Sequence[str]) -> bool:
+    """Whether one of the names, or their absence, is what a selector asks for."""
+    operator, values = selector.get("operator") or "", selector.get("values") or ()
+    if operator not in ("In", "NotIn", "DoesNotExist"):
+        text = f'failed to parse and convert selector: "{operator}" is not a valid scope selector operator'
+        raise ScopeError(f"error on matching scope {printed(selector)}: {text}")
+    if not names:
+        return operator != "In"
+    return any((name in values) is (operator == "In") for name in names) and operator != "DoesNotExist"
+
+
+def _crosses_namespaces(affinity: JSON) -> bool:
+    terms: list[JSON] = []
+    for kind in ("podAffinity", "podAntiAffinity"):
+        found = affinity.get(kind) or {}
+        terms += found.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        preferred = found.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        terms += [each.get("podAffinityTerm") or {} for each in preferred]
+    return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms)

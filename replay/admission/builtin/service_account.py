@@ -1,0 +1,186 @@
+"""ServiceAccount (`plugin/pkg/admission/serviceaccount/admission.go`): the account of a pod, its token and its secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from replay.admission.builtin.default_class import annotations_of
+from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, known, plain_error
+from replay.admission.builtin.pod_references import secret_names
+from replay.json import JSON
+from replay.kube.attributes import Operation
+from replay.kube.gvk import GroupVersionKind
+
+SERVICE_ACCOUNT: Final = GroupVersionKind("", "v1", "ServiceAccount")
+MIRROR: Final = "kubernetes.io/config.mirror"
+_ENFORCE: Final = "kubernetes.io/enforce-mountable-secrets"
+_VOLUME: Final = "kube-api-access-"
+_SUFFIX: Final = "xxxxx"
+"""What stands for the five random characters of the volume's name."""
+_MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+_TOKEN_SECONDS: Final = 3607
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+
+
+class ServiceAccount(Plugin):
+    """An account that is missing is refused at once, where the server asks again for one to two seconds."""
+
+    name = "ServiceAccount"
+    operations = CREATE_UPDATE
+    reads = frozenset({"object.spec", "object.metadata.annotations", "object.metadata.name"})
+    is_on_by_default = True
+
+    def admit(self, review: Review) -> Refusal | None:
+        """Name the account, mount its token, and hand on its pull secrets; then look as `validate` does."""
+        if not _is_looked_at(review) or review.attributes.operation is not Operation.CREATE:
+            return None
+        spec = review.object["spec"]
+        if MIRROR in annotations_of(review.object):
+            return self.validate(review)
+        if not spec.get("serviceAccountName"):
+            spec["serviceAccountName"] = spec["serviceAccount"] = "default"
+        account = _account(review, spec["serviceAccountName"])
+        if account is None:
+            return review.forbidden(_not_found(review, spec["serviceAccountName"]))
+        if _mounts_token(account, spec):
+            _mount_token(spec)
+        if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
+            spec["imagePullSecrets"] = [
+                {"name": each["name"]} if each.get("name") else {} for each in account["imagePullSecrets"]
+            ]
+        return self.validate(review)
+
+    def validate(self, review: Review) -> Refusal | None:
+        """Refuse a pod without an account, a mirror pod with one, and secrets that a strict account does not list."""
+        operation = review.attributes.operation
+        if not _is_looked_at(review):
+            return None
+        if operation is Operation.UPDATE and review.attributes.subresource == "ephemeralcontainers":
+            return _with_account(review, ephemeral=True)
+        if operation is not Operation.CREATE:
+            return None
+        if MIRROR in annotations_of(review.object):
+            message = _wrong_of_mirror(review.object["spec"])
+            return review.forbidden(message) if message else None
+        return _with_account(review, ephemeral=False)
+
+
+def _is_looked_at(review: Review) -> bool:
+    return review.is_resource("", "pods", "", "ephemeralcontainers") and review.object is not None
+
+
+def _with_account(review: Review, *, ephemeral: bool) -> Refusal | None:
+    """What is wrong with the account, and, where it is strict, with the secrets."""
+    spec = review.object["spec"]
+    name = spec.get("serviceAccountName") or ""
+    if not name:
+        pod = f"{review.attributes.namespace}/{review.own_name}"
+        return review.forbidden(f"no service account specified for pod {pod}")
+    account = _account(review, name)
+    if account is None:
+        return review.forbidden(_not_found(review, name))
+    if annotations_of(account).get(_ENFORCE) not in _TRUE:
+        return None
+    if ephemeral:
+        message = next(_of_containers(spec, account, "ephemeralContainers", "ephemeral container"), "")
+        # the server hands this on as it is, without the status that the other refusals have
+        return plain_error(message) if message else None
+    message = next(_wrong_secrets(spec, account), "")
+    return review.forbidden(message) if message else None
+
+
+def _account(review: Review, name: str) -> JSON | None:
+    return known(review.cluster.lister.get(SERVICE_ACCOUNT, review.attributes.namespace, name))
+
+
+def _not_found(review: Review, name: str) -> str:
+    account = f"{review.attributes.namespace}/{name}"
+    return f'error looking up service account {account}: serviceaccount "{name}" not found'
+
+
+def _mounts_token(account: JSON, spec: JSON) -> bool:
+    """The pod's word counts before the account's."""
+    for each in (spec, account):
+        if each.get("automountServiceAccountToken") is not None:
+            return bool(each["automountServiceAccountToken"])
+    return True
+
+
+def _mount_token(spec: JSON) -> None:
+    """A volume with the token, unless there is one by its name, and a mount in each container that has none at the path."""
+    names = [str(volume.get("name") or "") for volume in spec.get("volumes") or ()]
+    existing = next((name for name in names if name.startswith(_VOLUME)), None)
+    name = existing or _VOLUME + _SUFFIX
+    is_needed = False
+    for field in ("initContainers", "containers"):
+        for container in spec.get(field) or ():
+            mounts = container.get("volumeMounts") or []
+            if not any(mount.get("mountPath") == _MOUNT_PATH for mount in mounts):
+                container["volumeMounts"] = [*mounts, {"name": name, "readOnly": True, "mountPath": _MOUNT_PATH}]
+                is_needed = True
+    if existing is None and is_needed:
+        spec["volumes"] = [*(spec.get("volumes") or ()), {"name": name, "projected": _token_source()}]
+
+
+def _token_source() -> JSON:
+    """`TokenVolumeSource`."""
+    field = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
+    return {
+        "defaultMode": 0o644,
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": _TOKEN_SECONDS, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": field}]}},
+        ],
+    }
+
+
+def _wrong_of_mirror(spec: JSON) -> str:
+    if spec.get("serviceAccountName"):
+        return "a mirror pod may not reference service accounts"
+    if next(secret_names(spec), ""):
+        return "a mirror pod may not reference secrets"
+    for volume in spec.get("volumes") or ():
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            if source.get("serviceAccountToken") is not None:
+                return "a mirror pod may not use ServiceAccountToken volume projections"
+    return ""
+
+
+def _wrong_secrets(spec: JSON, account: JSON) -> Iterator[str]:
+    mountable = _names(account, "secrets")
+    for volume in spec.get("volumes") or ():
+        if (source := volume.get("secret")) is not None and (source.get("secretName") or "") not in mountable:
+            name = source.get("secretName") or ""
+            yield f'volume with secret.secretName="{name}" is not allowed because {_without(account, "secret")}'
+    yield from _of_containers(spec, account, "initContainers", "init container")
+    yield from _of_containers(spec, account, "containers", "container")
+    pullable = _names(account, "imagePullSecrets")
+    for index, each in enumerate(spec.get("imagePullSecrets") or ()):
+        if (each.get("name") or "") not in pullable:
+            name, reason = each.get("name") or "", _without(account, "imagePullSecret")
+            yield f'imagePullSecrets[{index}].name="{name}" is not allowed because {reason}'
+
+
+def _of_containers(spec: JSON, account: JSON, field: str, noun: str) -> Iterator[str]:
+    mountable, reason = _names(account, "secrets"), _without(account, "secret")
+    for container in spec.get(field) or ():
+        subject = f"{noun} {container.get('name') or ''} with"
+        for variable in container.get("env") or ():
+            source = (variable.get("valueFrom") or {}).get("secretKeyRef")
+            if source is not None and (name := source.get("name") or "") not in mountable:
+                told = f"envVar {variable.get('name') or ''} referencing"
+                yield f'{subject} {told} secret.secretName="{name}" is not allowed because {reason}'
+        for each in container.get("envFrom") or ():
+            source = each.get("secretRef")
+            if source is not None and (name := source.get("name") or "") not in mountable:
+                yield f'{subject} envFrom referencing secret.secretName="{name}" is not allowed because {reason}'
+
+
+def _names(account: JSON, field: str) -> frozenset[str]:
+    return frozenset(str(each.get("name") or "") for each in account.get(field) or ())
+
+
+def _without(account: JSON, noun: str) -> str:
+    return f"service account {account['metadata']['name']} does not reference that {noun}"

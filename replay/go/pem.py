@@ -1,0 +1,75 @@
+"""PEM blocks (`encoding/pem`)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import Final, NamedTuple
+
+_START: Final = b"-----BEGIN "
+_END: Final = b"-----END "
+_DASHES: Final = b"-----"
+_ALPHABET: Final = re.compile(rb"[A-Za-z0-9+/\r\n]*={0,2}[\r\n]*")
+
+
+class Block(NamedTuple):
+    """A block: the word in its first line, and its bytes."""
+
+    type: str
+    data: bytes
+
+
+def decode_pem(data: bytes) -> Block | None:
+    """The first block that can be read, None if there is none (`pem.Decode`)."""
+    at = 0
+    while (end := data.find(b"\n" + _END, at)) >= 0 or data.startswith(_END, at):
+        end = end + 1 if end >= 0 else at
+        after = end + len(_END)
+        begin = data.rfind(_START, at, end)
+        if begin >= 0 and (begin == at or data[begin - 1 : begin] == b"\n"):
+            found = _block(data, begin + len(_START), end, after)
+            if found is not None:
+                return found
+        at = after
+    return None
+
+
+def _block(data: bytes, begin: int, end: int, after: int) -> Block | None:
+    line, at = _line(data, begin)
+    if not line.endswith(_DASHES):
+        return None
+    kind = line.removesuffix(_DASHES)
+    has_headers = False
+    while at < len(data):
+        line, following = _line(data, at)
+        if b":" not in line:
+            break
+        has_headers, at = True, following
+    else:
+        return None
+    trailer, _ = _line(data, after)
+    if (has_headers and end < at) or trailer != kind + _DASHES:
+        return None
+    body = data[at:end].translate(None, b" \t") if end > at else b""
+    decoded = _decoded(body)
+    return None if decoded is None else Block(kind.decode("utf-8", "replace"), decoded)
+
+
+def _line(data: bytes, at: int) -> tuple[bytes, int]:
+    """A line without what is white at its end, and where the next one begins."""
+    end = data.find(b"\n", at)
+    stop, following = (len(data), len(data)) if end < 0 else (end, end + 1)
+    if end > at and data[end - 1 : end] == b"\r":
+        stop -= 1
+    return data[at:stop].rstrip(b" \t"), following
+
+
+def _decoded(body: bytes) -> bytes | None:
+    """Standard base64 with padding; line breaks anywhere do not count."""
+    if _ALPHABET.fullmatch(body) is None:
+        return None
+    try:
+        return base64.b64decode(body.translate(None, b"\r\n"), validate=True)
+    except binascii.Error:
+        return None
