@@ -19,6 +19,14 @@ EPILOG = (
 
 def plugin(
     name: Annotated[str, typer.Argument(help="The plugin, as --enable-admission-plugins names it.", metavar="NAME")],
+    logs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Audit logs (.zst and .gz too, - for standard input): each recorded request is asked first.",
+            metavar="[LOG]...",
+        ),
+    ] = None,
+    *,
     config: Annotated[
         Path, typer.Option(help="A YAML file: configuration, flags, namespaces and objects of the cluster.")
     ],
@@ -34,10 +42,15 @@ def plugin(
     refusal, patch, warnings, audit annotations, and what it wrote to the cluster.
     """
     import orjson  # noqa: PLC0415 - `--help` must not pay for it
+    from rich.console import Console  # noqa: PLC0415
 
-    from replay.pipeline.plugin import plugin_results  # noqa: PLC0415
+    from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.pipeline.plugin.results import plugin_results  # noqa: PLC0415
+    from replay.pipeline.scenario import Scenario  # noqa: PLC0415
 
     with ExitStack() as files:
         target = files.enter_context(out.open("wb")) if out is not None else sys.stdout.buffer
-        for line in plugin_results(name, config, cases, cluster):
+        scenario = Scenario(tuple(logs or ()), cluster=cluster)
+        progress = files.enter_context(progress_on(Console(stderr=True)))
+        for line in plugin_results(name, config, cases, scenario, progress):
             target.write(orjson.dumps(line) + b"\n")

@@ -124,6 +124,11 @@ def reached_mutation(record: RequestRecord) -> bool:
     return bool(_refused_after_mutation(record.status_message))
 
 
+def is_denied_by_policy(record: RequestRecord) -> bool:
+    """Whether a validating policy refused a request: the plugins after it are not asked."""
+    return _POLICY_DENIAL.search(record.status_message) is not None
+
+
 def _by_code(  # noqa: PLR0911 - one return per code
     exchange: Exchange,
 ) -> Progress | None:

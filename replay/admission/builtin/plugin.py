@@ -157,6 +157,8 @@ class Plugin:
     is_on_by_default: ClassVar[bool] = False
     is_stateful: ClassVar[bool] = False
     """Whether an answer depends on the requests before it."""
+    is_last: ClassVar[bool] = False
+    """Whether it is asked only about what policies and webhooks let through."""
     is_timed: ClassVar[bool] = False
     """Whether an answer depends on when the requests came."""
 

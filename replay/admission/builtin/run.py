@@ -42,6 +42,11 @@ class PluginResult:
         return not any(phase is not None and phase.refusal is not None for phase in (self.admit, self.validate))
 
     @property
+    def says_anything(self) -> bool:
+        """Whether a phase refused, changed or said something."""
+        return any(phase is not None and not phase.is_silent for phase in (self.admit, self.validate))
+
+    @property
     def patch(self) -> tuple[JSON, ...]:
         """What the mutating phase changed."""
         return self.admit.patch if self.admit is not None else ()

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.configuration import aggregate
-from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, known, plain_error
+from replay.admission.builtin.plugin import (
+    CREATE_UPDATE,
+    Plugin,
+    Refusal,
+    Review,
+    UnknownInputError,
+    known,
+    plain_error,
+)
 from replay.admission.builtin.pod_resources import Amounts, add, amounts
 from replay.admission.builtin.resource_quota.evaluator import IGNORED, Evaluator, evaluator_of
+from replay.admission.builtin.resource_quota.pod_usage import is_charged
 from replay.admission.builtin.resource_quota.scope import ScopeError, printed, selectors_of
 from replay.errors import ManifestError
 from replay.json import JSON
-from replay.kube.attributes import Operation
+from replay.kube.attributes import Attributes, Operation
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.quantity import Quantity
 
@@ -36,11 +46,13 @@ class ResourceQuota(Plugin):
     operations = CREATE_UPDATE
     is_on_by_default = True
     is_stateful = True
+    is_last = True
 
     def __init__(self, limited: list[JSON]) -> None:
         """`limited` are the limitedResources of the configuration."""
         self._limited = limited
         self._used: _Used = {}
+        self._refused: set[tuple[str, str, str]] = set()
 
     @classmethod
     def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> ResourceQuota:
@@ -80,18 +92,35 @@ class ResourceQuota(Plugin):
                 self._charge(review, quota, checked.get(quota.name, quota.used))
         return None
 
-    def give_back(self, review: Review, obj: JSON) -> None:
+    def follow(self, attributes: Attributes, cluster: PluginCluster, time: int, *, refused: bool) -> None:
+        """Give back what a request freed that was carried out whatever this plugin said.
+
+        A final deletion frees all, a pod at its end its compute resources. What this plugin refused to create was never charged.
+        """
+        review = Review(attributes, cluster, self.reads, time)
+        resource = attributes.resource.group_resource
+        key = str(resource), attributes.namespace, attributes.name
+        if attributes.operation is Operation.CREATE and not attributes.subresource:
+            (self._refused.add if refused else self._refused.discard)(key)
+        try:
+            left = _left(review)
+            if left is None or attributes.dry_run or not attributes.namespace or resource in IGNORED:
+                return
+            if attributes.operation is Operation.DELETE and key in self._refused:
+                self._refused.discard(key)
+            elif key not in self._refused:
+                self._give_back(review, review.old_object, left)
+        except UnknownInputError:
+            return
+
+    def _give_back(self, review: Review, obj: JSON, left: Amounts) -> None:
         """Take what an object uses off every quota that it counts for; none goes below nothing."""
-        attributes = review.attributes
-        evaluator = evaluator_of(attributes.resource.group_resource)
-        usage = evaluator.usage(obj, review.time)
+        evaluator = evaluator_of(review.attributes.resource.group_resource)
+        usage = {name: value for name, value in evaluator.usage(obj, review.time).items() if name not in left}
         for quota in self._quotas(review):
-            if all(evaluator.is_in(selector, obj) for selector in quota.selectors):
-                freed = {name: value for name, value in usage.items() if name in quota.hard and evaluator.counts(name)}
-                left = dict(quota.used) | {
-                    name: _difference(quota.used[name], value) for name, value in freed.items() if name in quota.used
-                }
-                self._used[attributes.namespace, quota.name] = left
+            if _matches(evaluator, quota, obj):
+                freed = {name: _difference(used, usage[name]) for name, used in quota.used.items() if name in usage}
+                self._used[review.attributes.namespace, quota.name] = {**quota.used, **freed}
 
     def _quotas(self, review: Review) -> list[_Quota]:
         namespace = review.attributes.namespace
@@ -165,6 +194,25 @@ def _uncovered(review: Review, names: set[str], limited_scopes: list[JSON], in_s
     if not left:
         return None
     return plain_error(f"insufficient quota to match these scopes: [{' '.join(map(printed, left))}]")
+
+
+def _left(review: Review) -> Amounts | None:
+    """What an object uses still after a request that frees something; None for one that frees nothing."""
+    attributes = review.attributes
+    is_pod = review.is_resource("", "pods", "", "status")
+    if attributes.operation is Operation.DELETE and not attributes.subresource:
+        return {} if not is_pod or _is_final(review) else None
+    if attributes.operation is Operation.UPDATE and is_pod:
+        was, now = (is_charged(each, review.time) for each in (review.old_object, review.object))
+        return evaluator_of(attributes.resource.group_resource).usage(review.object, review.time) if was > now else None
+    return None
+
+
+def _is_final(review: Review) -> bool:
+    """Whether a pod is gone at once: without a grace period, or without a node that would end it."""
+    options = known(review.attributes.options)
+    grace = (options or {}).get("gracePeriodSeconds")
+    return grace == 0 or not (review.old_object.get("spec") or {}).get("nodeName")
 
 
 def _scopes(evaluator: Evaluator, obj: JSON, selectors: list[JSON]) -> list[JSON]:

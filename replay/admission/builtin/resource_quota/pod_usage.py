@@ -147,4 +147,4 @@ def _statuses(pod: JSON) -> dict[str, JSON]:
 def _is_resize_infeasible(pod: JSON) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
     pending: JSON = next((each for each in conditions if each.get("type") == "PodResizePending"), {})
-    return pending.get("reason") == "Infeasible"
+    return bool(pending.get("reason") == "Infeasible")

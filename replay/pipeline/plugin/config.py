@@ -1,0 +1,81 @@
+"""What `replay plugin` is asked: a configuration of one plugin, and what the cluster would be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from replay.admission.builtin.image_policy_webhook import Backend, ImagePolicyWebhook
+from replay.admission.builtin.plugin import Plugin
+from replay.admission.builtin.registry import BY_NAME
+from replay.errors import ManifestError, ReplayError
+from replay.json import JSON
+
+
+@dataclass(frozen=True)
+class PluginConfig:
+    """The document of `--config`: the plugin's own configuration, the server's flags, and what the cluster would be."""
+
+    plugin: str
+    configuration: JSON | None = None
+    flags: Mapping[str, str] = field(default_factory=dict)
+    namespaces: Mapping[str, JSON] = field(default_factory=dict)
+    objects: tuple[JSON, ...] = ()
+    authorizer: str = "deny"
+    missing_namespaces: str = ""
+    start_namespaces: str = ""
+    namespace_state: str = ""
+    replenish: str = ""
+    backend: JSON | None = None
+    clock: JSON | None = None
+
+
+_FIELDS = {
+    "plugin": "plugin",
+    "configuration": "configuration",
+    "flags": "flags",
+    "namespaces": "namespaces",
+    "objects": "objects",
+    "authorizer": "authorizer",
+    "missingNamespaces": "missing_namespaces",
+    "startNamespaces": "start_namespaces",
+    "namespaceState": "namespace_state",
+    "replenish": "replenish",
+    "backend": "backend",
+    "clock": "clock",
+}
+_IGNORED = frozenset({"name", "recorded"})
+
+
+def read_config(path: Path, name: str) -> PluginConfig:
+    """The configuration of a plugin; raises ManifestError for what is no such document."""
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ManifestError(f"cannot be read: {error}", path=str(path)) from error
+    except yaml.YAMLError as error:
+        mark: Any = getattr(error, "problem_mark", None)
+        raise ManifestError("is no YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
+    if not isinstance(document, dict):
+        raise ManifestError("is no mapping with `plugin`, `configuration`, `objects`, ...", path=str(path))
+    if unknown := sorted(set(document) - set(_FIELDS) - _IGNORED):
+        raise ManifestError(f"unknown field `{unknown[0]}`: known are {', '.join(_FIELDS)}", path=str(path))
+    if document.get("plugin", name) != name:
+        raise ManifestError(f"is of plugin `{document['plugin']}`, not `{name}`", path=str(path))
+    found = {_FIELDS[key]: value for key, value in document.items() if key in _FIELDS and value is not None}
+    return PluginConfig(**{**found, "plugin": name, "objects": tuple(found.get("objects", ()))})
+
+
+def configured_plugin(config: PluginConfig) -> Plugin:
+    """The plugin of a configuration. Raises ReplayError for a name that there is not, ManifestError for a bad document."""
+    known = BY_NAME.get(config.plugin)
+    if known is None:
+        raise ReplayError(f"no plugin `{config.plugin}`: there are {', '.join(sorted(BY_NAME))}")
+    plugin = known.configured(config.configuration, config.flags)
+    if isinstance(plugin, ImagePolicyWebhook) and config.backend is not None:
+        plugin.backend = Backend.of(config.backend)
+    return plugin

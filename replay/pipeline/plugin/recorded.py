@@ -1,0 +1,120 @@
+"""The requests of a log, each put to a plugin as its phase had it at the time."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from replay.admission.builtin.plugin import Plugin
+from replay.admission.builtin.resource_quota.plugin import ResourceQuota
+from replay.admission.builtin.run import PluginResult, ask
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Operation
+from replay.pipeline.plugin.cases import time_text
+from replay.pipeline.plugin.line import result_line
+from replay.pipeline.plugin.world import PluginWorld
+from replay.reconstruct.reached import is_denied_by_policy, reached_mutation
+from replay.reconstruct.request import Reached, ReplayRequest
+
+_VERBS = frozenset({"create", "update", "patch", "delete"})
+
+
+class _Place(NamedTuple):
+    """Where a request stands among all; those of one file stay in its order, and files are interleaved by time."""
+
+    time: int
+    file: str
+    line: int
+
+
+class Asked(NamedTuple):
+    """A request that admission saw; `after` is None where it did not come as far as the last plugins."""
+
+    request: ReplayRequest
+    before: Attributes
+    after: Attributes | None
+    is_certain: bool
+
+
+def asked(request: ReplayRequest) -> Asked | None:
+    """What both phases were told; None for what admission was not asked about, and for deletions of collections."""
+    record, attributes = request.record, request.attributes
+    if record.verb not in _VERBS and attributes.operation is not Operation.CONNECT:
+        return None
+    before = request.before_mutation
+    found = before if isinstance(before, Attributes) else attributes.with_object(before)
+    if request.reached is Reached.FAILED_BEFORE:
+        came = record.verb != "delete" and reached_mutation(record)
+        return Asked(request, found, None, is_certain=True) if came else None
+    if is_denied_by_policy(record):
+        return Asked(request, found, None, is_certain=True)
+    return Asked(request, found, attributes, is_certain=request.reached is Reached.VALIDATION)
+
+
+def in_order(requests: Iterable[Asked], *, by_receipt: bool) -> list[Asked]:
+    """The requests in the order of their completion, as the log has them, or in that of their receipt."""
+    found = sorted(requests, key=lambda each: (each.request.record.file, each.request.record.line))
+    places: dict[int, _Place] = {}
+    latest: dict[str, int] = {}
+    for each in found:
+        record = each.request.record
+        latest[record.file] = max(latest.get(record.file, 0), record.stage_time)
+        places[id(each)] = _Place(latest[record.file], record.file, record.line)
+    found.sort(key=lambda each: places[id(each)])
+    if by_receipt:
+        found.sort(key=lambda each: each.request.record.received)
+    return found
+
+
+def recorded_results(plugin: Plugin, world: PluginWorld, requests: Iterable[Asked]) -> Iterator[dict[str, JSON]]:
+    """A result line for each request at which something happens, or with which it is not known whether something does."""
+    for each in in_order(requests, by_receipt=plugin.is_timed):
+        record = each.request.record
+        world.mention(each.before.namespace)
+        time = datetime.fromtimestamp(record.received / 1_000_000, UTC)
+        at = world.time_of(plugin, time)
+        # where it is not known whether admission was asked, nothing is charged
+        result = _result(plugin if each.is_certain else copy.deepcopy(plugin), each, world, at)
+        line = _line(result, each)
+        if line:
+            yield {"id": record.audit_id, **({"time": time_text(time)} if plugin.is_timed else {}), **line}
+        if each.is_certain:
+            world.take_effects(result)
+            world.follow(each.request)
+            _replenish(plugin, world, each, result, at)
+
+
+def _result(plugin: Plugin, each: Asked, world: PluginWorld, time: int) -> PluginResult:
+    """What the plugin says; the validating phase sees the object after the webhooks, with the plugin's own change."""
+    if plugin.is_last and each.after is None:
+        return PluginResult()
+    if each.after is None:
+        return ask(plugin, each.before, world.cluster, time=time)
+    result = ask(plugin, each.before, world.cluster, after=each.after, time=time)
+    if plugin.admit is None or plugin.validate is None or not result.patch:
+        return result
+    again = ask(plugin, each.after, world.cluster, time=time)
+    return again if again.unknown is not None else replace(result, validate=again.validate)
+
+
+def _line(result: PluginResult, each: Asked) -> dict[str, JSON]:
+    """The line, empty where nothing happens."""
+    if result.unknown is None and not result.says_anything:
+        return {}
+    if result.unknown is None and not each.is_certain:
+        reason = f"whether admission was asked is not known: {each.request.reached_reason}"
+        return {"undetermined": [reason]}
+    line = result_line(result)
+    if each.after is None and "validate" in line:
+        admit = {"admit": line.pop("admit")} if "admit" in line else {}
+        line = {**line, "validateInput": "before", **admit, "validate": line.pop("validate")}
+    return line
+
+
+def _replenish(plugin: Plugin, world: PluginWorld, each: Asked, result: PluginResult, time: int) -> None:
+    """Give back to quotas what a request freed, where the configuration says so."""
+    if isinstance(plugin, ResourceQuota) and world.replenishes and 200 <= each.request.record.code < 300:
+        plugin.follow(each.request.attributes, world.cluster, time, refused=not result.allowed)

@@ -1,0 +1,50 @@
+"""`replay plugin`: the requests of a log, then given ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from replay.errors import ReplayError
+from replay.json import JSON
+from replay.pipeline.log import Progress, opened
+from replay.pipeline.manifests import manifests_of
+from replay.pipeline.past import Chosen, past_job
+from replay.pipeline.plugin.cases import case_results
+from replay.pipeline.plugin.config import configured_plugin, read_config
+from replay.pipeline.plugin.recorded import Asked, asked, recorded_results
+from replay.pipeline.plugin.world import PluginWorld
+from replay.pipeline.scenario import Scenario
+from replay.reconstruct.snapshot import numbered_lines, read_snapshot
+
+_WRITES = Chosen("verb not in ('list', 'watch', 'deletecollection')")
+
+
+def plugin_results(
+    name: str, config: Path, cases: Path | None, scenario: Scenario, progress: Progress
+) -> Iterator[dict[str, JSON]]:
+    """The result lines of one plugin, recorded requests first; raises ReplayError for input that cannot be used."""
+    read = read_config(config, name)
+    plugin = configured_plugin(read)
+    if cases is None and not scenario.logs:
+        raise ReplayError("nothing to ask: give a log, or requests with --cases")
+    world = PluginWorld(read, read_snapshot(scenario.cluster) if scenario.cluster is not None else ())
+    if scenario.logs:
+        yield from recorded_results(plugin, world, logged_requests(scenario, progress))
+    if cases is not None:
+        # buckets are of the time that they were filled in, which is not that of the cases
+        asked_next = configured_plugin(read) if plugin.is_timed else plugin
+        yield from case_results(asked_next, world, numbered_lines(cases), str(cases))
+
+
+def logged_requests(scenario: Scenario, progress: Progress) -> Iterator[Asked]:
+    """The requests of a log that admission saw."""
+    with opened(scenario, progress) as store:
+        job = past_job(store, manifests_of(scenario))
+        reconstructor = replace(job.reconstructor, mutation=True)
+        for number in range(store.parts):
+            for records in store.part(number).objects(_WRITES):
+                for request in reconstructor.requests(records):
+                    if (found := asked(request)) is not None:
+                        yield found
