@@ -17,7 +17,6 @@ class AlwaysPullImages(Plugin):
 
     name = "AlwaysPullImages"
     operations = CREATE_UPDATE
-    reads = frozenset({"object.spec", "oldObject.spec"})
 
     def admit(self, review: Review) -> Refusal | None:
         """Set `imagePullPolicy` of all containers, and `pullPolicy` of all image volumes."""

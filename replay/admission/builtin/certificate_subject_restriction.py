@@ -16,7 +16,6 @@ class CertificateSubjectRestriction(Plugin):
 
     name = "CertificateSubjectRestriction"
     operations = CREATE
-    reads = frozenset({"object.spec", "object.metadata.name"})
     is_on_by_default = True
 
     def validate(self, review: Review) -> Refusal | None:

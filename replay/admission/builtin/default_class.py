@@ -28,7 +28,6 @@ class DefaultStorageClass(Plugin):
 
     name = "DefaultStorageClass"
     operations = CREATE
-    reads = frozenset({"object.spec.storageClassName", "object.metadata.annotations"})
     is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:
@@ -45,7 +44,6 @@ class DefaultIngressClass(Plugin):
 
     name = "DefaultIngressClass"
     operations = CREATE
-    reads = frozenset({"object.spec.ingressClassName", "object.metadata.annotations"})
     is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:

@@ -20,7 +20,6 @@ class DefaultTolerationSeconds(Plugin):
 
     name = "DefaultTolerationSeconds"
     operations = CREATE_UPDATE
-    reads = frozenset({"object.spec.tolerations"})
     is_on_by_default = True
 
     def __init__(self, seconds: Mapping[str, int]) -> None:

@@ -10,7 +10,6 @@ class DenyServiceExternalIPs(Plugin):
 
     name = "DenyServiceExternalIPs"
     operations = CREATE_UPDATE
-    reads = frozenset({"object.spec.externalIPs", "oldObject.spec.externalIPs"})
 
     def validate(self, review: Review) -> Refusal | None:
         """Refuse addresses that were not there before."""

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from replay.admission.builtin.configuration import aggregate, plain_list
-from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, UnknownInputError
+from replay.admission.builtin.partial import UnknownInputError
+from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.attributes import Missing
@@ -100,7 +101,6 @@ class EventRateLimit(Plugin):
 
     name = "EventRateLimit"
     operations = CREATE_UPDATE
-    reads = frozenset({"object.source", "object.involvedObject"})
     is_stateful = True
     is_timed = True
 

@@ -15,7 +15,6 @@ class ExtendedResourceToleration(Plugin):
 
     name = "ExtendedResourceToleration"
     operations = CREATE_UPDATE
-    reads = frozenset({"object.spec"})
 
     def admit(self, review: Review) -> Refusal | None:
         """Add the tolerations in the order of the resources' names."""

@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 import orjson
 
 from replay.admission.builtin.default_class import annotations_of
+from replay.admission.builtin.partial import UnknownInputError
 from replay.admission.builtin.plugin import (
     CREATE_UPDATE,
     Plugin,
     Refusal,
     Review,
-    UnknownInputError,
     containers_of,
 )
 from replay.cel.value.text import go_duration
@@ -117,7 +117,6 @@ class ImagePolicyWebhook(Plugin):
 
     name = "ImagePolicyWebhook"
     operations = CREATE_UPDATE
-    reads = frozenset({"object.spec", "object.metadata.annotations", "object.metadata.name"})
     is_stateful = True
 
     def __init__(self, *, default_allow: bool, allow_ttl: int, deny_ttl: int, backend: Backend | None = None) -> None:

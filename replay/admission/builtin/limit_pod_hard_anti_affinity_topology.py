@@ -13,7 +13,6 @@ class LimitPodHardAntiAffinityTopology(Plugin):
 
     name = "LimitPodHardAntiAffinityTopology"
     operations = CREATE_UPDATE
-    reads = frozenset({"object.spec.affinity", "object.metadata.name"})
 
     def validate(self, review: Review) -> Refusal | None:
         """Refuse a required term whose topology is not the host."""

@@ -24,7 +24,6 @@ class LimitRanger(Plugin):
 
     name = "LimitRanger"
     operations = CREATE_UPDATE
-    reads = frozenset({"object", "oldObject.metadata.deletionTimestamp"})
     is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:

@@ -11,7 +11,6 @@ class NamespaceExists(Plugin):
 
     name = "NamespaceExists"
     operations = WRITES
-    reads = frozenset()
 
     def validate(self, review: Review) -> Refusal | None:
         """Refuse with 404."""
@@ -23,7 +22,6 @@ class NamespaceAutoProvision(Plugin):
 
     name = "NamespaceAutoProvision"
     operations = CREATE
-    reads = frozenset()
 
     def admit(self, review: Review) -> Refusal | None:
         """Note the creation of the namespace; a dry run creates none."""

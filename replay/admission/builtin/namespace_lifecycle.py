@@ -18,7 +18,6 @@ class NamespaceLifecycle(Plugin):
 
     name = "NamespaceLifecycle"
     operations = WRITES
-    reads = frozenset({"object.metadata.name", "object.metadata.generateName"})
     is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:

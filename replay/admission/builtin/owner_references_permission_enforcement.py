@@ -21,7 +21,6 @@ class OwnerReferencesPermissionEnforcement(Plugin):
 
     name = "OwnerReferencesPermissionEnforcement"
     operations = CREATE_UPDATE
-    reads = frozenset({"object.metadata.ownerReferences", "oldObject.metadata.ownerReferences"})
 
     def validate(self, review: Review) -> Refusal | None:
         """Ask the authorizer, whose reason ends the message, and no error."""

@@ -19,7 +19,6 @@ class PersistentVolumeClaimResize(Plugin):
 
     name = "PersistentVolumeClaimResize"
     operations = frozenset({Operation.UPDATE})
-    reads = frozenset({"object.spec", "oldObject.spec", "oldObject.status.phase"} | {"object.metadata.annotations"})
     is_on_by_default = True
 
     def validate(self, review: Review) -> Refusal | None:

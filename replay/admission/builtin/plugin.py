@@ -1,6 +1,6 @@
 """What a built-in admission plugin is, and what one phase of it comes to (`k8s.io/apiserver/pkg/admission/interfaces.go`).
 
-A plugin is a value: its name, the operations it handles, what it reads of a request, and up to two phases. A phase gets a
+A plugin is a value: its name, the operations it handles, and up to two phases. A phase gets a
 `Review` and either returns nothing or the refusal that the client gets; what else it does (a changed object, warnings, audit
 annotations, writes to the cluster) it notes in the review. The code of a plugin reads plain JSON: what is not known of the
 request or of the cluster raises `UnknownInputError` where it is looked at.
@@ -14,18 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from replay.admission.builtin.cluster import PluginCluster
-from replay.admission.place import place_of_path, read_places
+from replay.admission.builtin.partial import UnknownInputError, guarded
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
-
-
-class UnknownInputError(Exception):
-    """Something that a plugin asked for is not known."""
-
-    def __init__(self, missing: Missing) -> None:
-        """`missing` says what and why."""
-        super().__init__(missing.reason)
-        self.missing = missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +39,11 @@ class Review:
     """One request before one phase of a plugin; the lists are what the phase notes.
 
     `object` is a copy that the mutating phase may change, and what it leaves there is the object from then on. `time` is when
-    the request was received, in microseconds since 1970. `reads` are the paths that the plugin may look at.
+    the request was received, in microseconds since 1970.
     """
 
     attributes: Attributes
     cluster: PluginCluster
-    reads: frozenset[str]
     time: int = 0
     copied: JSON = None
     warnings: list[str] = field(default_factory=list)
@@ -68,13 +58,13 @@ class Review:
         Only what is looked at must be known: a plugin that passes over a request needs nothing of it.
         """
         if self.copied is None:
-            self.copied = copy.deepcopy(_known_as_read(self.attributes.object, self.reads))
+            self.copied = _readable(self.attributes.object)
         return self.copied
 
     @property
     def old_object(self) -> JSON:
-        """The old object as plain JSON, None where there is none; raises UnknownInputError."""
-        return _known_as_read(self.attributes.old_object, self.reads)
+        """A copy of the old object as plain JSON, None where there is none; raises UnknownInputError."""
+        return _readable(self.attributes.old_object)
 
     @property
     def resource(self) -> str:
@@ -127,13 +117,9 @@ def known(value: Any) -> Any:
     return getattr(value, "value", value)
 
 
-def _known_as_read(value: Any, reads: frozenset[str]) -> Any:
-    """An object of which all that `reads` names is known; raises UnknownInputError."""
-    if isinstance(value, PartialObject):
-        places = {place_of_path(missing.path): missing for missing in value.missing}
-        if unknown := read_places(reads, frozenset(places)):
-            raise UnknownInputError(places[min(unknown, key=str)])
-    return known(value)
+def _readable(value: Any) -> Any:
+    """A copy of an object in which only what is looked at must be known; raises UnknownInputError if nothing is."""
+    return guarded(value.value) if isinstance(value, PartialObject) else copy.deepcopy(known(value))
 
 
 class Phase(Protocol):
@@ -145,15 +131,10 @@ class Phase(Protocol):
 
 
 class Plugin:
-    """A built-in plugin with its configuration. A phase that it does not have is None.
-
-    `reads` are the paths of the request that the plugin may look at, as footprints of CEL name them (`object.spec`,
-    `oldObject.metadata.labels`): where one of them is not known, a phase that looks at the object has no result.
-    """
+    """A built-in plugin with its configuration. A phase that it does not have is None."""
 
     name: ClassVar[str]
     operations: ClassVar[frozenset[Operation]]
-    reads: ClassVar[frozenset[str]] = frozenset({"object", "oldObject"})
     is_on_by_default: ClassVar[bool] = False
     is_stateful: ClassVar[bool] = False
     """Whether an answer depends on the requests before it."""

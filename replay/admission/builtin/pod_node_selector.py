@@ -24,7 +24,6 @@ class PodNodeSelector(Plugin):
 
     name = "PodNodeSelector"
     operations = CREATE
-    reads = frozenset({"object.spec.nodeSelector", "object.metadata.name"})
 
     def __init__(self, selectors: Mapping[str, str]) -> None:
         """Selectors by namespace, and the default under its own key."""

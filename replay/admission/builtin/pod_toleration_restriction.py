@@ -29,7 +29,6 @@ class PodTolerationRestriction(Plugin):
 
     name = "PodTolerationRestriction"
     operations = CREATE_UPDATE
-    reads = frozenset({"object.spec", "object.status.qosClass"})
 
     def __init__(self, defaults: list[JSON], allowed: list[JSON]) -> None:
         """The lists of the cluster."""

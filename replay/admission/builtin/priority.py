@@ -28,7 +28,6 @@ class Priority(Plugin):
 
     name = "Priority"
     operations = WRITES
-    reads = frozenset({"object", "oldObject.spec.priority", "oldObject.spec.preemptionPolicy"})
     is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:

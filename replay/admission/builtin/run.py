@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from replay.admission.builtin.cluster import PluginCluster
-from replay.admission.builtin.plugin import Phase, Plugin, Refusal, Review, UnknownInputError
+from replay.admission.builtin.partial import UnknownInputError, require_known, unguarded
+from replay.admission.builtin.plugin import Phase, Plugin, Refusal, Review
 from replay.admission.json_patch import diff
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, PartialObject
@@ -68,35 +70,39 @@ def ask(
     if not plugin.handles(before.operation):
         return PluginResult()
     try:
-        admitted, left = _phase(plugin, plugin.admit, before, cluster, time)
+        admitted, left = _phase(plugin.admit, before, cluster, time)
         if admitted is not None and admitted.refusal is not None:
             return PluginResult(admitted)
         seen = before.with_object(left) if after is None else after
-        validated, _ = _phase(plugin, plugin.validate, seen, cluster, time)
+        validated, _ = _phase(plugin.validate, seen, cluster, time)
     except UnknownInputError as error:
         return PluginResult(unknown=error.missing)
     return PluginResult(admitted, validated)
 
 
 def _phase(
-    plugin: Plugin, phase: Phase | None, attributes: Attributes, cluster: PluginCluster, time: int
+    phase: Phase | None, attributes: Attributes, cluster: PluginCluster, time: int
 ) -> tuple[PhaseResult | None, JSON]:
     """The result of one phase and the object that it leaves; raises UnknownInputError."""
     if phase is None:
         return None, attributes.object
-    review = Review(attributes, cluster, plugin.reads, time)
+    review = Review(attributes, cluster, time)
     refusal = phase(review)
-    left = attributes.object if review.copied is None or isinstance(attributes.object, PartialObject) else review.copied
-    return _result(review, refusal), left
+    if review.copied is None:
+        return _result(review, refusal, ()), attributes.object
+    before = attributes.object
+    if not isinstance(before, PartialObject):
+        return _result(review, refusal, diff(before, review.copied)), review.copied
+    left = unguarded(review.copied)
+    patch = diff(before.value, left)
+    require_known([each.get("value") for each in patch])
+    return _result(review, refusal, patch), PartialObject(left, before.missing)
 
 
-def _result(review: Review, refusal: Refusal | None) -> PhaseResult:
-    before = review.attributes.object
-    plain = before.value if isinstance(before, PartialObject) else before
-    is_untouched = review.copied is None or refusal is not None
+def _result(review: Review, refusal: Refusal | None, patch: Iterable[JSON]) -> PhaseResult:
     return PhaseResult(
         refusal,
-        () if is_untouched else tuple(diff(plain, review.copied)),
+        () if refusal is not None else tuple(patch),
         tuple(review.warnings),
         review.audit_annotations,
         tuple(review.effects),

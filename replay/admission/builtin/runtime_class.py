@@ -21,7 +21,6 @@ class RuntimeClass(Plugin):
 
     name = "RuntimeClass"
     operations = CREATE
-    reads = frozenset({"object.spec", "object.metadata.name", "object.metadata.generateName"})
     is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from replay.admission.builtin.default_class import annotations_of
-from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, known, plain_error
+from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, containers_of, known, plain_error
 from replay.admission.builtin.pod_references import secret_names
 from replay.json import JSON
 from replay.kube.attributes import Operation
@@ -28,7 +28,6 @@ class ServiceAccount(Plugin):
 
     name = "ServiceAccount"
     operations = CREATE_UPDATE
-    reads = frozenset({"object.spec", "object.metadata.annotations", "object.metadata.name"})
     is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:
@@ -108,19 +107,22 @@ def _mounts_token(account: JSON, spec: JSON) -> bool:
 
 
 def _mount_token(spec: JSON) -> None:
-    """A volume with the token, unless there is one by its name, and a mount in each container that has none at the path."""
+    """A mount in each container that has none at the path, and a volume with the token, unless there is one by its name."""
+    lacking = [each for each in containers_of(spec, "initContainers", "containers") if not _has_mount(each)]
+    if not lacking:
+        return
     names = [str(volume.get("name") or "") for volume in spec.get("volumes") or ()]
     existing = next((name for name in names if name.startswith(_VOLUME)), None)
     name = existing or _VOLUME + _SUFFIX
-    is_needed = False
-    for field in ("initContainers", "containers"):
-        for container in spec.get(field) or ():
-            mounts = container.get("volumeMounts") or []
-            if not any(mount.get("mountPath") == _MOUNT_PATH for mount in mounts):
-                container["volumeMounts"] = [*mounts, {"name": name, "readOnly": True, "mountPath": _MOUNT_PATH}]
-                is_needed = True
-    if existing is None and is_needed:
+    for container in lacking:
+        mount = {"name": name, "readOnly": True, "mountPath": _MOUNT_PATH}
+        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+    if existing is None:
         spec["volumes"] = [*(spec.get("volumes") or ()), {"name": name, "projected": _token_source()}]
+
+
+def _has_mount(container: JSON) -> bool:
+    return any(mount.get("mountPath") == _MOUNT_PATH for mount in container.get("volumeMounts") or ())
 
 
 def _token_source() -> JSON:

@@ -18,7 +18,6 @@ class StorageObjectInUseProtection(Plugin):
 
     name = "StorageObjectInUseProtection"
     operations = CREATE
-    reads = frozenset({"object.metadata.finalizers"})
     is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:

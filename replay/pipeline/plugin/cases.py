@@ -32,6 +32,8 @@ def case_results(
         world.mention(attributes.namespace)
         result = ask(plugin, attributes, world.cluster, time=world.time_of(plugin, time))
         world.take_effects(result)
+        if result.allowed:
+            world.follow(attributes)
         more: dict[str, JSON] = {"synthetic": case["synthetic"]} if "synthetic" in case else {}
         shown = {"time": time_text(time)} if time is not None else {}
         yield {"id": case["id"], **more, **shown, **result_line(result)}

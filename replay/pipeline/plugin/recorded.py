@@ -83,7 +83,8 @@ def recorded_results(plugin: Plugin, world: PluginWorld, requests: Iterable[Aske
             yield {"id": record.audit_id, **({"time": time_text(time)} if plugin.is_timed else {}), **line}
         if each.is_certain:
             world.take_effects(result)
-            world.follow(each.request)
+            if result.allowed:
+                world.follow(each.request.attributes)
             _replenish(plugin, world, each, result, at)
 
 
@@ -116,5 +117,5 @@ def _line(result: PluginResult, each: Asked) -> dict[str, JSON]:
 
 def _replenish(plugin: Plugin, world: PluginWorld, each: Asked, result: PluginResult, time: int) -> None:
     """Give back to quotas what a request freed, where the configuration says so."""
-    if isinstance(plugin, ResourceQuota) and world.replenishes and 200 <= each.request.record.code < 300:
+    if isinstance(plugin, ResourceQuota) and world.replenishes and each.after is not None:
         plugin.follow(each.request.attributes, world.cluster, time, refused=not result.allowed)

@@ -10,14 +10,13 @@ from replay.admission.builtin.cluster import NAMESPACE, PluginCluster
 from replay.admission.builtin.plugin import Plugin
 from replay.admission.builtin.run import PluginResult
 from replay.json import JSON
-from replay.kube.attributes import Operation
+from replay.kube.attributes import Attributes, Missing, Operation, field_of
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
 from replay.kube.discovery import builtin_discovery
 from replay.kube.object_lister import ObjectLister
 from replay.kube.rbac import RBACAuthorizer
 from replay.pipeline.plugin.config import PluginConfig
 from replay.reconstruct.cluster import CRD, key_of
-from replay.reconstruct.request import ReplayRequest
 
 EVENT_TIME = "event time"
 """The clock of a configuration under which time passes as the requests say; else it stands still, unless it is what a plugin is about."""
@@ -72,15 +71,17 @@ class PluginWorld:
             if (effect.get("verb"), effect.get("resource")) == ("create", "namespaces"):
                 self.lister.put(_namespace(effect["object"]["metadata"]["name"]))
 
-    def follow(self, request: ReplayRequest) -> None:
-        """Do what a recorded request did to the namespaces, where the configuration says so."""
-        attributes, record = request.attributes, request.record
+    def follow(self, attributes: Attributes) -> None:
+        """Do what a request asks of the namespaces, where the configuration says so.
+
+        The plugin is asked alone: what a policy refused at the time, or the storage, is carried out here.
+        """
         is_namespace = (attributes.resource.group, attributes.resource.resource) == ("", "namespaces")
-        if self._config.namespace_state != "follow" or not is_namespace or not 200 <= record.code < 300:
+        if self._config.namespace_state != "follow" or not is_namespace or attributes.dry_run:
             return
-        name = attributes.name or record.name
+        name = attributes.name or _own_name(attributes)
         known = self.lister.get(NAMESPACE, "", name)
-        if attributes.operation is Operation.CREATE and not attributes.dry_run:
+        if attributes.operation is Operation.CREATE:
             self.lister.put(_changed(known or _namespace(name), self._config.namespaces.get(name) or {}))
         elif attributes.operation is Operation.DELETE and known is not None:
             self.lister.put(_changed(known, {"terminating": True}))
@@ -92,6 +93,13 @@ class PluginWorld:
         is_absent = self._config.missing_namespaces == "absent" or NEVER_MADE_UP in namespace
         if namespace and not is_absent and self.lister.get(NAMESPACE, "", namespace) is None:
             self.lister.put(_namespace(namespace))
+
+
+def _own_name(attributes: Attributes) -> str:
+    """The name in the object itself, empty where it is not known."""
+    obj = attributes.object
+    name = None if obj is None or isinstance(obj, Missing) else field_of(obj, "metadata", "name")
+    return name if isinstance(name, str) else ""
 
 
 def _is_namespace(obj: JSON) -> bool:

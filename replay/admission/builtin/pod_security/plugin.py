@@ -44,10 +44,6 @@ class PodSecurity(Plugin):
 
     name = "PodSecurity"
     operations = CREATE_UPDATE
-    reads = frozenset(
-        {"object.spec", "object.template", "object.metadata.labels", "object.metadata.annotations"}
-        | {"oldObject.spec", "oldObject.metadata.labels"}
-    )
     is_on_by_default = True
 
     def __init__(self, configuration: PodSecurityConfiguration) -> None:

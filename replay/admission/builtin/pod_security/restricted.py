@@ -82,10 +82,9 @@ def volumes(pod: Pod) -> Violation | None:
     """Only volumes that are no storage of the host or of an old plugin."""
     bad, types = [], set()
     for volume in pod.spec.get("volumes") or ():
-        sources = {key for key, value in volume.items() if value is not None}
-        if not sources & _VOLUMES:
+        if all(volume.get(source) is None for source in _VOLUMES):
             bad.append(str(volume.get("name") or ""))
-            types.add(next((each for each in _RESTRICTED_VOLUMES if each in sources), "unknown"))
+            types.add(next((each for each in _RESTRICTED_VOLUMES if volume.get(each) is not None), "unknown"))
     if not bad:
         return None
     verb = "uses" if len(bad) == 1 else "use"

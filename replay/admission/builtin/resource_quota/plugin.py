@@ -7,12 +7,12 @@ from typing import Final, NamedTuple
 
 from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.configuration import aggregate
+from replay.admission.builtin.partial import UnknownInputError
 from replay.admission.builtin.plugin import (
     CREATE_UPDATE,
     Plugin,
     Refusal,
     Review,
-    UnknownInputError,
     known,
     plain_error,
 )
@@ -97,7 +97,7 @@ class ResourceQuota(Plugin):
 
         A final deletion frees all, a pod at its end its compute resources. What this plugin refused to create was never charged.
         """
-        review = Review(attributes, cluster, self.reads, time)
+        review = Review(attributes, cluster, time)
         resource = attributes.resource.group_resource
         key = str(resource), attributes.namespace, attributes.name
         if attributes.operation is Operation.CREATE and not attributes.subresource:

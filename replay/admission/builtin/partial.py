@@ -1,0 +1,127 @@
+"""Objects of which parts are not known, as plugins read them: looking at such a part raises, and nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from replay.kube.attributes import Missing
+
+
+class UnknownInputError(Exception):
+    """Something that a plugin asked for is not known."""
+
+    def __init__(self, missing: Missing) -> None:
+        """`missing` says what and why."""
+        super().__init__(missing.reason)
+        self.missing = missing
+
+
+class _UnknownItem:
+    """An item of a list that is not known."""
+
+    def __init__(self, missing: Missing) -> None:
+        self.missing = missing
+
+    def _raise(self, *_: object) -> NoReturn:
+        raise UnknownInputError(self.missing)
+
+    get = __getitem__ = __iter__ = __len__ = __contains__ = __bool__ = __str__ = __eq__ = __hash__ = _raise
+
+
+class _PartialMap(dict[str, Any]):
+    """A map with entries that are not known: whether there is one at all is not known either."""
+
+    def _check(self, key: Any) -> None:
+        found: object = dict.get(self, key)
+        if isinstance(found, Missing):
+            raise UnknownInputError(found)
+
+    def _check_all(self) -> None:
+        for value in dict.values(self):
+            if isinstance(value, Missing):
+                raise UnknownInputError(value)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._check(key)
+        return dict.get(self, key, default)
+
+    def __getitem__(self, key: str) -> Any:
+        self._check(key)
+        return dict.__getitem__(self, key)
+
+    def __contains__(self, key: object) -> bool:
+        self._check(key)
+        return dict.__contains__(self, key)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        self._check(key)
+        return dict.setdefault(self, key, default)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        self._check(key)
+        return dict.pop(self, key, *default)
+
+    def __iter__(self) -> Any:
+        self._check_all()
+        return dict.__iter__(self)
+
+    def __len__(self) -> int:
+        self._check_all()
+        return dict.__len__(self)
+
+    def __bool__(self) -> bool:
+        return any(not isinstance(value, Missing) for value in dict.values(self)) or bool(len(self))
+
+    def __eq__(self, other: object) -> bool:
+        self._check_all()
+        return dict.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None
+
+    def keys(self) -> Any:
+        self._check_all()
+        return dict.keys(self)
+
+    def values(self) -> Any:
+        self._check_all()
+        return dict.values(self)
+
+    def items(self) -> Any:
+        self._check_all()
+        return dict.items(self)
+
+
+def guarded(value: Any) -> Any:
+    """A copy in which looking at what is not known raises UnknownInputError."""
+    if isinstance(value, dict):
+        inner = {key: each if isinstance(each, Missing) else guarded(each) for key, each in value.items()}
+        return _PartialMap(inner) if _holds_missing(inner.values()) else inner
+    if isinstance(value, list):
+        return [_UnknownItem(each) if isinstance(each, Missing) else guarded(each) for each in value]
+    return value
+
+
+def unguarded(value: Any) -> Any:
+    """The plain value again, with `Missing` as leaves."""
+    if isinstance(value, dict):
+        return {key: unguarded(each) for key, each in dict.items(value)}
+    if isinstance(value, list):
+        return [unguarded(each) for each in value]
+    return value.missing if isinstance(value, _UnknownItem) else value
+
+
+def require_known(value: Any) -> None:
+    """Raise UnknownInputError where a part of a value is not known."""
+    if isinstance(value, Missing):
+        raise UnknownInputError(value)
+    inner = dict.values(value) if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    for each in inner:
+        require_known(each)
+
+
+def _holds_missing(values: Iterable[object]) -> bool:
+    return any(isinstance(each, Missing) for each in values)
