@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from replay.admission.builtin.always import AlwaysAdmit, AlwaysDeny, PodGroupProtection
 from replay.admission.builtin.always_pull_images import AlwaysPullImages
+from replay.admission.builtin.certificate_signer import (
+    CertificateApproval,
+    CertificateSigning,
+    ClusterTrustBundleAttest,
+)
 from replay.admission.builtin.certificate_subject_restriction import CertificateSubjectRestriction
 from replay.admission.builtin.default_class import DefaultIngressClass, DefaultStorageClass
 from replay.admission.builtin.default_toleration_seconds import DefaultTolerationSeconds
@@ -23,13 +29,16 @@ from replay.admission.builtin.plugin import Plugin
 from replay.admission.builtin.pod_node_selector import PodNodeSelector
 from replay.admission.builtin.pod_security.plugin import PodSecurity
 from replay.admission.builtin.pod_toleration_restriction import PodTolerationRestriction
+from replay.admission.builtin.pod_topology_labels import PodTopologyLabels
 from replay.admission.builtin.priority import Priority
 from replay.admission.builtin.resource_quota.plugin import ResourceQuota
 from replay.admission.builtin.runtime_class import RuntimeClass
 from replay.admission.builtin.service_account import ServiceAccount
 from replay.admission.builtin.storage_object_in_use_protection import StorageObjectInUseProtection
+from replay.admission.builtin.taint_nodes_by_condition import TaintNodesByCondition
 
 PLUGINS: Final[tuple[type[Plugin], ...]] = (
+    AlwaysAdmit,
     NamespaceAutoProvision,
     NamespaceLifecycle,
     NamespaceExists,
@@ -37,6 +46,7 @@ PLUGINS: Final[tuple[type[Plugin], ...]] = (
     LimitRanger,
     ServiceAccount,
     NodeRestriction,
+    TaintNodesByCondition,
     AlwaysPullImages,
     ImagePolicyWebhook,
     PodSecurity,
@@ -48,14 +58,20 @@ PLUGINS: Final[tuple[type[Plugin], ...]] = (
     ExtendedResourceToleration,
     DefaultStorageClass,
     StorageObjectInUseProtection,
+    PodGroupProtection,
     OwnerReferencesPermissionEnforcement,
     PersistentVolumeClaimResize,
     RuntimeClass,
+    CertificateApproval,
+    CertificateSigning,
+    ClusterTrustBundleAttest,
     CertificateSubjectRestriction,
     DefaultIngressClass,
     DenyServiceExternalIPs,
+    PodTopologyLabels,
     ResourceQuota,
+    AlwaysDeny,
 )
-"""In the order in which the server asks them; the policies and webhooks come after all of these but ResourceQuota."""
+"""In the order in which the server asks them; the policies and webhooks come before the last two."""
 
 BY_NAME: Final = {plugin.name: plugin for plugin in PLUGINS}

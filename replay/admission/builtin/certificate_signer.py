@@ -1,0 +1,102 @@
+"""Who may approve, sign and attest for a signer (`plugin/pkg/admission/certificates`, `pkg/certauthorization`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, known
+from replay.json import JSON
+from replay.kube.attributes import Operation
+from replay.kube.authorizer import AuthorizationAttributes
+
+_GROUP: Final = "certificates.k8s.io"
+_REQUESTS: Final = "certificatesigningrequests"
+_UPDATE: Final = frozenset({Operation.UPDATE})
+_COLLECTED: Final = ("ownerReferences", "finalizers", "selfLink", "managedFields")
+"""What the garbage collector may change of an object without being asked who it is."""
+
+
+class CertificateApproval(Plugin):
+    """An approval takes the permission to approve for the signer that the request had."""
+
+    name = "CertificateApproval"
+    operations = _UPDATE
+    is_on_by_default = True
+
+    def validate(self, review: Review) -> Refusal | None:
+        """Refuse the approval."""
+        if not review.is_resource(_GROUP, _REQUESTS, "approval"):
+            return None
+        signer = _signer(review.old_object)
+        if _is_authorized(review, "approve", signer):
+            return None
+        return review.forbidden(f'user not permitted to approve requests with signerName "{signer}"')
+
+
+class CertificateSigning(Plugin):
+    """A certificate, or conditions that change, take the permission to sign for the signer."""
+
+    name = "CertificateSigning"
+    operations = _UPDATE
+    is_on_by_default = True
+
+    def validate(self, review: Review) -> Refusal | None:
+        """Refuse the signature."""
+        if not review.is_resource(_GROUP, _REQUESTS, "status"):
+            return None
+        old, new = (each.get("status") or {} for each in (review.old_object, review.object))
+        is_same = (old.get("conditions") or []) == (new.get("conditions") or [])
+        if is_same and old.get("certificate") == new.get("certificate"):
+            return None
+        signer = _signer(review.old_object)
+        if _is_authorized(review, "sign", signer):
+            return None
+        return review.forbidden(f'user not permitted to sign requests with signerName "{signer}"')
+
+
+class ClusterTrustBundleAttest(Plugin):
+    """A trust bundle of a signer takes the permission to attest for it."""
+
+    name = "ClusterTrustBundleAttest"
+    operations = CREATE_UPDATE
+    is_on_by_default = True
+
+    def validate(self, review: Review) -> Refusal | None:
+        """Refuse the bundle."""
+        resource = review.attributes.resource
+        if (resource.group, resource.resource) != (_GROUP, "clustertrustbundles"):
+            return None
+        signer = _signer(review.object)
+        if not signer or _is_collected(review) or _is_authorized(review, "attest", signer):
+            return None
+        return review.forbidden(f'user not permitted to attest for signerName "{signer}"')
+
+
+def _signer(obj: JSON) -> str:
+    return str((obj.get("spec") or {}).get("signerName") or "")
+
+
+def _is_collected(review: Review) -> bool:
+    """Whether an update changes nothing but what the garbage collector does (`rbac.IsOnlyMutatingGCFields`)."""
+    if review.attributes.operation is not Operation.UPDATE:
+        return False
+    old, new = (_without_collected(each) for each in (review.old_object, review.object))
+    return bool(old == new)
+
+
+def _without_collected(obj: JSON) -> JSON:
+    metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name not in _COLLECTED}
+    return {**obj, "metadata": metadata}
+
+
+def _is_authorized(review: Review, verb: str, signer: str) -> bool:
+    """Whether the user may do something for a signer, or for all of its domain (`IsAuthorizedForSignerName`)."""
+    domain = signer.split("/", maxsplit=1)[0]
+    return any(_may(review, verb, name) for name in (signer, f"{domain}/*"))
+
+
+def _may(review: Review, verb: str, signer: str) -> bool:
+    user = review.attributes.user_info
+    asked = AuthorizationAttributes(user=user, verb=verb, api_group=_GROUP, resource="signers", name=signer)
+    decision = known(review.cluster.authorizer.authorize(asked))
+    return bool(decision.allowed) and not decision.error
