@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from replay.errors import ReplayError
+from replay.errors import ManifestError, ReplayError
 from replay.json import JSON
 from replay.pipeline.log import Progress, opened
 from replay.pipeline.manifests import manifests_of
@@ -26,7 +26,10 @@ def plugin_results(
 ) -> Iterator[dict[str, JSON]]:
     """The result lines of one plugin, recorded requests first; raises ReplayError for input that cannot be used."""
     read = read_config(config, name)
-    plugin = configured_plugin(read)
+    try:
+        plugin = configured_plugin(read)
+    except ManifestError as error:
+        raise ManifestError(error.message, path=str(config)) from error
     if cases is None and not scenario.logs:
         raise ReplayError("nothing to ask: give a log, or requests with --cases")
     world = PluginWorld(read, read_snapshot(scenario.cluster) if scenario.cluster is not None else ())
