@@ -12,6 +12,9 @@ from replay.admission.json_patch import diff
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, PartialObject
 
+_MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
+"""What comes of an object that no server would have decoded; QuantityError is one of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class PhaseResult:
@@ -77,6 +80,8 @@ def ask(
         validated, _ = _phase(plugin.validate, seen, cluster, time)
     except UnknownInputError as error:
         return PluginResult(unknown=error.missing)
+    except _MALFORMED as error:
+        return PluginResult(unknown=Missing("object", f"an object is not of its kind: {error!r}"))
     return PluginResult(admitted, validated)
 
 

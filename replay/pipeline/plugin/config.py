@@ -48,6 +48,13 @@ _FIELDS = {
     "backend": "backend",
     "clock": "clock",
 }
+_KINDS = {
+    "configuration": (dict, "mapping"),
+    "flags": (dict, "mapping"),
+    "namespaces": (dict, "mapping"),
+    "backend": (dict, "mapping"),
+    "objects": (list, "list"),
+}
 _IGNORED = frozenset({"name", "recorded"})
 
 
@@ -66,6 +73,12 @@ def read_config(path: Path, name: str) -> PluginConfig:
         raise ManifestError(f"unknown field `{unknown[0]}`: known are {', '.join(_FIELDS)}", path=str(path))
     if document.get("plugin", name) != name:
         raise ManifestError(f"is of plugin `{document['plugin']}`, not `{name}`", path=str(path))
+    for key, (kind, what) in _KINDS.items():
+        if document.get(key) is not None and not isinstance(document[key], kind):
+            raise ManifestError(f"`{key}` is no {what}", path=str(path))
+    for number, obj in enumerate(document.get("objects") or ()):
+        if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
+            raise ManifestError(f"`objects[{number}]` is no object with `metadata`", path=str(path))
     found = {_FIELDS[key]: value for key, value in document.items() if key in _FIELDS and value is not None}
     return PluginConfig(**{**found, "plugin": name, "objects": tuple(found.get("objects", ()))})
 
@@ -75,7 +88,10 @@ def configured_plugin(config: PluginConfig) -> Plugin:
     known = BY_NAME.get(config.plugin)
     if known is None:
         raise ReplayError(f"no plugin `{config.plugin}`: there are {', '.join(sorted(BY_NAME))}")
-    plugin = known.configured(config.configuration, config.flags)
+    try:
+        plugin = known.configured(config.configuration, config.flags)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ManifestError(f"`configuration` is not of {config.plugin}: {error}") from error
     if isinstance(plugin, ImagePolicyWebhook) and config.backend is not None:
         plugin.backend = Backend.of(config.backend)
     return plugin

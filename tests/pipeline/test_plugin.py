@@ -1,0 +1,135 @@
+"""`replay plugin`: a log and cases, their order, what each phase is told, and input that cannot be used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from replay.cli.app import app
+from replay.errors import ManifestError
+
+MASTERS = ["system:masters"]
+DENIAL = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"
+
+
+def pod(name: str, cpu: str = "1") -> Any:
+    """A pod as the server records it."""
+    container = {"name": "c", "image": "a", "imagePullPolicy": "IfNotPresent", "resources": {"requests": {"cpu": cpu}}}
+    account = {"serviceAccountName": "default", "automountServiceAccountToken": False}
+    spec = {"containers": [container], **account, "priority": 0}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "n"}, "spec": spec}
+
+
+def event(number: int, verb: str, obj: Any, code: int = 201, **more: Any) -> Any:
+    """An event of a pod; requests are received a second apart."""
+    stored = {**obj, "metadata": {**obj["metadata"], "uid": f"u-{obj['metadata']['name']}", "resourceVersion": "9"}}
+    failure = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": DENIAL}
+    return {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "RequestResponse",
+        "auditID": f"00000000-0000-0000-0000-{number:012}",
+        "stage": "ResponseComplete",
+        "requestURI": "/api/v1/namespaces/n/pods",
+        "verb": verb,
+        "user": {"username": "u", "groups": MASTERS},
+        "objectRef": {"resource": "pods", "namespace": "n", "name": obj["metadata"]["name"], "apiVersion": "v1"},
+        "responseStatus": {"code": code} if code < 300 else failure,
+        "requestObject": obj
+        if verb == "create"
+        else {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0},
+        "responseObject": stored if code < 300 else failure,
+        "requestReceivedTimestamp": f"2026-01-01T00:00:{number:02}.000000Z",
+        "stageTimestamp": f"2026-01-01T00:00:{number:02}.500000Z",
+        **more,
+    }
+
+
+def run(tmp_path: Path, plugin: str, config: str, events: Iterable[Any] = (), cases: Iterable[Any] = ()) -> list[Any]:
+    """The result lines of a run."""
+    files = {"audit.jsonl": events, "cases.jsonl": cases}
+    for name, lines in files.items():
+        (tmp_path / name).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (tmp_path / "config.yaml").write_text(config)
+    out = tmp_path / "out.jsonl"
+    words = ["plugin", plugin, "--config", tmp_path / "config.yaml", "--cases", tmp_path / "cases.jsonl", "--out", out]
+    log = [tmp_path / "audit.jsonl"] if events else []
+    result = CliRunner().invoke(app, [str(word) for word in (*words, *log)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+QUOTA = """
+replenish: onDelete
+objects:
+- {apiVersion: v1, kind: ResourceQuota, metadata: {name: q, namespace: n}, status: {hard: {pods: '1'}, used: {pods: '0'}}}
+"""
+
+
+def case(name: str) -> Any:
+    """A creation that is asked after the log."""
+    group = {"group": "", "version": "v1"}
+    request = {"kind": {**group, "kind": "Pod"}, "resource": {**group, "resource": "pods"}, "operation": "CREATE"}
+    return {"id": name, "request": {**request, "namespace": "n", "name": name, "object": pod(name)}}
+
+
+def test_usage_goes_on_from_the_log_to_the_cases(tmp_path: Path) -> None:
+    events = [
+        event(1, "create", pod("a")),
+        event(2, "create", pod("b")),
+        event(3, "create", pod("c"), 422),
+        event(4, "delete", pod("b"), 200),
+        event(5, "delete", pod("a"), 200),
+        event(6, "create", pod("d")),
+    ]
+    lines = run(tmp_path, "ResourceQuota", QUOTA, events, [case("e")])
+    # `b` was refused here, so that its deletion frees nothing; `c` was refused by a policy before quota is asked
+    assert [(line["id"][-1], line["allowed"]) for line in lines] == [
+        ("1", True),
+        ("2", False),
+        ("6", True),
+        ("e", False),
+    ]
+
+
+def test_a_request_that_a_policy_denied_is_validated_before_the_webhooks(tmp_path: Path) -> None:
+    events = [event(1, "create", pod("a")), event(2, "create", pod("b"), 422)]
+    lines = run(tmp_path, "AlwaysPullImages", "{}", events)
+    patch = [{"op": "replace", "path": "/spec/containers/0/imagePullPolicy", "value": "Always"}]
+    done = {"allowed": True, "changed": True, "admit": {"patch": patch}, "validate": {}}
+    assert [{key: value for key, value in line.items() if key != "id"} for line in lines] == [
+        done,
+        {**done, "validateInput": "before"},
+    ]
+
+
+def test_what_is_no_object_of_its_kind_is_undetermined(tmp_path: Path) -> None:
+    wrong = case("x")
+    wrong["request"]["object"]["spec"]["containers"] = 3
+    [line] = run(tmp_path, "AlwaysPullImages", "{}", (), [wrong])
+    assert (line["id"], list(line)) == ("x", ["id", "undetermined"])
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("limits: []", "unknown field `limits`: known are plugin, "),
+        ("objects: 3", "`objects` is no list"),
+        ("objects: [3]", "`objects[0]` is no object with `metadata`"),
+        ("plugin: PodSecurity", "is of plugin `PodSecurity`, not `EventRateLimit`"),
+        ("configuration: {limits: 3}", "`configuration` is not of EventRateLimit: "),
+        ("configuration: {}", "limits: Invalid value: null: must not be empty"),
+        ("", "is no mapping with "),
+    ],
+)
+def test_a_configuration_that_cannot_be_used_is_one_line(tmp_path: Path, config: str, message: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(config)
+    result = CliRunner().invoke(app, ["plugin", "EventRateLimit", "--config", str(path), "--cases", str(path)])
+    assert isinstance(result.exception, ManifestError)
+    assert str(result.exception).startswith(f"{path}: {message}")
