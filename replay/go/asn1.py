@@ -161,11 +161,18 @@ def elements(data: bytes, tag: int) -> list[Value]:
     return found
 
 
+def is_minimal(data: bytes) -> bool:
+    """Whether the bytes of an integer are as few as can be, and not none."""
+    if len(data) < 2:
+        return bool(data)
+    return not ((data[0] == 0 and not data[1] & 0x80) or (data[0] == 0xFF and data[1] & 0x80))
+
+
 def integer(data: bytes) -> int:
     """An int64; raises ASN1Error."""
     if not data:
         raise structural_error("empty integer")
-    if len(data) > 1 and ((data[0] == 0 and not data[1] & 0x80) or (data[0] == 0xFF and data[1] & 0x80)):
+    if not is_minimal(data):
         raise structural_error("integer not minimally-encoded")
     if len(data) > 8:
         raise structural_error("integer too large")
@@ -238,7 +245,8 @@ def _checked(check: Callable[[bytes], object]) -> Callable[[bytes], None]:
     return read
 
 
-def _boolean(data: bytes) -> bool:
+def boolean(data: bytes) -> bool:
+    """A boolean; raises ASN1Error."""
     if data not in (b"\x00", b"\xff"):
         raise syntax_error("invalid boolean")
     return data == b"\xff"
@@ -251,7 +259,7 @@ _READERS: Final[dict[int, Callable[[bytes], str | None]]] = {
     T61_STRING: lambda data: data.decode("latin-1"),
     IA5_STRING: _limited("IA5String", frozenset(range(0x80))),
     BMP_STRING: _bmp,
-    BOOLEAN: _checked(_boolean),
+    BOOLEAN: _checked(boolean),
     INTEGER: _checked(integer),
     BIT_STRING: _checked(bit_string),
     OID: _checked(object_identifier),

@@ -1,6 +1,6 @@
 """Certificate requests, PKCS #10 (`crypto/x509.ParseCertificateRequest`), as far as their subject goes.
 
-Whether a point lies on its curve is not computed, and of names beside the subject only the form is looked at.
+Of names beside the subject the form is looked at, and URIs are not taken apart.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from typing import Final, NamedTuple
 
 from replay.go.asn1 import (
     BIT_STRING,
+    BOOLEAN,
     INTEGER,
+    OCTET_STRING,
     OID,
     SEQUENCE,
     SET,
@@ -18,12 +20,14 @@ from replay.go.asn1 import (
     Reader,
     Value,
     bit_string,
+    boolean,
     elements,
     integer,
     object_identifier,
     syntax_error,
     text_of,
 )
+from replay.go.public_key import check_public_key
 
 _COMMON_NAME: Final = (2, 5, 4, 3)
 _ORGANIZATION: Final = (2, 5, 4, 10)
@@ -50,13 +54,15 @@ def parse_certificate_request(data: bytes) -> Subject:
     key = Reader(told.read(SEQUENCE, "publicKeyInfo").data)
     algorithm, parameters = _algorithm(key)
     bits = bit_string(key.read(BIT_STRING, "BitString").data)
-    told.read(0, "", context=True, parameters=_ATTRIBUTES % "0xc000000000")
+    attributes = elements(told.read(0, "", context=True, parameters=_ATTRIBUTES % "0xc000000000").data, -1)
     _algorithm(request)
     bit_string(request.read(BIT_STRING, "BitString").data)
     if reader.rest:
         raise syntax_error("trailing data")
-    _check_key(algorithm, parameters, bits)
-    return _subject(subject.whole)
+    check_public_key(algorithm, parameters, bits)
+    found = _subject(subject.whole)
+    _check_extensions(attributes)
+    return found
 
 
 def _algorithm(reader: Reader) -> tuple[tuple[int, ...], bytes]:
@@ -91,62 +97,59 @@ def _names(sets: Sequence[Value]) -> Iterator[tuple[tuple[int, ...], str]]:
     return ((name, text) for name, text in found if text is not None)
 
 
-_RSA: Final = (1, 2, 840, 113549, 1, 1, 1)
-_ECDSA: Final = (1, 2, 840, 10045, 2, 1)
-_ED25519: Final = (1, 3, 101, 112)
-_COORDINATE_BYTES: Final = {
-    (1, 3, 132, 0, 33): 28,
-    (1, 2, 840, 10045, 3, 1, 7): 32,
-    (1, 3, 132, 0, 34): 48,
-    (1, 3, 132, 0, 35): 66,
-}
-"""The curves that there are, with the size of a coordinate."""
+_EXTENSIONS: Final = (1, 2, 840, 113549, 1, 9, 14)
+_ALTERNATIVE_NAMES: Final = (2, 5, 29, 17)
+_IA5_NAMES: Final = {0x81: "rfc822Name", 0x82: "dNSName", 0x86: "uniformResourceIdentifier"}
+_ADDRESS: Final = 0x87
 
 
-def _check_key(algorithm: tuple[int, ...], parameters: bytes, bits: bytes) -> None:
-    """Raise ASN1Error for a public key that Go does not read (`parsePublicKey`)."""
-    if algorithm == _RSA:
-        _check_rsa(parameters, bits)
-    elif algorithm == _ECDSA:
-        _check_ecdsa(parameters, bits)
-    elif algorithm == _ED25519:
-        if parameters:
-            raise ASN1Error("x509: Ed25519 key encoded with illegal parameters")
-        if len(bits) != 32:
-            raise ASN1Error("x509: wrong Ed25519 public key size")
+def _check_extensions(attributes: Sequence[Value]) -> None:
+    """Raise ASN1Error for extensions that Go does not read (`parseCSRExtensions`)."""
+    seen: set[tuple[int, ...]] = set()
+    for values in filter(None, map(_asked_extensions, attributes)):
+        reader = Reader(values[0].whole)
+        extensions = [_extension(each.data) for each in elements(reader.read(SEQUENCE, "").data, SEQUENCE)]
+        for identifier, value in extensions:
+            if identifier in seen:
+                raise ASN1Error("x509: certificate request contains duplicate requested extensions")
+            seen.add(identifier)
+            if identifier == _ALTERNATIVE_NAMES:
+                _check_names(value)
 
 
-def _check_rsa(parameters: bytes, bits: bytes) -> None:
-    if parameters != b"\x05\x00":
-        raise ASN1Error("x509: RSA key missing NULL parameters")
-    sequence = _value(bits, SEQUENCE)
-    if sequence is None:
-        raise ASN1Error("x509: invalid RSA public key")
-    modulus = _value(sequence.data, INTEGER)
-    if modulus is None or not modulus.data:
-        raise ASN1Error("x509: invalid RSA modulus")
-    exponent = _value(sequence.data[len(modulus.whole) :], INTEGER)
-    if exponent is None or not 0 < len(exponent.data) <= 8:
-        raise ASN1Error("x509: invalid RSA public exponent")
-    if int.from_bytes(modulus.data, signed=True) <= 0:
-        raise ASN1Error("x509: RSA modulus is not a positive number")
-    if int.from_bytes(exponent.data, signed=True) <= 0:
-        raise ASN1Error("x509: RSA public exponent is not a positive number")
-
-
-def _check_ecdsa(parameters: bytes, bits: bytes) -> None:
-    curve = _value(parameters, OID)
-    if curve is None:
-        raise ASN1Error("x509: invalid ECDSA parameters")
-    size = _COORDINATE_BYTES.get(object_identifier(curve.data))
-    if size is None:
-        raise ASN1Error("x509: unsupported elliptic curve")
-    if len(bits) != 1 + 2 * size or bits[0] != 4:
-        raise ASN1Error("ecdsa: invalid uncompressed public key")
-
-
-def _value(data: bytes, tag: int) -> Value | None:
+def _asked_extensions(attribute: Value) -> list[Value]:
+    """The values of an attribute that asks for extensions; what is none is passed over."""
     try:
-        return Reader(data).read(tag, "")
+        outer = Reader(attribute.whole)
+        reader = Reader(outer.read(SEQUENCE, "").data)
+        identifier = object_identifier(reader.read(OID, "ObjectIdentifier").data)
+        values = elements(reader.read(SET, "").data, -1)
     except ASN1Error:
-        return None
+        return []
+    return values if identifier == _EXTENSIONS else []
+
+
+def _extension(data: bytes) -> tuple[tuple[int, ...], bytes]:
+    reader = Reader(data)
+    identifier = object_identifier(reader.read(OID, "ObjectIdentifier").data)
+    if reader.rest[:1] == bytes([BOOLEAN]):
+        boolean(reader.read(BOOLEAN, "bool").data)
+    return identifier, reader.read(OCTET_STRING, "").data
+
+
+def _check_names(data: bytes) -> None:
+    """Raise ASN1Error for alternative names that are malformed (`parseSANExtension`); URIs are not taken apart."""
+    try:
+        reader = Reader(Reader(data).read(SEQUENCE, "").data)
+    except ASN1Error:
+        raise ASN1Error("x509: invalid subject alternative names") from None
+    while reader.rest:
+        first = reader.rest[0]
+        try:
+            name = reader.any()
+        except ASN1Error:
+            raise ASN1Error("x509: invalid subject alternative name") from None
+        if first in _IA5_NAMES and not name.data.isascii():
+            raise ASN1Error(f"x509: SAN {_IA5_NAMES[first]} is malformed")
+        if first == _ADDRESS and len(name.data) not in (4, 16):
+            raise ASN1Error(f"x509: cannot parse IP address of length {len(name.data)}")

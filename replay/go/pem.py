@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
 from typing import Final, NamedTuple
+
+from replay.go.base64 import Base64Error, decode_base64
 
 _START: Final = b"-----BEGIN "
 _END: Final = b"-----END "
 _DASHES: Final = b"-----"
-_ALPHABET: Final = re.compile(rb"[A-Za-z0-9+/\r\n]*={0,2}[\r\n]*")
 
 
 class Block(NamedTuple):
@@ -66,10 +64,7 @@ def _line(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _decoded(body: bytes) -> bytes | None:
-    """Standard base64 with padding; line breaks anywhere do not count."""
-    if _ALPHABET.fullmatch(body) is None:
-        return None
     try:
-        return base64.b64decode(body.translate(None, b"\r\n"), validate=True)
-    except binascii.Error:
+        return decode_base64(body.decode("latin-1"))
+    except Base64Error:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from replay.admission.builtin.default_class import annotations_of
@@ -30,6 +30,16 @@ class ServiceAccount(Plugin):
     operations = CREATE_UPDATE
     is_on_by_default = True
 
+    def __init__(self, *, limits_secret_references: bool = False) -> None:
+        """Whether every account is strict about secrets: a field of the plugin that no flag of the server sets."""
+        self._is_strict = limits_secret_references
+
+    @classmethod
+    def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> ServiceAccount:
+        """See `Plugin.configured`; the server reads no document, here `limitSecretReferences` stands in one."""
+        del flags
+        return cls(limits_secret_references=bool((configuration or {}).get("limitSecretReferences")))
+
     def admit(self, review: Review) -> Refusal | None:
         """Name the account, mount its token, and hand on its pull secrets; then look as `validate` does."""
         if not _is_looked_at(review) or review.attributes.operation is not Operation.CREATE:
@@ -56,20 +66,20 @@ class ServiceAccount(Plugin):
         if not _is_looked_at(review):
             return None
         if operation is Operation.UPDATE and review.attributes.subresource == "ephemeralcontainers":
-            return _with_account(review, ephemeral=True)
+            return _with_account(review, is_strict=self._is_strict, ephemeral=True)
         if operation is not Operation.CREATE:
             return None
         if MIRROR in annotations_of(review.object):
             message = _wrong_of_mirror(review.object["spec"])
             return review.forbidden(message) if message else None
-        return _with_account(review, ephemeral=False)
+        return _with_account(review, is_strict=self._is_strict, ephemeral=False)
 
 
 def _is_looked_at(review: Review) -> bool:
     return review.is_resource("", "pods", "", "ephemeralcontainers") and review.object is not None
 
 
-def _with_account(review: Review, *, ephemeral: bool) -> Refusal | None:
+def _with_account(review: Review, *, is_strict: bool, ephemeral: bool) -> Refusal | None:
     """What is wrong with the account, and, where it is strict, with the secrets."""
     spec = review.object["spec"]
     name = spec.get("serviceAccountName") or ""
@@ -79,7 +89,7 @@ def _with_account(review: Review, *, ephemeral: bool) -> Refusal | None:
     account = _account(review, name)
     if account is None:
         return review.forbidden(_not_found(review, name))
-    if annotations_of(account).get(_ENFORCE) not in _TRUE:
+    if not is_strict and annotations_of(account).get(_ENFORCE) not in _TRUE:
         return None
     if ephemeral:
         message = next(_of_containers(spec, account, "ephemeralContainers", "ephemeral container"), "")

@@ -55,6 +55,8 @@ _KINDS = {
     "backend": (dict, "mapping"),
     "objects": (list, "list"),
 }
+_OF_CONFIGURATION = frozenset({"limitSecretReferences"})
+"""Fields of plugins that no document of the server sets: they may stand beside the configuration as well as in it."""
 _IGNORED = frozenset({"name", "recorded"})
 
 
@@ -69,18 +71,25 @@ def read_config(path: Path, name: str) -> PluginConfig:
         raise ManifestError("is no YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
     if not isinstance(document, dict):
         raise ManifestError("is no mapping with `plugin`, `configuration`, `objects`, ...", path=str(path))
-    if unknown := sorted(set(document) - set(_FIELDS) - _IGNORED):
+    if unknown := sorted(set(document) - set(_FIELDS) - _IGNORED - _OF_CONFIGURATION):
         raise ManifestError(f"unknown field `{unknown[0]}`: known are {', '.join(_FIELDS)}", path=str(path))
     if document.get("plugin", name) != name:
         raise ManifestError(f"is of plugin `{document['plugin']}`, not `{name}`", path=str(path))
-    for key, (kind, what) in _KINDS.items():
-        if document.get(key) is not None and not isinstance(document[key], kind):
-            raise ManifestError(f"`{key}` is no {what}", path=str(path))
-    for number, obj in enumerate(document.get("objects") or ()):
-        if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
-            raise ManifestError(f"`objects[{number}]` is no object with `metadata`", path=str(path))
+    _check_kinds(document, str(path))
+    for name_of_field in sorted(_OF_CONFIGURATION & set(document)):
+        own = {name_of_field: document.pop(name_of_field)}
+        document["configuration"] = {**(document.get("configuration") or {}), **own}
     found = {_FIELDS[key]: value for key, value in document.items() if key in _FIELDS and value is not None}
     return PluginConfig(**{**found, "plugin": name, "objects": tuple(found.get("objects", ()))})
+
+
+def _check_kinds(document: JSON, path: str) -> None:
+    for key, (kind, what) in _KINDS.items():
+        if document.get(key) is not None and not isinstance(document[key], kind):
+            raise ManifestError(f"`{key}` is no {what}", path=path)
+    for number, obj in enumerate(document.get("objects") or ()):
+        if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
+            raise ManifestError(f"`objects[{number}]` is no object with `metadata`", path=path)
 
 
 def configured_plugin(config: PluginConfig) -> Plugin:

@@ -260,3 +260,16 @@ def test_only_what_a_plugin_looks_at_must_be_known(plugin: str, expected: Any) -
     line = result_line(ask(BY_NAME[plugin].configured(None, {}), attributes, _world(plugin)))
     found = line["undetermined"][0] if "undetermined" in line else line["admit"]["patch"]
     assert found == expected
+
+
+@pytest.mark.parametrize(("strict", "allowed"), [(False, True), (True, False)])
+def test_every_account_can_be_strict_about_secrets(strict: bool, allowed: bool) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "n"}}
+    config = PluginConfig("ServiceAccount", objects=(account,))
+    pod = {
+        "metadata": {"name": "x"},
+        "spec": {"containers": [], "volumes": [{"name": "v", "secret": {"secretName": "s"}}]},
+    }
+    plugin = BY_NAME["ServiceAccount"].configured({"limitSecretReferences": strict}, {})
+    request = attributes_of(_request("pods", "Pod", namespace="n", object=pod))
+    assert ask(plugin, request, PluginWorld(config, []).cluster).allowed is allowed
