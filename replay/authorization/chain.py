@@ -27,7 +27,7 @@ from replay.authorization.webhook import WebhookAnswers
 from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
-from replay.kube.rbac import MASTERS_GROUP, RBACVerdict, RoleResolver
+from replay.kube.rbac import MASTERS_GROUP, NODE_PREFIX, RBACVerdict, RoleResolver
 
 _ONLY_ALLOW = frozenset(["Node", "RBAC"])
 
@@ -74,6 +74,9 @@ class Member(Protocol):
     def consult(self, asked: Question) -> Step:
         """What it says."""
 
+    def ignores_name(self, asked: AuthorizationAttributes, step: Step) -> bool:
+        """Whether it would have said the same about an object of any other name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chain:
@@ -101,6 +104,13 @@ class Chain:
         if unknown is None or (decided.decision is Verdict.ALLOW and not _may_deny(steps)):
             return decided
         return Authorization(Verdict.UNKNOWN, "", decided.trace, "", unknown.name, decided.decision)
+
+    def ignores_name(self, asked: AuthorizationAttributes, decided: Authorization) -> bool:
+        """Whether the decision is the same for a request about a resource that differs in the name of the object alone."""
+        return asked.is_resource_request and all(
+            step.outcome is StepOutcome.NOT_REACHED or member.ignores_name(asked, step)
+            for member, step in zip(self.members, decided.trace, strict=True)
+        )
 
     def authorize(self, asked: AuthorizationAttributes) -> AuthorizationDecision | Missing:
         """The answer for the `authorizer` of a policy's CEL."""
@@ -169,6 +179,11 @@ class PrivilegedGroupMember:
             return _without_opinion(self.name, self.type)
         return Step(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.ALLOW)
 
+    def ignores_name(self, asked: AuthorizationAttributes, step: Step) -> bool:
+        """See `Member`."""
+        del asked, step
+        return True
+
 
 @dataclass(frozen=True, slots=True)
 class ConstantMember:
@@ -185,6 +200,11 @@ class ConstantMember:
         reason = "Everything is forbidden."
         return Step(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.NO_OPINION, reason)
 
+    def ignores_name(self, asked: AuthorizationAttributes, step: Step) -> bool:
+        """See `Member`."""
+        del asked, step
+        return True
+
 
 @dataclass(frozen=True, slots=True)
 class UnknownMember:
@@ -198,6 +218,11 @@ class UnknownMember:
         """See `Member`."""
         del asked
         return Step(self.name, self.type, StepOutcome.UNKNOWN, AuthorizerDecision.UNKNOWN, missing=self.missing)
+
+    def ignores_name(self, asked: AuthorizationAttributes, step: Step) -> bool:
+        """See `Member`."""
+        del asked, step
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +240,11 @@ class NodeMember:
             return _without_opinion(self.name, self.type)
         outcome = StepOutcome.UNKNOWN if verdict.decision is AuthorizerDecision.UNKNOWN else StepOutcome.CONSULTED
         return Step(self.name, self.type, outcome, verdict.decision, verdict.reason, missing=verdict.missing)
+
+    def ignores_name(self, asked: AuthorizationAttributes, step: Step) -> bool:
+        """See `Member`."""
+        del step
+        return not asked.user.username.startswith(NODE_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +275,11 @@ class RBACMember:
             reason = verdict.missing[0].reason
             return Step(self.name, self.type, StepOutcome.UNKNOWN, AuthorizerDecision.UNKNOWN, missing=reason)
         return Step(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.NO_OPINION, verdict.refusal)
+
+    def ignores_name(self, asked: AuthorizationAttributes, step: Step) -> bool:
+        """See `Member`."""
+        del step
+        return not self.roles.grants(asked.user, asked.namespace).names_matter
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,3 +333,9 @@ class WebhookMember:
             conditions=match.conditions,
             failure_policy=policy.value,
         )
+
+    def ignores_name(self, asked: AuthorizationAttributes, step: Step) -> bool:
+        """See `Member`; a webhook that is asked is told the name."""
+        del asked
+        is_asked = step.outcome not in (StepOutcome.SKIPPED, StepOutcome.MATCH_CONDITION_ERROR)
+        return not is_asked and not self.matcher.reads_name

@@ -43,6 +43,7 @@ class Matcher:
             any(each.label_selector for each in conditions),
         )
         """Whether field selectors are shown to the conditions, and label selectors: one that names them is enough."""
+        self.reads_name = any(each.reads_name for each in conditions)
 
     def match(self, request: JSON) -> MatchResult:
         """Evaluate the conditions for the variable `request` (`request_variable`), up to the first that is false."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from replay.cel.ast.footprint import footprint_of
 from replay.cel.ast.operator import OPT_SELECT
 from replay.cel.ast.tree import Call, Const, Select
 from replay.cel.check.validators import descendants
@@ -28,6 +29,7 @@ _FIELD_SELECTOR = struct_type("kubernetes.FieldSelectorAttributes")
 _LABEL_SELECTOR = struct_type("kubernetes.LabelSelectorAttributes")
 _REQUIREMENT = struct_type("kubernetes.SelectorRequirement")
 _SELECTOR_FIELDS = {"rawSelector": STRING, "requirements": list_type(_REQUIREMENT)}
+_NAME = "request.resourceAttributes.name"
 _SELECTORS_SINCE = 32
 """The minor whose default it is to show selectors to authorizers (feature AuthorizeWithSelectors)."""
 
@@ -41,6 +43,8 @@ class CompiledCondition:
     error: str
     field_selector: bool = False
     label_selector: bool = False
+    reads_name: bool = False
+    """Whether the result can depend on the name of the object."""
 
     @property
     def is_internal_error(self) -> bool:
@@ -57,7 +61,8 @@ def compile_condition(version: KubernetesVersion, expression: str) -> CompiledCo
     if program is None:
         return CompiledCondition(expression, None, error)
     names = set(_selected_fields(program))
-    return CompiledCondition(expression, program, "", "fieldSelector" in names, "labelSelector" in names)
+    reads_name = any(f"{_NAME}.".startswith(f"{path}.") for path in footprint_of(program.ast))
+    return CompiledCondition(expression, program, "", "fieldSelector" in names, "labelSelector" in names, reads_name)
 
 
 def _selected_fields(program: Program) -> Iterator[str]:

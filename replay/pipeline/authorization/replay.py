@@ -25,7 +25,7 @@ from replay.compare.authorization import (
 from replay.json import JSON
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.rbac import NODE_PREFIX
-from replay.pipeline.authorization.chains import Chains
+from replay.pipeline.authorization.chains import Chains, StateKey
 from replay.pipeline.replay.gate import Gate
 from replay.report.outcome_line import timestamp
 
@@ -74,6 +74,7 @@ class AuthorizationReplay:
     chains: Chains
     questions: Mapping[int, AuthorizationAttributes]
     _decided: dict[tuple[int, object], Decided] = field(default_factory=dict)
+    _by_shape: dict[tuple[object, ...], Decided] = field(default_factory=dict)
     _told: dict[int, bytes] = field(default_factory=dict)
 
     def requests(self) -> Iterator[Request]:
@@ -90,9 +91,25 @@ class AuthorizationReplay:
         key = (request.question, state)
         found = self._decided.get(key)
         if found is None:
-            current, candidate = self.chains.at(request.received, request.stage_time, of_node=of_node)
+            found = self._decided[key] = self._shared(attributes, request, state)
+        return found
+
+    def _shared(self, attributes: AuthorizationAttributes, request: Request, state: StateKey) -> Decided:
+        """The answers, made once for all names where the name does not matter."""
+        shape = (
+            *(id(attributes.user), attributes.verb, attributes.api_group, attributes.api_version, attributes.resource),
+            *(attributes.subresource, attributes.namespace, attributes.field_selector, attributes.label_selector),
+            *(state, attributes.is_resource_request),
+        )
+        found = self._by_shape.get(shape)
+        if found is None:
+            of_node = attributes.user.username.startswith(NODE_PREFIX)
+            chains = self.chains.at(request.received, request.stage_time, of_node=of_node)
             asked = Question(attributes)
-            found = self._decided[key] = Decided(current.decide(asked), candidate.decide(asked))
+            current, candidate = (chain.decide(asked) for chain in chains)
+            found = Decided(current, candidate)
+            if all(chain.ignores_name(attributes, each) for chain, each in zip(chains, found, strict=True)):
+                self._by_shape[shape] = found
         return found
 
     def decided_by(self, request: Request) -> str:
