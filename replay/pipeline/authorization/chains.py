@@ -17,8 +17,9 @@ from replay.authorization.node_graph import NodeGraph
 from replay.authorization.webhook import NoAnswers, WebhookAnswers
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.json import JSON
+from replay.kube.attributes import UserInfo
 from replay.kube.lister import ObjectLister
-from replay.kube.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING, RoleResolver, unused_bindings
+from replay.kube.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING, Grant, RoleResolver, unused_bindings
 from replay.pipeline.authorization.state import (
     RBAC_KINDS,
     Instants,
@@ -102,6 +103,15 @@ class Chains:
         if rbac is None:
             rbac = self._rbac[instant] = self._rbac_number(start, end)
         return rbac, self._graph_instants.state_of(start, end) if of_node else _NO_GRAPH
+
+    def grants_of(self, state: StateKey, user: UserInfo, namespace: str) -> tuple[object, ...]:
+        """What RBAC gives a user in a namespace under each side: equal where it is the same, whatever else RBAC holds."""
+        return tuple(
+            (grant.source, grant.error, grant.unless, id(grant.rules)) if isinstance(grant, Grant) else grant
+            for roles in self._roles[state[0]]
+            for grants in (roles.grants(user, namespace),)
+            for grant in (*grants.found, *grants.missing, None)
+        )
 
     def at(self, start: int, end: int, *, of_node: bool) -> tuple[Chain, ...]:
         """The chain of every side for a request."""

@@ -74,6 +74,8 @@ class AuthorizationReplay:
     chains: Chains
     questions: Mapping[int, AuthorizationAttributes]
     _decided: dict[tuple[int, object], Decided] = field(default_factory=dict)
+    _grants: dict[tuple[int, int, str], int] = field(default_factory=dict)
+    _grant_numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
     _by_shape: dict[tuple[object, ...], Decided] = field(default_factory=dict)
     _told: dict[int, bytes] = field(default_factory=dict)
 
@@ -99,7 +101,7 @@ class AuthorizationReplay:
         shape = (
             *(id(attributes.user), attributes.verb, attributes.api_group, attributes.api_version, attributes.resource),
             *(attributes.subresource, attributes.namespace, attributes.field_selector, attributes.label_selector),
-            *(state, attributes.is_resource_request),
+            *(self._grants_of(attributes, state), state[1], attributes.is_resource_request),
         )
         found = self._by_shape.get(shape)
         if found is None:
@@ -110,6 +112,15 @@ class AuthorizationReplay:
             found = Decided(current, candidate)
             if all(chain.ignores_name(attributes, each) for chain, each in zip(chains, found, strict=True)):
                 self._by_shape[shape] = found
+        return found
+
+    def _grants_of(self, attributes: AuthorizationAttributes, state: StateKey) -> int:
+        """A number for what RBAC gives the user where the request is about."""
+        place = state[0], id(attributes.user), attributes.namespace
+        found = self._grants.get(place)
+        if found is None:
+            grants = self.chains.grants_of(state, attributes.user, attributes.namespace)
+            found = self._grants[place] = self._grant_numbers.setdefault(grants, len(self._grant_numbers))
         return found
 
     def decided_by(self, request: Request) -> str:
