@@ -24,7 +24,9 @@ from replay.pipeline.authorization.state import (
     RBAC_KINDS,
     Instants,
     State,
+    StateLister,
     WrittenObject,
+    changed_lister,
     graph_lister,
     rbac_lister,
     unwritten,
@@ -129,16 +131,20 @@ class Chains:
         if number == len(self._roles):
             keyed = zip(self._written, values, strict=True)
             changing = [(each.key, value) for each, value in keyed if value is not None]
-            self._roles.append(self._resolvers([*self._unwritten, *changing]))
+            self._roles.append(self._resolvers(changing))
         return number
 
-    def _resolvers(self, states: Sequence[State]) -> tuple[RoleResolver, ...]:
+    def _resolvers(self, changing: Sequence[State]) -> tuple[RoleResolver, ...]:
         made: list[RoleResolver] = []
         for side in self.sides:
             same = next((n for n, each in enumerate(self.sides[: len(made)]) if _same_rbac(each, side)), None)
-            lister = None if same is not None else rbac_lister(self.cluster, states, side.rbac, side.deleted)
-            made.append(RoleResolver(lister) if lister is not None else made[same or 0])
+            made.append(made[same] if same is not None else RoleResolver(self._lister(side, changing)))
         return tuple(made)
+
+    def _lister(self, side: Side, changing: Sequence[State]) -> StateLister:
+        if side.rbac is None and not side.deleted:
+            return changed_lister(self.cluster, self._base, changing)
+        return rbac_lister(self.cluster, [*self._unwritten, *changing], side.rbac, side.deleted)
 
     def _built(self, start: int, end: int, state: StateKey) -> tuple[Chain, ...]:
         rbac, instant = state
@@ -160,6 +166,10 @@ class Chains:
         bindings = [each for kind in kinds for each in lister.list(kind, None) if isinstance(each, dict)]
         unused = unused_bindings((roles[0] for roles in self._roles), bindings)
         return [f"{kind} {f'{namespace}/' if namespace else ''}{name}" for kind, namespace, name in unused]
+
+    @cached_property
+    def _base(self) -> ObjectLister:
+        return ObjectLister(value for _, value in self._unwritten)
 
     @cached_property
     def _unwritten(self) -> list[State]:

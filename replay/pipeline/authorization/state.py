@@ -35,12 +35,12 @@ class StateLister:
 
     def __init__(
         self,
-        objects: Iterable[JSON | PartialObject],
+        known: ObjectLister,
         missing: Mapping[tuple[str, str, str], Missing],
         uncovered: Mapping[str, Missing],
     ) -> None:
         """`missing` by kind, namespace and name; `uncovered` are kinds of which there may be any object."""
-        self._known = ObjectLister(objects)
+        self._known = known
         self._missing = missing
         self._uncovered = uncovered
 
@@ -126,7 +126,17 @@ def rbac_lister(
         else:
             objects.append(value)
     uncovered = {kind.kind: _uncovered(kind) for kind in RBAC_KINDS if own is None and _is_uncovered(cluster, kind)}
-    return StateLister([*laid_over(objects, own, deleted), *partial], missing, uncovered)
+    known = ObjectLister([*laid_over(objects, own, deleted), *partial])
+    return StateLister(known, missing, uncovered)
+
+
+def changed_lister(cluster: Cluster, base: ObjectLister, states: Iterable[State]) -> StateLister:
+    """The same where no set lays anything over: the objects that the log wrote beside those that it never did."""
+    changed = list(states)
+    known = base.with_objects(value for _, value in changed if not isinstance(value, Missing))
+    missing = {key: value for key, value in changed if isinstance(value, Missing)}
+    uncovered = {kind.kind: _uncovered(kind) for kind in RBAC_KINDS if _is_uncovered(cluster, kind)}
+    return StateLister(known, missing, uncovered)
 
 
 def _is_uncovered(cluster: Cluster, kind: GroupVersionKind) -> bool:
@@ -158,7 +168,9 @@ def graph_lister(lister: ClusterLister, bindings: Mapping[tuple[str, str], int])
             missing[key] = known
         else:
             objects.append(known)
-    return StateLister(objects, missing, {} if lister.cluster.is_covered(POD) else {POD.kind: _uncovered(POD)})
+    return StateLister(
+        ObjectLister(objects), missing, {} if lister.cluster.is_covered(POD) else {POD.kind: _uncovered(POD)}
+    )
 
 
 def _bound_pod(lister: ClusterLister, namespace: str, name: str) -> JSON:
