@@ -61,7 +61,7 @@ def compile_condition(version: KubernetesVersion, expression: str) -> CompiledCo
     if program is None:
         return CompiledCondition(expression, None, error)
     names = set(_selected_fields(program))
-    reads_name = any(f"{_NAME}.".startswith(f"{path}.") for path in footprint_of(program.ast))
+    reads_name = any(path == f"{_NAME}?" or f"{_NAME}.".startswith(f"{path}.") for path in footprint_of(program.ast))
     return CompiledCondition(expression, program, "", "fieldSelector" in names, "labelSelector" in names, reads_name)
 
 
