@@ -90,6 +90,7 @@ def prepared(log: Path, sets: Path, found: dict[str, float]) -> Iterator[tuple[J
 def stages(log: Path, sets: Path) -> dict[str, float]:
     """CPU seconds of each stage; the passes contain each other, and what is noted are their differences."""
     from replay.pipeline.replay.merge import class_results, merge  # noqa: PLC0415 - as above
+    from replay.pipeline.replay.world import World  # noqa: PLC0415
     from replay.reconstruct.request import Reached  # noqa: PLC0415
 
     found: dict[str, float] = {}
@@ -115,7 +116,7 @@ def stages(log: Path, sets: Path) -> dict[str, float]:
         found["requests"] = timed(found, "reconstruct", rebuilt)
         timed(found, "match and evaluate", decided)
         results = timed(found, "compare", lambda: [job.run(part) for part in parts])
-        timed(found, "merge", lambda: merge(class_results(results, ()), {}))
+        timed(found, "merge", lambda: merge(class_results(results, ()), World()))
     names = ("read", "reconstruct", "match and evaluate", "compare")
     for name, before in reversed(list(zip(names[1:], names, strict=False))):
         found[name] -= found[before]
