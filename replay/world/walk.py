@@ -20,10 +20,11 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.request import ReplayRequest
 from replay.world.collection import Collection, Collections
-from replay.world.controller import GARBAGE_COLLECTOR, NAMESPACE_CONTROLLER, Retry, is_controller, retry_of
+from replay.world.controller import GARBAGE_COLLECTOR, NAMESPACE_CONTROLLER, is_controller
 from replay.world.elsewhere import Elsewhere
 from replay.world.judge import Judge
 from replay.world.namespace import NamespaceAt, Namespaces, namespaces_at
+from replay.world.owner import is_missing, retry
 from replay.world.result import ABSENT, FORBIDDEN, NOT_SENT, UNKNOWN, Blame, Cause, Consequence, Result, answered
 from replay.world.server import Answer, Server, denied
 from replay.world.state import GONE, SAME, Branch, merged_branches
@@ -166,7 +167,7 @@ class _ObjectWalk:
             return None
         uids = step.uids_of_owners if is_creation else _owners(step.before)
         found = (presence_at(self._around.owners, uid, step.place) for uid in uids)
-        return next((each for each in found if each is not None and _is_missing(each, step, is_creation)), None)
+        return next((each for each in found if each is not None and is_missing(each, step, is_creation)), None)
 
     @staticmethod
     def _is_finalized(step: Step, branch: Branch) -> bool:
@@ -206,7 +207,7 @@ class _ObjectWalk:
                 is_root and differs,
                 differs,
                 denials if result.cause == Cause.DENIED else None,
-                retry=_retry(step, result),
+                retry=retry(step, result),
             )
         )
 
@@ -332,35 +333,6 @@ class _ObjectWalk:
 
 def _seq(event: reconstructor.Step | Collection) -> int:
     return event.record.seq if isinstance(event, Collection) else event.exchange.record.seq
-
-
-def _is_missing(owner: OwnerChange, step: Step, is_creation: bool) -> bool:
-    """Whether nothing asks for a creation, or for a deletion by the garbage collector.
-
-    A ReplicaSet is made for the pod template that its Deployment has (`pkg/controller/deployment/util.FindNewReplicaSet`).
-    """
-    if not is_creation or owner.presence is not Presence.OTHER:
-        return owner.presence is (Presence.ABSENT if is_creation else Presence.LEFT)
-    own = get(step.exchange.request.json, ("spec", "template"))
-    is_set = step.record.resource == "replicasets" and own is not None and owner.template is not None
-    return is_set and _plain_template(own) != _plain_template(owner.template)
-
-
-def _plain_template(template: JSON) -> JSON:
-    """A pod template without what only a ReplicaSet's has."""
-    metadata = get(template, ("metadata",)) or {}
-    labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != "pod-template-hash"}
-    return {**template, "metadata": {**metadata, "labels": labels, "creationTimestamp": None}}
-
-
-def _retry(step: Step, result: Result) -> Retry | None:
-    """Who tries a creation again that one of the worlds refuses, for which owner."""
-    username, ends = step.record.user.username, {result.cause, step.logged.cause}
-    is_refused = Cause.SUCCEEDS in ends and not ends.isdisjoint((Cause.DENIED, Cause.INVALID))
-    if not (is_refused and step.record.verb == "create" and is_controller(username)):
-        return None
-    owners = step.uids_of_owners
-    return retry_of(username, owners[0]) if owners else None
 
 
 def _merged(results: Iterable[Result]) -> Result:

@@ -1,0 +1,39 @@
+"""What controllers do for the owners of objects, as far as the other world tells."""
+
+from __future__ import annotations
+
+from replay.json import JSON
+from replay.reconstruct.record.known import get
+from replay.world.controller import Retry, is_controller, retry_of
+from replay.world.result import Cause, Result
+from replay.world.step import Step
+from replay.world.timeline import OwnerChange, Presence
+
+
+def is_missing(owner: OwnerChange, step: Step, is_creation: bool) -> bool:
+    """Whether nothing asks for a creation, or for a deletion by the garbage collector.
+
+    A ReplicaSet is made for the pod template that its Deployment has (`pkg/controller/deployment/util.FindNewReplicaSet`).
+    """
+    if not is_creation or owner.presence is not Presence.OTHER:
+        return owner.presence is (Presence.ABSENT if is_creation else Presence.LEFT)
+    own = get(step.exchange.request.json, ("spec", "template"))
+    is_set = step.record.resource == "replicasets" and own is not None and owner.template is not None
+    return is_set and _plain_template(own) != _plain_template(owner.template)
+
+
+def _plain_template(template: JSON) -> JSON:
+    """A pod template without what only a ReplicaSet's has."""
+    metadata = get(template, ("metadata",)) or {}
+    labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != "pod-template-hash"}
+    return {**template, "metadata": {**metadata, "labels": labels, "creationTimestamp": None}}
+
+
+def retry(step: Step, result: Result) -> Retry | None:
+    """Who tries a creation again that one of the worlds refuses, for which owner."""
+    username, ends = step.record.user.username, {result.cause, step.logged.cause}
+    is_refused = Cause.SUCCEEDS in ends and not ends.isdisjoint((Cause.DENIED, Cause.INVALID))
+    if not (is_refused and step.record.verb == "create" and is_controller(username)):
+        return None
+    owners = step.uids_of_owners
+    return retry_of(username, owners[0]) if owners else None
