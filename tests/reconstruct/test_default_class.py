@@ -13,7 +13,7 @@ from replay.kube.attributes import Basis, Missing
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import Known, get
+from replay.reconstruct.record.known import Hole, Known, get
 from replay.reconstruct.server.default_class import DefaultClasses, ShownClass
 
 SECOND = 1_000_000
@@ -92,3 +92,24 @@ def test_default_class(case: Case, pod_record: Callable[..., RequestRecord]) -> 
     )
     shown = UNKNOWN if found.holes else get(found.value, ("spec", "ingressClassName"))
     assert shown == case.expected
+
+
+PODS: list[tuple[str, list[ShownClass], int | None]] = [
+    ("others got no class", [("pods", AT, AT, None)], 0),
+    ("others got one", [("pods", AT, AT, None), ("pods", AT, AT, "a")], None),
+    ("a class was written", [("pods", AT, AT, None), ("priorityclasses", AT, AT, "a")], None),
+    ("nothing is shown", [], None),
+]
+
+
+@pytest.mark.parametrize(("name", "shown", "priority"), PODS, ids=[row[0] for row in PODS])
+def test_priority_without_a_class(
+    name: str, shown: list[ShownClass], priority: int | None, pod_record: Callable[..., RequestRecord]
+) -> None:
+    del name
+    fields = ("priorityClassName", "priority", "preemptionPolicy")
+    sent = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web"}, "spec": {}}
+    pod = Known(sent, Basis.RECORDED).with_holes([Hole(("spec", field), "unknown") for field in fields])
+    exchange = Exchange(pod_record("create", code=403, request=sent, response=None), builtin_discovery())
+    found = DefaultClasses(shown).filled(pod, exchange, Classes(NO_SNAPSHOT), mutated=True)
+    assert (get(found.value, ("spec", "priority")), bool(found.holes)) == (priority, priority is None)

@@ -1,4 +1,4 @@
-"""The class that a plugin gives to what is created without one: DefaultIngressClass and DefaultStorageClass.
+"""The class that a plugin gives to what is created without one: DefaultIngressClass, DefaultStorageClass and Priority.
 
 (`k8s.io/kubernetes/plugin/pkg/admission/network/defaultingressclass`, `.../storage/storageclass/setdefault`.) Of several
 default classes the newest wins, of those as old the first by name. A snapshot tells them; else the log does, by what other
@@ -50,6 +50,9 @@ _PLUGINS = {
 }
 
 
+_PRIORITY_CLASS = ("spec", "priorityClassName")
+
+
 class DefaultClasses:
     """What the log shows of default classes."""
 
@@ -61,6 +64,8 @@ class DefaultClasses:
 
     def filled(self, sent: Known, exchange: Exchange, lister: Lister, *, mutated: bool) -> Known:
         """An object that is created, with its default class; a `mutated` response does not tell who set the class."""
+        if (exchange.record.api_group, exchange.record.resource) == ("", "pods"):
+            return sent if exchange.record.subresource else self._with_default_priority(sent)
         plugin = _PLUGINS.get((exchange.record.api_group, exchange.record.resource))
         if plugin is None or exchange.record.subresource:
             return sent
@@ -74,6 +79,15 @@ class DefaultClasses:
         if isinstance(default, Missing):
             return sent.with_holes([Hole(plugin.path, default.reason, default.fix)])
         return sent if default is None else sent.with_value(plugin.path, default)
+
+    def _with_default_priority(self, pod: Known) -> Known:
+        """A pod of which the PriorityClass is not known: others that got none prove that there was no global default."""
+        is_open = any(hole.path == _PRIORITY_CLASS for hole in pod.holes) and get(pod.value, _PRIORITY_CLASS) is None
+        got = {name for _, _, _, name in self._shown.get("pods", ())}
+        if not is_open or "priorityclasses" in self._shown or got != {None}:
+            return pod
+        pod = pod.without(_PRIORITY_CLASS).with_value(("spec", "priority"), 0)
+        return pod.with_value(("spec", "preemptionPolicy"), "PreemptLowerPriority")
 
     def _default(self, plugin: _Plugin, exchange: Exchange, lister: Lister, *, mutated: bool) -> str | Missing | None:
         """The name of the default class at the time of a request."""

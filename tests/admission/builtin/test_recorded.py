@@ -27,7 +27,6 @@ CONFIGS = [
 ]
 UNDETERMINED = {
     "OwnerReferencesPermissionEnforcement deny-all": {"bodies are not recorded at level Metadata": 71, "a patch": 1},
-    "Priority no-default": {"PriorityClasses are not in the snapshot": 478},
 }
 """How often which reason is given, by a part of it; nothing is undetermined elsewhere."""
 
