@@ -52,7 +52,7 @@ def explain(
     from rich.console import Console  # noqa: PLC0415
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline.explain import explain as explain_request  # noqa: PLC0415
+    from replay.pipeline.forensic.explain import explain as explain_request  # noqa: PLC0415
     from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.pipeline.page import write_page  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415

@@ -91,7 +91,7 @@ def lookup(
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.pipeline.authorization.lookup import AuthorizationQuestion, look_up_authorization  # noqa: PLC0415
-    from replay.pipeline.lookup import Question, look_up  # noqa: PLC0415
+    from replay.pipeline.forensic.lookup import Question, look_up  # noqa: PLC0415
     from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.report.authorization import lookup as authorization  # noqa: PLC0415

@@ -51,8 +51,8 @@ def sql(
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.errors import ReplayError  # noqa: PLC0415
+    from replay.pipeline.forensic.sql import question_names, run_query  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
-    from replay.pipeline.sql import question_names, run_query  # noqa: PLC0415
     from replay.report.render.rows import csv_text, json_text, print_rows  # noqa: PLC0415
 
     if list_queries or query is None:

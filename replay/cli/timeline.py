@@ -30,8 +30,8 @@ def timeline(
     from rich.console import Console  # noqa: PLC0415
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.pipeline.forensic.timeline import object_timeline  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
-    from replay.pipeline.timeline import object_timeline  # noqa: PLC0415
     from replay.report.render.terminal import print_document  # noqa: PLC0415
     from replay.report.timeline_report import timeline_document, timeline_json  # noqa: PLC0415
 

@@ -15,7 +15,7 @@ import orjson
 
 from replay.admission.decision import Decision, Verdict
 from replay.audit.observed import VALIDATION_FAILURE, Observed
-from replay.compare.same_text import says_the_same
+from replay.compare.in_force.same_text import says_the_same
 
 MAX_EXAMPLES = 20
 

@@ -14,9 +14,9 @@ from replay.compare.world_facts import WorldFacts
 if TYPE_CHECKING:  # what other commands find out: `replay run` does not load it
     from replay.compare.audit_policy import AuditPolicy
     from replay.compare.coverage import Coverage, Growth
-    from replay.compare.in_force import Findings
-    from replay.compare.second_opinion import Opinions
-    from replay.compare.stranger import Stranger
+    from replay.compare.in_force.finding import Findings
+    from replay.compare.in_force.second_opinion import Opinions
+    from replay.compare.in_force.stranger import Stranger
 
 
 @dataclass(slots=True)

@@ -12,12 +12,12 @@ from replay.audit.directory.scratch import scratch
 from replay.audit.event import RequestRecord
 from replay.audit.observed import observe
 from replay.audit.part import StorePart
-from replay.compare.evidence import Evidence, evidence_of, mutation_evidence
 from replay.compare.fidelity import Fidelity, merged
-from replay.compare.in_force import findings_of
+from replay.compare.in_force.evidence import Evidence, evidence_of, mutation_evidence
+from replay.compare.in_force.finding import findings_of
+from replay.compare.in_force.second_opinion import Opinions, SecondOpinion
+from replay.compare.in_force.stranger import Stranger, note_strangers
 from replay.compare.result import VerifyResult
-from replay.compare.second_opinion import Opinions, SecondOpinion
-from replay.compare.stranger import Stranger, note_strangers
 from replay.errors import ReplayError
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.authorization.run import authorization_inputs, replay_authorization

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from replay.compare.evidence import Sign
 from replay.compare.fidelity import Agreement, Fidelity
-from replay.compare.in_force import PolicyHistory, Story
+from replay.compare.in_force.evidence import Sign
+from replay.compare.in_force.finding import PolicyHistory, Story
+from replay.compare.in_force.second_opinion import Opinions
 from replay.compare.result import VerifyResult
-from replay.compare.second_opinion import Opinions
 from replay.json import JSON
 from replay.report.authorization.changes import authorization_differences, authorization_fidelity, fidelity_json
 from replay.report.render.document import (

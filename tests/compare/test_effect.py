@@ -4,7 +4,7 @@ import json
 
 from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict
 from replay.audit.observed import VALIDATION_FAILURE
-from replay.compare.effect import Action, Effect, EffectCell, EffectKey, Effects, Side, effects_of
+from replay.compare.weekly.effect import Action, Effect, EffectCell, EffectKey, Effects, Side, effects_of
 
 
 def test_each_effect_counts_once_for_each_policy() -> None:

@@ -9,9 +9,9 @@ import pytest
 from replay.admission.decision import Decision, Denial, Undetermined, Verdict
 from replay.audit.event import RequestRecord
 from replay.audit.observed import Observed, ObservedDenial, observed_denial
-from replay.compare.evidence import Sign, evidence_of
 from replay.compare.fidelity import Fidelity
-from replay.compare.same_text import says_the_same
+from replay.compare.in_force.evidence import Sign, evidence_of
+from replay.compare.in_force.same_text import says_the_same
 
 RECORD = RequestRecord._make([0, "id", *("",) * (len(RequestRecord._fields) - 2)])
 POLICIES = frozenset({"a", "b", "m"})

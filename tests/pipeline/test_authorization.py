@@ -17,7 +17,7 @@ from replay.kube.rbac import RoleResolver
 from replay.pipeline.authorization.least_privilege import least_privilege
 from replay.pipeline.authorization.lookup import AuthorizationQuestion, look_up_authorization
 from replay.pipeline.authorization.replay import Request, read_questions
-from replay.pipeline.explain import explain
+from replay.pipeline.forensic.explain import explain
 from replay.pipeline.log import opened
 from replay.pipeline.options import Options
 from replay.pipeline.run import exit_code, run

@@ -11,9 +11,9 @@ from rich.console import Console
 from replay.admission.decision import Decision, Verdict
 from replay.audit.store import Store
 from replay.errors import ReplayError
-from replay.pipeline.explain import _sets, explain
+from replay.pipeline.forensic.explain import _sets, explain
+from replay.pipeline.forensic.past import past_job, requests_of
 from replay.pipeline.manifests import manifests_of
-from replay.pipeline.past import past_job, requests_of
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.request import Reached
 from replay.report.explain_json import explain_json

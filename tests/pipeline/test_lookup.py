@@ -19,7 +19,7 @@ from replay.audit import queries
 from replay.audit.observed import VALIDATION_FAILURE, observe
 from replay.audit.store import Store
 from replay.errors import ReplayError
-from replay.pipeline.lookup import Question, look_up
+from replay.pipeline.forensic.lookup import Question, look_up
 from replay.pipeline.scenario import Scenario
 from replay.report.lookup_report import Lookup, lookup_document, lookup_json
 from replay.report.render.terminal import print_document

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from replay.cli.app import app
 from replay.compare.attribution import Actor, Attributions
-from replay.pipeline.mutations import mutations
+from replay.pipeline.forensic.mutations import mutations
 from replay.pipeline.options import Options
 from replay.pipeline.scenario import Scenario
 

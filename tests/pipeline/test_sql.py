@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from replay.errors import ReplayError
+from replay.pipeline.forensic.sql import question_names, run_query
 from replay.pipeline.scenario import Scenario
-from replay.pipeline.sql import question_names, run_query
 
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.sig"
 EVENT = {

@@ -10,8 +10,8 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from replay.compare.effect import Action
-from replay.compare.weekly import Readiness, Source, WeeklyResult
+from replay.compare.weekly.effect import Action
+from replay.compare.weekly.figures import Readiness, Source, WeeklyResult
 from replay.errors import ReplayError
 from replay.pipeline.options import Options
 from replay.pipeline.scenario import Scenario

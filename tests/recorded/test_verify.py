@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from replay.audit.observed import VALIDATION_FAILURE
-from replay.compare.in_force import Story
+from replay.compare.in_force.finding import Story
 from replay.compare.result import VerifyResult
 from replay.pipeline.options import Options
 from replay.pipeline.scenario import Scenario

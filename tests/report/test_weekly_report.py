@@ -12,9 +12,18 @@ import pytest
 from rich.console import Console
 
 from replay.audit.period import Period
-from replay.compare.effect import Action, EffectCell, EffectKey, Side
 from replay.compare.result import SetFacts
-from replay.compare.weekly import ActionFigures, Denial, Figures, Owner, Promotion, Readiness, Source, WeeklyResult
+from replay.compare.weekly.effect import Action, EffectCell, EffectKey, Side
+from replay.compare.weekly.figures import (
+    ActionFigures,
+    Denial,
+    Figures,
+    Owner,
+    Promotion,
+    Readiness,
+    Source,
+    WeeklyResult,
+)
 from replay.errors import ReplayError
 from replay.report.render.document import Document, Table
 from replay.report.render.html import html

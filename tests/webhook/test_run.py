@@ -19,7 +19,7 @@ from replay.compare.outcome import OutcomeKind
 from replay.compare.result import RunResult
 from replay.errors import ReplayError
 from replay.kube.attributes import Missing
-from replay.pipeline.explain import explain
+from replay.pipeline.forensic.explain import explain
 from replay.pipeline.options import Options
 from replay.pipeline.replay.webhook import PATIENCE, PatientBackend
 from replay.pipeline.run import run

@@ -5,36 +5,36 @@ from __future__ import annotations
 from typing import Final
 
 from replay.admission.builtin.always import AlwaysAdmit, AlwaysDeny, PodGroupProtection
-from replay.admission.builtin.always_pull_images import AlwaysPullImages
-from replay.admission.builtin.certificate_signer import (
+from replay.admission.builtin.certificate.signer import (
     CertificateApproval,
     CertificateSigning,
     ClusterTrustBundleAttest,
 )
-from replay.admission.builtin.certificate_subject_restriction import CertificateSubjectRestriction
-from replay.admission.builtin.default_class import DefaultIngressClass, DefaultStorageClass
-from replay.admission.builtin.default_toleration_seconds import DefaultTolerationSeconds
+from replay.admission.builtin.certificate.subject_restriction import CertificateSubjectRestriction
 from replay.admission.builtin.deny_service_external_ips import DenyServiceExternalIPs
 from replay.admission.builtin.event_rate_limit import EventRateLimit
-from replay.admission.builtin.extended_resource_toleration import ExtendedResourceToleration
-from replay.admission.builtin.image_policy_webhook import ImagePolicyWebhook
-from replay.admission.builtin.limit_pod_hard_anti_affinity_topology import LimitPodHardAntiAffinityTopology
-from replay.admission.builtin.limit_ranger import LimitRanger
-from replay.admission.builtin.namespace_exists import NamespaceAutoProvision, NamespaceExists
-from replay.admission.builtin.namespace_lifecycle import NamespaceLifecycle
+from replay.admission.builtin.namespace.exists import NamespaceAutoProvision, NamespaceExists
+from replay.admission.builtin.namespace.lifecycle import NamespaceLifecycle
 from replay.admission.builtin.node_restriction.plugin import NodeRestriction
 from replay.admission.builtin.owner_references_permission_enforcement import OwnerReferencesPermissionEnforcement
-from replay.admission.builtin.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from replay.admission.builtin.plugin import Plugin
-from replay.admission.builtin.pod_node_selector import PodNodeSelector
+from replay.admission.builtin.pod.always_pull_images import AlwaysPullImages
+from replay.admission.builtin.pod.default_toleration_seconds import DefaultTolerationSeconds
+from replay.admission.builtin.pod.extended_resource_toleration import ExtendedResourceToleration
+from replay.admission.builtin.pod.image_policy_webhook import ImagePolicyWebhook
+from replay.admission.builtin.pod.limit_hard_anti_affinity_topology import LimitPodHardAntiAffinityTopology
+from replay.admission.builtin.pod.limit_ranger import LimitRanger
+from replay.admission.builtin.pod.node_selector import PodNodeSelector
+from replay.admission.builtin.pod.priority import Priority
+from replay.admission.builtin.pod.runtime_class import RuntimeClass
+from replay.admission.builtin.pod.service_account import ServiceAccount
+from replay.admission.builtin.pod.toleration_restriction import PodTolerationRestriction
+from replay.admission.builtin.pod.topology_labels import PodTopologyLabels
 from replay.admission.builtin.pod_security.plugin import PodSecurity
-from replay.admission.builtin.pod_toleration_restriction import PodTolerationRestriction
-from replay.admission.builtin.pod_topology_labels import PodTopologyLabels
-from replay.admission.builtin.priority import Priority
 from replay.admission.builtin.resource_quota.plugin import ResourceQuota
-from replay.admission.builtin.runtime_class import RuntimeClass
-from replay.admission.builtin.service_account import ServiceAccount
-from replay.admission.builtin.storage_object_in_use_protection import StorageObjectInUseProtection
+from replay.admission.builtin.storage.default_class import DefaultIngressClass, DefaultStorageClass
+from replay.admission.builtin.storage.object_in_use_protection import StorageObjectInUseProtection
+from replay.admission.builtin.storage.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from replay.admission.builtin.taint_nodes_by_condition import TaintNodesByCondition
 
 PLUGINS: Final[tuple[type[Plugin], ...]] = (

@@ -13,10 +13,10 @@ from replay.errors import ReplayError
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.pipeline.authorization.replay import AuthorizationReplay, Request, read_questions
 from replay.pipeline.authorization.run import authorization_inputs, chains_of
+from replay.pipeline.forensic.past import past_job
 from replay.pipeline.log import Progress, opened
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
-from replay.pipeline.past import past_job
 from replay.pipeline.scenario import Scenario
 
 DECISIONS = ("allow", "forbid", "error")

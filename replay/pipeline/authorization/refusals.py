@@ -9,9 +9,9 @@ from replay.audit.period import Period
 from replay.audit.store import Store
 from replay.compare.refusal import Refusals, Refused
 from replay.pipeline.authorization.run import authorization_inputs, replay_authorization
+from replay.pipeline.forensic.past import past_job
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Options
-from replay.pipeline.past import past_job
 
 
 def refusals(store: Store, periods: Sequence[Period], manifests: Manifests, options: Options) -> Refusals:

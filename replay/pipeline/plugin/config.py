@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from replay.admission.builtin.image_policy_webhook import Backend, ImagePolicyWebhook
 from replay.admission.builtin.plugin import Plugin
+from replay.admission.builtin.pod.image_policy_webhook import Backend, ImagePolicyWebhook
 from replay.admission.builtin.registry import BY_NAME
 from replay.errors import ManifestError, ReplayError
 from replay.json import JSON

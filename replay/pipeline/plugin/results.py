@@ -8,9 +8,9 @@ from pathlib import Path
 
 from replay.errors import ManifestError, ReplayError
 from replay.json import JSON
+from replay.pipeline.forensic.past import Chosen, past_job
 from replay.pipeline.log import Progress, opened
 from replay.pipeline.manifests import manifests_of
-from replay.pipeline.past import Chosen, past_job
 from replay.pipeline.plugin.cases import case_results
 from replay.pipeline.plugin.config import configured_plugin, read_config
 from replay.pipeline.plugin.recorded import Asked, asked, recorded_results

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from replay.audit.period import Period
 from replay.audit.store import Store
-from replay.compare.effect import Action, Side
-from replay.compare.weekly import ActionFigures, Denial, Figures, Source
+from replay.compare.weekly.effect import Action, Side
+from replay.compare.weekly.figures import ActionFigures, Denial, Figures, Source
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.weekly.part import WeeklyPart
 from replay.pipeline.weekly.promotion import promotions

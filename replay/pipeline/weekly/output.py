@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from replay.compare.weekly import WeeklyResult
+from replay.compare.weekly.figures import WeeklyResult
 from replay.pipeline.whole_file import write_files
 from replay.report.render.html import html
 from replay.report.render.markdown import markdown

@@ -11,9 +11,9 @@ from replay.admission.decision import Decision
 from replay.audit.observed import Observed, observe
 from replay.audit.part import StorePart
 from replay.audit.period import Period
-from replay.compare.effect import Effect, EffectCell, EffectKey, Effects, Side, effects_of
 from replay.compare.fidelity import Fidelity
 from replay.compare.summary import Gap
+from replay.compare.weekly.effect import Effect, EffectCell, EffectKey, Effects, Side, effects_of
 from replay.compare.workload import workload
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from replay.audit.period import Period, selected_counts
 from replay.audit.store import Store
-from replay.compare.effect import Action, EffectCell, EffectKey, Effects, Side
-from replay.compare.weekly import MAX_OWNERS, Mutation, Owner, Promotion, Readiness
+from replay.compare.weekly.effect import Action, EffectCell, EffectKey, Effects, Side
+from replay.compare.weekly.figures import MAX_OWNERS, Mutation, Owner, Promotion, Readiness
 from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicy
 from replay.manifests.diff import Verb, diff_sets
 from replay.matching.coarse import coarse_predicate

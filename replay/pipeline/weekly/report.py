@@ -12,16 +12,16 @@ from typing import NamedTuple
 from replay.audit.period import Period
 from replay.audit.reject import EXPLANATIONS, RejectReason
 from replay.audit.store import Store
-from replay.compare.effect import Side
 from replay.compare.fidelity import merged
-from replay.compare.weekly import Evidence, Figures, WeeklyResult
+from replay.compare.weekly.effect import Side
+from replay.compare.weekly.figures import Evidence, Figures, WeeklyResult
 from replay.errors import AuditLogError, ReplayError
 from replay.pipeline.authorization.refusals import refusals
 from replay.pipeline.facts import set_facts
+from replay.pipeline.forensic.past import past_job
 from replay.pipeline.log import Progress, opened
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
-from replay.pipeline.past import past_job
 from replay.pipeline.period import instant
 from replay.pipeline.replay.workers import prepare_workers, replay_parts
 from replay.pipeline.scenario import Scenario

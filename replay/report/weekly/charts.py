@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from replay.audit.period import Period
-from replay.compare.effect import Action, Side
-from replay.compare.weekly import ActionFigures, Figures, WeeklyResult
+from replay.compare.weekly.effect import Action, Side
+from replay.compare.weekly.figures import ActionFigures, Figures, WeeklyResult
 from replay.report.render.charts import MAX_SERIES
 from replay.report.render.document import MICROSECONDS, Chart, inert, number, plural, zone_name
 

@@ -13,10 +13,10 @@ from typing import Any
 import orjson
 
 from replay.audit.period import Period
-from replay.compare.effect import Action, Side
 from replay.compare.fidelity import Agreement
 from replay.compare.result import SetFacts
-from replay.compare.weekly import ActionFigures, Denial, Figures, Owner, Promotion, Source, WeeklyResult
+from replay.compare.weekly.effect import Action, Side
+from replay.compare.weekly.figures import ActionFigures, Denial, Figures, Owner, Promotion, Source, WeeklyResult
 from replay.errors import ReplayError
 from replay.report.authorization.refusals import refusals_json
 from replay.report.render.document import MICROSECONDS

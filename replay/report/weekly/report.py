@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, tzinfo
 
-from replay.compare.effect import Action
-from replay.compare.weekly import ActionFigures, Figures, Promotion, Readiness, Source, WeeklyResult
+from replay.compare.weekly.effect import Action
+from replay.compare.weekly.figures import ActionFigures, Figures, Promotion, Readiness, Source, WeeklyResult
 from replay.report.authorization.refusals import refusal_sections
 from replay.report.render.document import (
     Align,

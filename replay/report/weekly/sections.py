@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import tzinfo
 from typing import NamedTuple
 
-from replay.compare.weekly import Evidence, Owner, Promotion, WeeklyResult
+from replay.compare.weekly.figures import Evidence, Owner, Promotion, WeeklyResult
 from replay.report.render.document import (
     Align,
     Block,

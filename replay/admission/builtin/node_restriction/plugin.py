@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from replay.admission.builtin.certificate_subject import CertificateRequestError, subject_of
+from replay.admission.builtin.certificate.subject import CertificateRequestError, subject_of
 from replay.admission.builtin.node_restriction.claim_status import changes_beyond_status
 from replay.admission.builtin.node_restriction.labels import forbidden_labels
 from replay.admission.builtin.node_restriction.pod import admit_eviction, admit_pod, admit_status

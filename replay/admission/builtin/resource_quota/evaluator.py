@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from replay.admission.builtin.plugin import Review
-from replay.admission.builtin.pod_resources import Amounts, amounts
+from replay.admission.builtin.pod.resources import Amounts, amounts
 from replay.admission.builtin.resource_quota.pod_usage import (
     ONE,
     counts_as_pod_resource,

@@ -16,7 +16,7 @@ from replay.admission.builtin.plugin import (
     known,
     plain_error,
 )
-from replay.admission.builtin.pod_resources import Amounts, add, amounts
+from replay.admission.builtin.pod.resources import Amounts, add, amounts
 from replay.admission.builtin.resource_quota.evaluator import IGNORED, Evaluator, evaluator_of
 from replay.admission.builtin.resource_quota.pod_usage import is_charged
 from replay.admission.builtin.resource_quota.scope import ScopeError, printed, selectors_of

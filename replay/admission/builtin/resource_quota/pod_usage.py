@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from replay.admission.builtin.plugin import containers_of
-from replay.admission.builtin.pod_resources import Amounts, add, amounts, raise_to, sum_of_containers
+from replay.admission.builtin.pod.resources import Amounts, add, amounts, raise_to, sum_of_containers
 from replay.json import JSON
 from replay.kube.quantity import Quantity
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replay.admission.builtin.pod_resources import is_best_effort
+from replay.admission.builtin.pod.resources import is_best_effort
 from replay.json import JSON
 
 

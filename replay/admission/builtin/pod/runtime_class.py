@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from replay.admission.builtin.plugin import CREATE, Plugin, Refusal, Review, known
-from replay.admission.builtin.toleration import merged_tolerations
+from replay.admission.builtin.pod.toleration import merged_tolerations
 from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.quantity import parse_quantity

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, known
-from replay.admission.builtin.pod_resources import Amounts, amounts, pod_amounts
+from replay.admission.builtin.pod.resources import Amounts, amounts, pod_amounts
 from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupVersionKind

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from replay.admission.builtin.default_class import annotations_of
 from replay.admission.builtin.partial import UnknownInputError
 from replay.admission.builtin.plugin import (
     CREATE_UPDATE,
@@ -19,6 +18,7 @@ from replay.admission.builtin.plugin import (
     Review,
     containers_of,
 )
+from replay.admission.builtin.storage.default_class import annotations_of
 from replay.cel.value.text import go_duration
 from replay.errors import ManifestError
 from replay.json import JSON

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, containers_of
-from replay.admission.builtin.toleration import add_or_update_toleration
+from replay.admission.builtin.pod.toleration import add_or_update_toleration
 from replay.kube.names import qualified_name
 
 _QUOTA_PREFIX = "requests."

@@ -12,11 +12,11 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from replay.audit.period import Period
-from replay.compare.effect import Action, EffectCell, EffectKey, Side
 from replay.compare.fidelity import Fidelity
 from replay.compare.refusal import Refusals
 from replay.compare.result import SetFacts
 from replay.compare.summary import Gap
+from replay.compare.weekly.effect import Action, EffectCell, EffectKey, Side
 
 MAX_OWNERS = 200
 

@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from replay.admission.builtin.default_class import annotations_of
-from replay.admission.builtin.namespace_exists import namespace_not_found
+from replay.admission.builtin.namespace.exists import namespace_not_found
 from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, known, plain_error
-from replay.admission.builtin.pod_resources import is_best_effort
-from replay.admission.builtin.toleration import are_covered, merged_tolerations
+from replay.admission.builtin.pod.resources import is_best_effort
+from replay.admission.builtin.pod.toleration import are_covered, merged_tolerations
+from replay.admission.builtin.storage.default_class import annotations_of
 from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.manifests.read.json_reader import JSONSyntaxError, read_json

@@ -11,7 +11,7 @@ import orjson
 from replay.admission.decision import Decision, Verdict
 from replay.audit.event import RequestRecord
 from replay.audit.observed import VALIDATION_FAILURE, Observed
-from replay.compare.same_text import says_the_same
+from replay.compare.in_force.same_text import says_the_same
 from replay.json import JSON
 from replay.kube.attributes import PartialObject
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from replay.admission.builtin.certificate_subject import CertificateRequestError, subject_of
+from replay.admission.builtin.certificate.subject import CertificateRequestError, subject_of
 from replay.admission.builtin.plugin import CREATE, Plugin, Refusal, Review
 
 _SIGNER: Final = "kubernetes.io/kube-apiserver-client"

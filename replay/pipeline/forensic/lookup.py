@@ -16,9 +16,9 @@ from replay.audit.store import Store
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.redact.by_object import ObjectRedactors
+from replay.pipeline.forensic.past import Chosen, decided, past_job, past_requests, requests_of
 from replay.pipeline.log import Progress, opened, require_known, set_variables
 from replay.pipeline.manifests import Manifests, manifests_of
-from replay.pipeline.past import Chosen, decided, past_job, past_requests, requests_of
 from replay.pipeline.period import instant, sql_time
 from replay.pipeline.replay.redaction import redactor_of, store_redactors
 from replay.pipeline.scenario import Scenario

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from replay.admission.builtin.cluster import NAMESPACE
-from replay.admission.builtin.namespace_exists import namespace_not_found
+from replay.admission.builtin.namespace.exists import namespace_not_found
 from replay.admission.builtin.plugin import WRITES, Plugin, Refusal, Review, forbidden, known
 from replay.kube.attributes import Operation
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from replay.admission.builtin.default_class import annotations_of
 from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, containers_of, known, plain_error
-from replay.admission.builtin.pod_references import secret_names
+from replay.admission.builtin.pod.references import secret_names
+from replay.admission.builtin.storage.default_class import annotations_of
 from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupVersionKind

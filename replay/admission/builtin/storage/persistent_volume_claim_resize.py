@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from replay.admission.builtin.default_class import STORAGE_CLASS, storage_class_of
 from replay.admission.builtin.plugin import Plugin, Refusal, Review, known
+from replay.admission.builtin.storage.default_class import STORAGE_CLASS, storage_class_of
 from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.quantity import Quantity, parse_quantity

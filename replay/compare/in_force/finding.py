@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 
-from replay.compare.evidence import FIRST_ONLY, Evidence, Sign
+from replay.compare.in_force.evidence import FIRST_ONLY, Evidence, Sign
 
 RELOAD = 10_000_000
 """Microseconds around a change in which requests may have met either set: servers look for new manifests now and then."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from replay.admission.builtin.default_class import annotations_of
 from replay.admission.builtin.plugin import CREATE, Plugin, Refusal, Review, internal_error, known, plain_error
+from replay.admission.builtin.storage.default_class import annotations_of
 from replay.json import JSON
 from replay.kube.names import label_value, qualified_name
 

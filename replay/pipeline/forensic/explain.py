@@ -12,10 +12,10 @@ from replay.errors import UNFORESEEN, ReplayError
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Missing
 from replay.pipeline.authorization.run import authorization_inputs, authorized_request
+from replay.pipeline.forensic.past import decided, past_job, requests_of
 from replay.pipeline.log import Progress, opened, repeats, require_known
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
-from replay.pipeline.past import decided, past_job, requests_of
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.redaction import redactor_of
 from replay.pipeline.scenario import Scenario

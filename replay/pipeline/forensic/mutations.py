@@ -27,10 +27,10 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Basis, Missing, PartialObject
 from replay.kube.go_object import DecodeError
+from replay.pipeline.forensic.past import Chosen, past_job
 from replay.pipeline.log import opened
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
-from replay.pipeline.past import Chosen, past_job
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.redaction import redactor_of
 from replay.pipeline.replay.workers import Progress, prepare_workers, replay_parts

@@ -1,0 +1,1 @@
+"""Plugins about certificate requests and trust bundles."""

@@ -1,0 +1,1 @@
+"""What happened: single requests, objects, policies, and SQL."""
