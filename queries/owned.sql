@@ -12,5 +12,5 @@ from (
     verb = 'create' and subresource = '' and code between 200 and 299 and object_name <> ''
     and username like 'system:%' and contains(response_object::varchar, '"ownerReferences"')
 )
-where owner in (select unnest(from_json($uids, '["VARCHAR"]')))
+where owner in (select unnest(from_json(cast($uids as varchar), '["VARCHAR"]')))
 order by key

@@ -11,6 +11,6 @@ from (
   from request
   where verb = 'delete' and subresource = '' and code between 200 and 299
 )
-where uid in (select unnest(from_json($uids, '["VARCHAR"]')))
+where uid in (select unnest(from_json(cast($uids as varchar), '["VARCHAR"]')))
 group by uid
 order by uid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -38,13 +38,6 @@ def outcome_line(outcome: Outcome) -> bytes:
     return orjson.dumps(value)
 
 
-def with_denials(line: bytes, denials: Sequence[Denial]) -> bytes:
-    """A line with the denials that its request meets on another object than that of the log."""
-    value = orjson.loads(line)
-    value["candidate"]["denials"] = denial_values(denials)
-    return orjson.dumps(value)
-
-
 def denial_values(denials: Iterable[Denial]) -> list[dict[str, Any]]:
     """Denials as JSON, in the server's order."""
     return [
@@ -60,15 +53,30 @@ def denial_values(denials: Iterable[Denial]) -> list[dict[str, Any]]:
     ]
 
 
-def ended_line(line: bytes, result: Result, follows: str, repetitions: int = 0, *, root: bool) -> bytes:
+class Ending(NamedTuple):
+    """How a request ends in the candidate's world.
+
+    `denials` are those that it meets on another object than that of the log; None where they are those of the decision, which
+    is about the request taken alone.
+    """
+
+    result: Result
+    follows: str = ""
+    repetitions: int = 0
+    root: bool = False
+    denials: Sequence[Denial] | None = None
+
+
+def ended_line(line: bytes, found: Ending) -> bytes:
     """A line of `outcome_line` with how its request ends in the candidate's world, which is known only when all are read."""
-    end: dict[str, Any] = {"follows": follows} if follows else {}
-    if root:
+    end: dict[str, Any] = {"follows": found.follows} if found.follows else {}
+    if found.root:
         end["root"] = True
-    if repetitions:
-        end["repetitions"] = repetitions
+    if found.repetitions:
+        end["repetitions"] = found.repetitions
     # INVARIANT: the candidate's decision is the last value of a line.
-    told = b',"result":' + orjson.dumps(result.value) + b"}"
+    met = {"denials": denial_values(found.denials)} if found.denials is not None else {}
+    told = b',"result":' + orjson.dumps({**found.result.value, **met}) + b"}"
     return line[:-2] + told + (b"," + orjson.dumps(end)[1:] if end else b"}")
 
 

@@ -87,7 +87,8 @@ def denial(response: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def first_denial(line: dict[str, Any]) -> tuple[Any, ...]:
-    told = line["candidate"]["denials"][0]
+    decision = line["candidate"]
+    told = (decision["result"].get("denials") or decision["denials"])[0]
     return told["policy"], told["binding"], sorted(told["message"]), told["reason"], told["code"]
 
 

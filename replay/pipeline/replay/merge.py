@@ -20,7 +20,7 @@ from replay.pipeline.replay.job import PartResult
 from replay.pipeline.replay.replayer import Line, Pending
 from replay.pipeline.replay.totals import NOTHING, ClassResult, Totals
 from replay.pipeline.replay.world import World
-from replay.report.outcome_line import ended_line, with_denials
+from replay.report.outcome_line import Ending, ended_line
 
 _MOST_SHARED = 10_000
 """How many values of findings are remembered: what repeats was among the first."""
@@ -97,10 +97,10 @@ def _ended(line: Line, world: World) -> bytes:
     """How a request ends is known only now."""
     found = world.consequence(line.place)
     if found is None:
-        return ended_line(line.line, line.result, "", root=line.root)
+        return ended_line(line.line, Ending(line.result, root=line.root))
     follows = found.follows.audit_id if found.follows is not None else ""
-    text = line.line if found.denials is None else with_denials(line.line, found.denials)
-    return ended_line(text, found.result, follows, found.repetitions, root=line.root and not follows)
+    root = line.root and not follows
+    return ended_line(line.line, Ending(found.result, follows, found.repetitions, root, found.denials))
 
 
 def _findings(places: Sequence[tuple[Path, int]]) -> Callable[[], Iterator[Pending]]:
