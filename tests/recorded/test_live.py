@@ -88,7 +88,10 @@ def denial(response: dict[str, Any]) -> tuple[Any, ...]:
 
 def first_denial(line: dict[str, Any]) -> tuple[Any, ...]:
     decision = line["candidate"]
-    told = (decision["result"].get("denials") or decision["denials"])[0]
+    denials = decision["result"].get("denials") or decision["denials"]
+    if not denials:
+        return ("",)  # the policy is told by nothing, and the prediction wrong
+    told = denials[0]
     return told["policy"], told["binding"], sorted(told["message"]), told["reason"], told["code"]
 
 

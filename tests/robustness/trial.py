@@ -135,12 +135,18 @@ def _compare(
             tried.differences.append(f"{key} is gone")
             continue
         for side in _SIDES:
-            if after[side] == before[side]:
+            old, new = _alone(before[side]), _alone(after[side])
+            if new == old:
                 continue
-            if after[side]["verdict"] == "undetermined" or _is_no_longer_certain(before[side], after[side]):
+            if new["verdict"] == "undetermined" or _is_no_longer_certain(old, new):
                 tried.gaps += 1
             elif not everywhere:
-                tried.differences.append(f"{key} {side}: {before[side]} became {after[side]}")
+                tried.differences.append(f"{key} {side}: {old} became {new}")
+
+
+def _alone(decision: Document) -> Document:
+    """The decision about the request alone: how it ends in the other world depends on others, touched ones among them."""
+    return {name: value for name, value in decision.items() if name != "result"}
 
 
 def _is_no_longer_certain(before: Document, after: Document) -> bool:
