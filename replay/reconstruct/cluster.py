@@ -18,6 +18,7 @@ from replay.kube.attributes import Basis, Missing
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.reconstruct.history.clock import RevisionClock
+from replay.reconstruct.history.collected import CollectionDeletions
 from replay.reconstruct.history.effect import EffectKind
 from replay.reconstruct.history.history import History
 from replay.reconstruct.record.body import Body
@@ -34,6 +35,8 @@ NONE_UNLESS_SHOWN = frozenset({LIMIT_RANGE})
 """Kinds that most clusters have no object of: there are those that the log or the snapshot shows, as the README says."""
 MOST_HISTORIES = 1024
 """How many histories a process remembers: those of a large log have no room in memory together."""
+
+_NO_DELETIONS = CollectionDeletions()
 
 Key = tuple[str, str, str, str]
 """Group, kind, namespace and name."""
@@ -59,14 +62,16 @@ class Cluster:
         records: Writes | Iterable[RequestRecord] = (),
         clock: RevisionClock | None = None,
         timed: Callable[[RequestRecord], RequestRecord] | None = None,
+        deletions: CollectionDeletions = _NO_DELETIONS,
     ) -> None:
         """`records` are the writes to the kinds that decisions look up: namespaces, parameters, RBAC, CRDs.
 
         By object, or in order. Those of an object are read when it is asked for, and only the last objects asked for are
-        remembered. `timed` changes a record before it is used.
+        remembered. `timed` changes a record before it is used. `deletions` are those of whole collections.
         """
         self.snapshot = list(snapshot)
         self.clock = clock
+        self.deletions = deletions
         self._timed = timed
         self._objects = {key_of(obj): obj for obj in self.snapshot}
         self._covered = {key[:2] for key in self._objects}
@@ -154,6 +159,11 @@ class Cluster:
                 kinds[resource] = kind
             yield (kinds[resource].group, kinds[resource].kind, key.namespace, key.name), key
 
+    def _named(self, key: Key) -> ObjectKey:
+        """An object that the log does not name, as its URL would name it; of a kind that is not served, as nothing."""
+        kind = next((each for each in self.discovery if (each.kind.group, each.kind.kind) == key[:2]), None)
+        return ObjectKey(key[0], kind.resource.resource if kind is not None else "", key[2], key[3])
+
     def _history(self, key: Key) -> History:
         """The history of a known object; the one that nobody asked for longest is forgotten."""
         found = self._histories.pop(key, None)
@@ -162,7 +172,8 @@ class Cluster:
             records = self._writes[written] if written is not None else ()
             exchanges = [Exchange(self._timed(r) if self._timed else r, self.discovery, checked=True) for r in records]
             known = [exchange for exchange in exchanges if exchange.parent_kind is not None]
-            found = History(known, self._objects.get(key), self.clock)
+            collected = self.deletions.effects_on(*(written or self._named(key)))
+            found = History(known, self._objects.get(key), self.clock, collected=collected)
             if len(self._histories) >= MOST_HISTORIES:
                 del self._histories[next(iter(self._histories))]
         self._histories[key] = found

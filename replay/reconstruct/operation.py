@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from replay.kube.attributes import Operation
-from replay.reconstruct.history.effect import EffectKind
 from replay.reconstruct.history.history import CREATED, History
 from replay.reconstruct.history.old_object import NOT_FOUND, sent_revision
 from replay.reconstruct.patch.body import PatchForm, form_of
@@ -67,5 +66,5 @@ def _by_history(exchange: Exchange, history: History) -> tuple[Operation, ...]:
         first = history.effects[0].exchange
         return _CREATE if first is not None and first.record.code == CREATED else _UPDATE
     places = history.window(record.received, record.stage_time)
-    came_or_went = places[0] < 0 or any(history.effects[place].kind is EffectKind.GONE for place in places)
+    came_or_went = places[0] < 0 or any(history.effects[place].may_have_removed for place in places)
     return _EITHER if came_or_went else _UPDATE

@@ -178,7 +178,8 @@ class Reconstructor:
         namespace = "" if first.resource == "namespaces" else first.namespace
         known = self.cluster.snapshot_object(kind.group, kind.kind, namespace, name) if kind else None
         trusted = self.trust.holds(GroupResource(first.api_group, first.resource))
-        history = History(exchanges, known, self.cluster.clock, trusted=trusted)
+        collected = self.cluster.deletions.effects_on(first.api_group, first.resource, namespace, name)
+        history = History(exchanges, known, self.cluster.clock, trusted=trusted, collected=collected)
         return OldObjects(history, trusted=trusted, mutated=self._may_be_mutated)
 
     def _may_be_mutated(self, exchange: Exchange) -> bool:

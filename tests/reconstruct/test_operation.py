@@ -10,13 +10,15 @@ import pytest
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Operation
 from replay.kube.discovery import builtin_discovery
+from replay.reconstruct.history.collected import CollectionDeletions, Row
 from replay.reconstruct.history.history import History
 from replay.reconstruct.operation import operations_of
 from replay.reconstruct.record.exchange import Exchange
 
 UPDATE, CREATE = Operation.UPDATE, Operation.CREATE
 SERVICES, PODS = {"resource": "services"}, {"resource": "pods"}
-STORED = {"kind": "Service", "apiVersion": "v1", "metadata": {"name": "web", "uid": "u", "resourceVersion": "5"}}
+META = {"name": "web", "uid": "u", "resourceVersion": "5"}
+STORED = {"kind": "Service", "apiVersion": "v1", "metadata": META}
 BODY = {"kind": "Service", "apiVersion": "v1", "metadata": {"name": "web"}}
 APPLY = "/api/v1/namespaces/shop/services/web?fieldManager=me"
 
@@ -62,3 +64,68 @@ def test_operation(
         for verb, start, fields in (*log, asked)
     ]
     assert operations_of(exchanges[-1], History(exchanges)) == expected
+
+
+AT = 1_767_225_600_000_000
+OF_PODS = {"ref": PODS, "uri": "/api/v1/namespaces/shop/pods/web?fieldManager=me"}
+
+
+def deletion(
+    items: list[list[str]] | None, start: float = 2, query: str = "", group: str = "", resource: str = "services"
+) -> Row:
+    began = AT + int(start * 1e6)
+    uri = f"/api/v1/namespaces/shop/{resource}{query}"
+    return (group, resource, "shop", began, began + 100_000, uri, items)
+
+
+RECREATED = {**STORED, "metadata": {**META, "uid": "v", "resourceVersion": "8"}}
+CHANGED = {**STORED, "metadata": {**META, "resourceVersion": "7"}}
+SEEN_LATER: Event = ("update", 9, {"code": 200, "response": CHANGED})
+NEW_LATER: Event = ("patch", 9, {"code": 200, "response": RECREATED})
+METADATA = {"level": "Metadata", "request_object": None, "response_object": None}
+DELETED_UNSEEN: Event = ("delete", 2, {"replace": METADATA})
+GONE_OR_THERE = (UPDATE, CREATE)
+
+COLLECTED: list[tuple[str, list[Event], list[Row], Event, tuple[Operation, ...]]] = [
+    ("it is listed", [CREATED], [deletion([["web", "u", ""]])], PUT, (CREATE,)),
+    ("others are listed", [CREATED], [deletion([["api", "x", ""]])], PUT, (UPDATE,)),
+    ("nothing is listed", [CREATED], [deletion([])], PUT, (UPDATE,)),
+    ("a finalizer keeps it", [CREATED], [deletion([["web", "u", "kept"]])], PUT, GONE_OR_THERE),
+    ("the log does not list them", [CREATED], [deletion(None)], PUT, GONE_OR_THERE),
+    ("it is seen later", [CREATED, SEEN_LATER], [deletion(None)], PUT, (UPDATE,)),
+    ("another of its name is seen later", [CREATED, NEW_LATER], [deletion(None)], PUT, (CREATE,)),
+    ("another is selected", [CREATED], [deletion(None, query="?fieldSelector=metadata.name=api")], PUT, (UPDATE,)),
+    ("it is selected", [CREATED], [deletion(None, query="?fieldSelector=metadata.name=web")], PUT, GONE_OR_THERE),
+    ("of another resource", [CREATED], [deletion(None, resource="secrets")], PUT, (UPDATE,)),
+    ("of another group", [CREATED], [deletion(None, group="x.io")], PUT, (UPDATE,)),
+    ("before it was created", [CREATED], [deletion(None, start=-2)], PUT, (UPDATE,)),
+    ("after the request", [CREATED], [deletion(None, start=7)], PUT, (UPDATE,)),
+    ("at the same time", [CREATED], [deletion([["web", "u", ""]], start=5.05)], PUT, GONE_OR_THERE),
+    (
+        "a pod lingers",
+        [("create", 0, {**CREATED[2], **OF_PODS})],
+        [deletion([["web", "u", ""]], resource="pods")],
+        ("patch", 5, {"code": 422, "request": BODY, **OF_PODS}),
+        GONE_OR_THERE,
+    ),
+    ("it was deleted by a request without bodies", [CREATED, DELETED_UNSEEN], [], PUT, GONE_OR_THERE),
+]
+
+
+@pytest.mark.parametrize(
+    ("log", "deletions", "asked", "expected"), [case[1:] for case in COLLECTED], ids=[case[0] for case in COLLECTED]
+)
+def test_operation_after_a_collection_was_deleted(
+    log: list[Event],
+    deletions: list[Row],
+    asked: Event,
+    expected: tuple[Operation, ...],
+    pod_record: Callable[..., RequestRecord],
+) -> None:
+    exchanges = [
+        Exchange(pod_record(verb, start, **{"ref": SERVICES, **fields}), builtin_discovery())
+        for verb, start, fields in (*log, asked)
+    ]
+    record = exchanges[-1].record
+    collected = CollectionDeletions(deletions).effects_on("", record.resource, "shop", "web")
+    assert operations_of(exchanges[-1], History(exchanges, collected=collected)) == expected

@@ -34,6 +34,7 @@ from replay.pipeline.replay.totals import Totals
 from replay.pipeline.replay.webhook import NOBODY, Sets, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, Writes
 from replay.reconstruct.history.clock import RevisionClock
+from replay.reconstruct.history.collected import CollectionDeletions, Row
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import ReplayRequest
@@ -62,7 +63,8 @@ class Job:
     """The same for every part: the sets, what is known of the cluster, and where results go.
 
     `lookups` are the writes to the kinds that decisions look up, `revisions` the samples of the revision
-    clock, `classes` what the log shows of default classes.
+    clock, `classes` what the log shows of default classes,
+    `deletions` the rows of those of whole collections.
     By `clock_error` microseconds times of different API servers may be wrong.
     """
 
@@ -80,6 +82,7 @@ class Job:
     revisions: tuple[tuple[int, int, int], ...] = ()
     owners: Owners = field(default_factory=dict)
     classes: tuple[ShownClass, ...] = ()
+    deletions: tuple[Row, ...] = ()
     within: Predicate | None = None
     """What is replayed of the requests that `predicate` selects, if not all."""
     gate: Gate = OPEN
@@ -95,7 +98,7 @@ class Job:
         """The cluster over the time of the log."""
         clock = RevisionClock(widened_samples(self.revisions, self.clock_error))
         timed = partial(widened, error=self.clock_error) if self.clock_error else None
-        return Cluster(self.snapshot, self.lookups, clock, timed)
+        return Cluster(self.snapshot, self.lookups, clock, timed, CollectionDeletions(self.deletions, self.clock_error))
 
     @cached_property
     def chain(self) -> Chain:

@@ -64,6 +64,7 @@ def with_history(store: Store, job: Job) -> Job:
         lookups=store.lookups({*LOOKUPS, *RBAC, *params}),
         revisions=revisions(store, job),
         classes=tuple((row[0], row[1], row[2], row[3]) for row in store.answer("default_classes")),
+        deletions=tuple(store.answer("collection_deletions")),
         owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.answer("owners")},
     )
 

@@ -26,6 +26,8 @@ class EffectKind(Enum):
 
     STATE = "state"
     GONE = "gone"
+    COLLECTED = "collected"
+    """It may have been deleted as one of a collection, and may still be going away."""
     BINDING = "binding"
     EVICTION = "eviction"
     SCALE = "scale"
@@ -61,7 +63,16 @@ class Effect:
     @property
     def is_deletion(self) -> bool:
         """Whether a deletion was asked for, whatever it left."""
-        return self.exchange is not None and self.exchange.record.verb == "delete"
+        return self.kind is EffectKind.COLLECTED or (
+            self.exchange is not None and self.exchange.record.verb == "delete"
+        )
+
+    @property
+    def may_have_removed(self) -> bool:
+        """Whether the object may not have existed after it."""
+        if self.kind in (EffectKind.GONE, EffectKind.EVICTION, EffectKind.COLLECTED):
+            return True
+        return self.kind is EffectKind.UNKNOWN and self.is_deletion
 
 
 def effect_of(exchange: Exchange) -> Effect | None:

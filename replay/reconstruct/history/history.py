@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing
 from replay.reconstruct.history.clock import BEFORE, NEVER, RevisionClock
+from replay.reconstruct.history.collected import settled
 from replay.reconstruct.history.derived import (
     after_binding,
     after_partial_metadata,
@@ -29,6 +30,7 @@ from replay.reconstruct.record.known import Known, merged
 
 CREATED = 201
 _NO_STATE = "a write before it is logged without the object"
+_COLLECTED = "it may have been deleted with others of its resource, by a request whose response does not tell"
 
 
 class History:
@@ -41,17 +43,19 @@ class History:
         clock: RevisionClock | None = None,
         *,
         trusted: bool = True,
+        collected: Iterable[Effect] = (),
     ) -> None:
         """Order the effects; `snapshot` is the object as a cluster snapshot holds it, None where it does not.
 
         `clock` tells when the snapshot's version was stored; without it that is open. Where the log has gaps (`trusted`
-        is false) a state that is derived from the one before it is not known.
+        is false) a state that is derived from the one before it is not known. `collected` is what deletions of whole collections
+        did to the object.
         """
         self._trusted = trusted
         effects = [effect for effect in map(effect_of, exchanges) if effect is not None]
         if snapshot is not None and not (trusted and _shows_only_creation(effects, snapshot)):
             effects.append(_from_snapshot(snapshot, clock, alone=trusted and not effects))
-        self.effects = _ordered(effects)
+        self.effects = settled(_ordered([*effects, *collected]))
         self._end = max((effect.end for effect in self.effects), default=NEVER)
         self._index = {id(effect.exchange): index for index, effect in enumerate(self.effects) if effect.exchange}
         self._by_revision: dict[int, int] = {}
@@ -111,6 +115,8 @@ class History:
             return Known(None, Basis.RECORDED)
         if effect.kind is EffectKind.STATE:
             return Known(effect.state, Basis.RECORDED if effect.snapshot is None else Basis.SNAPSHOT)
+        if effect.kind is EffectKind.COLLECTED:
+            return Missing("", _COLLECTED, "record its response")
         if effect.kind is EffectKind.UNKNOWN or effect.exchange is None or index == 0 or not self._trusted:
             fault = effect.exchange.response.fault if effect.exchange is not None else ""
             return Missing("", f"of a write before it, {fault}" if fault else _NO_STATE, "record its response")

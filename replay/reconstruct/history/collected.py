@@ -1,0 +1,103 @@
+"""Objects that a `deletecollection` removed: such a request names none, and its event stands in no object's own history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from replay.reconstruct.history.effect import Effect, EffectKind
+
+Row = Sequence[object]
+"""A row of `queries/collection_deletions.sql`."""
+
+_LINGERS = frozenset({("", "pods"), ("", "namespaces"), ("", "replicationcontrollers"), ("batch", "jobs")})
+"""Resources of which a deletion may leave the object for a while, whatever its finalizers say: a grace period,
+`spec.finalizers`, or `DefaultGarbageCollectionPolicy` (orphans, by a finalizer)."""
+
+
+class Deleted(NamedTuple):
+    """An object that a response lists; `kept` by finalizers, it outlives the request."""
+
+    uid: str
+    kept: bool
+
+
+class CollectionDeletion(NamedTuple):
+    """One request; `start` and `end` (microseconds) enclose what it did, `items` are what it deleted by name, None if unknown."""
+
+    api_group: str
+    resource: str
+    namespace: str
+    start: int
+    end: int
+    request_uri: str
+    items: Mapping[str, Deleted] | None
+
+    def effect_on(self, name: str) -> Effect | None:
+        """What it did to an object of its resource and namespace; None if it left it alone."""
+        if self.items is None:
+            selected = parse_qs(urlsplit(self.request_uri).query).get("fieldSelector", ("",))[0]
+            if selected.startswith("metadata.name=") and selected != f"metadata.name={name}":
+                return None
+            return Effect(EffectKind.COLLECTED, self.start, self.end, None)
+        found = self.items.get(name)
+        if found is None:
+            return None
+        lingers = found.kept or (self.api_group, self.resource) in _LINGERS
+        kind = EffectKind.COLLECTED if lingers else EffectKind.GONE
+        return Effect(kind, self.start, self.end, None, uid=found.uid)
+
+
+class CollectionDeletions:
+    """All of a log, by group, resource and namespace."""
+
+    def __init__(self, rows: Iterable[Row] = (), error: int = 0) -> None:
+        """`rows` as the query answers them; times may be wrong by `error` microseconds."""
+        self._by_place: dict[tuple[str, str, str], list[CollectionDeletion]] = {}
+        for row in rows:
+            found = _of_row(row, error)
+            self._by_place.setdefault((found.api_group, found.resource, found.namespace), []).append(found)
+
+    def effects_on(self, api_group: str, resource: str, namespace: str, name: str) -> Iterator[Effect]:
+        """What they did to one object, by time."""
+        for each in self._by_place.get((api_group, resource, namespace), ()):
+            effect = each.effect_on(name)
+            if effect is not None:
+                yield effect
+
+
+def _of_row(row: Row, error: int) -> CollectionDeletion:
+    group, resource, namespace, received, stage_time, uri, items = row
+    assert isinstance(received, int)
+    assert isinstance(stage_time, int)
+    listed = {name: Deleted(uid, bool(kept)) for name, uid, kept in items} if isinstance(items, list | tuple) else None
+    return CollectionDeletion(
+        str(group), str(resource), str(namespace), received - error, stage_time + error, str(uri), listed
+    )
+
+
+def settled(effects: Sequence[Effect]) -> list[Effect]:
+    """Ordered effects, of which what follows may tell what the deletion of a collection did.
+
+    It did nothing to an object that is seen later, the same as before and not being deleted; one that is followed by another
+    object of the same name is gone.
+    """
+    kept: list[Effect] = []
+    for index, effect in enumerate(effects):
+        if effect.kind is EffectKind.COLLECTED:
+            earlier = next((each.uid for each in reversed(kept) if each.uid), "")
+            later = next((each for each in effects[index + 1 :] if each.uid), None)
+            own = effect.uid or earlier
+            if later is not None and own and later.uid != own:
+                effect.kind = EffectKind.GONE
+            elif later is not None and later.uid == own and later.start >= effect.end and _is_alive(later):
+                continue
+        kept.append(effect)
+    return kept
+
+
+def _is_alive(effect: Effect) -> bool:
+    """Whether a state is that of an object that nobody has deleted."""
+    metadata = effect.state.get("metadata") if isinstance(effect.state, dict) else None
+    return isinstance(metadata, dict) and not metadata.get("deletionTimestamp")
