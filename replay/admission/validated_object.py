@@ -10,6 +10,7 @@ from replay.admission.change import Changes, Patch
 from replay.admission.json_patch import JSONPatchError, apply
 from replay.admission.mutating.mutator import Object
 from replay.admission.partial_patch import touched_missing
+from replay.go.strconv import parse_uint
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 
@@ -70,7 +71,8 @@ def _found(value: JSON, path: str) -> JSON:
     for key in path.split("/")[1:]:
         name = key.replace("~1", "/").replace("~0", "~")
         if isinstance(value, list):
-            value = value[int(name)] if name.isdigit() and int(name) < len(value) else None
+            index = parse_uint(name)
+            value = value[index] if index is not None and index < len(value) else None
         else:
             value = value.get(name) if isinstance(value, dict) else None
     return value
@@ -85,9 +87,10 @@ def _same_lists(one: JSON, other: JSON, path: str) -> bool:
     for key in path.split("/")[1:-1]:
         name = key.replace("~1", "/").replace("~0", "~")
         if isinstance(one, list) and isinstance(other, list):
-            if len(one) != len(other) or not name.isdigit() or int(name) >= len(one):
+            index = parse_uint(name)
+            if len(one) != len(other) or index is None or index >= len(one):
                 return False
-            one, other = one[int(name)], other[int(name)]
+            one, other = one[index], other[index]
         elif isinstance(one, dict) and isinstance(other, dict):
             one, other = one.get(name), other.get(name)
         else:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import unquote_to_bytes
 
+from replay.go.strconv import parse_int
 from replay.kube.attributes import UserInfo
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.selector import SelectorError, exact_match, parse_field_selector, parse_label_selector
@@ -19,7 +20,6 @@ _NAMESPACE_SUBRESOURCES = frozenset(["status", "finalize"])
 _VERBS_WITH_SELECTORS = frozenset(["list", "watch", "deletecollection"])
 _VERBS_WITH_NAME_SELECTOR = frozenset(["list", "watch"])
 _INTEGER_PARAMETERS = ("limit", "timeoutSeconds")
-_INT64 = re.compile(r"[+-]?[0-9]+")
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 _MAX_QUERY_PARAMETERS = 10_000
 
@@ -89,7 +89,7 @@ def _check_list_options(query: Query) -> None:
         parse_label_selector(query["labelSelector"][0])
     for parameter in _INTEGER_PARAMETERS:
         for text in query.get(parameter, [])[:1]:
-            if not _INT64.fullmatch(text) or not -(2**63) <= int(text) < 2**63:
+            if parse_int(text) is None:
                 raise SelectorError(f"`{parameter}` is no integer")
 
 

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from replay.go.strconv import parse_int
+
 FORMAT_WRONG = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 NUMERIC = "unable to parse numeric part of quantity"
 SUFFIX = "unable to parse quantity's suffix"
@@ -150,10 +152,10 @@ def _interpret(suffix: str) -> tuple[int, int, Format]:
         return 10, _DECIMAL[suffix], Format.DECIMAL_SI
     if suffix in _BINARY:
         return 2, _BINARY[suffix], Format.BINARY_SI
-    match = re.fullmatch(r"[eE]([+-]?[0-9]+)", suffix, re.ASCII)
-    if match is None or not _INT64_MIN <= int(match[1]) <= _INT64_MAX:
+    exponent = parse_int(suffix[1:]) if suffix[:1] in ("e", "E") else None
+    if exponent is None:
         raise QuantityError(SUFFIX)
-    return 10, (int(match[1]) + 2**31) % 2**32 - 2**31, Format.DECIMAL_EXPONENT
+    return 10, (exponent + 2**31) % 2**32 - 2**31, Format.DECIMAL_EXPONENT
 
 
 def _is_canonical(digits: str, value: int, scale: int, format_: Format) -> bool:

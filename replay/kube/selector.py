@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from replay.go.strconv import parse_int
 from replay.kube.names import label_value, qualified_name
 
 _TERM = re.compile(r"!=|==|=")
@@ -14,7 +15,6 @@ _SPACE = frozenset(" \t\r\n")
 _OPERATORS = frozenset(["in", "notin", "=", "==", "!=", ">", "<"])
 _TOKENS = frozenset([")", ",", "!", "==", "=", ">", "<", "!=", "("])
 _END = "\0"
-_INT64 = re.compile(r"[+-]?[0-9]+")
 
 
 class SelectorError(ValueError):
@@ -163,7 +163,7 @@ def _checked(requirement: Requirement) -> Requirement:
 
 
 def _is_int64(text: str) -> bool:
-    return _INT64.fullmatch(text) is not None and -(2**63) <= int(text) < 2**63
+    return parse_int(text) is not None
 
 
 def _tokens(text: str) -> list[tuple[str, bool]]:

@@ -118,3 +118,19 @@ def test_custom_kinds(name: str, given: JSON, expected: JSON) -> None:  # noqa: 
     assert settled == expected
     assert given == before
     assert set_custom_defaults(CUSTOM, settled) is settled
+
+
+@pytest.mark.parametrize(
+    ("amount", "expected"),
+    [
+        ("1n", "1m"),
+        ("1500u", "2m"),
+        ("1e-99", "1e-3"),
+        ("9" * 200 + "e-99", "100e99"),
+    ],
+    ids=lambda text: text[:8],
+)
+def test_limits_are_no_finer_than_a_thousandth(amount: str, expected: str) -> None:
+    container = {"name": "c", "resources": {"limits": {"cpu": amount}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}}
+    assert defaulted(pod)["spec"]["containers"][0]["resources"]["limits"] == {"cpu": expected}

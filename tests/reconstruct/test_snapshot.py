@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from replay.errors import SnapshotError
-from replay.reconstruct.snapshot import read_snapshot
+from replay.reconstruct.record.body import revision
+from replay.reconstruct.snapshot import read_snapshot, revisions_of
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
 ONE = '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}'
@@ -68,3 +69,22 @@ def test_refusals_name_file_and_line(name: str, text: str, message: str, tmp_pat
 def test_a_file_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="cannot be read"):
         read_snapshot(tmp_path / "none.json")
+
+
+REVISIONS: list[tuple[Any, int | None]] = [
+    ("5", 5),
+    ("9223372036854775807", 2**63 - 1),
+    ("9223372036854775808", None),
+    ("0", None),
+    ("", None),
+    ("-5", None),
+    ("9" * 9000, None),
+    (5, None),
+    (None, None),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), REVISIONS, ids=[repr(case[0])[:24] for case in REVISIONS])
+def test_revision(text: Any, expected: int | None) -> None:
+    assert revision({"resourceVersion": text}) == expected
+    assert revisions_of([{"metadata": {"resourceVersion": text}}]) == ([] if expected is None else [expected])

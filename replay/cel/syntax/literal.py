@@ -10,6 +10,7 @@ from typing import Final
 from replay.cel.release import Release
 from replay.cel.syntax import lexer
 from replay.cel.value.values import Uint, Value
+from replay.go.strconv import parse_int, parse_uint
 
 Reader = Callable[[str], Value]
 """Makes a value of the spelling of a literal; raises `LiteralError`."""
@@ -68,7 +69,7 @@ def bytes_from_literal(text: str) -> bytes:
 
 def int_from_literal(text: str) -> int:
     """The value of an int token with its sign; raises `LiteralError` outside int64."""
-    value = int(text, 16) if text.removeprefix("-").startswith("0x") else _decimal(text)
+    value = int(text, 16) if text.removeprefix("-").startswith("0x") else parse_int(text)
     if value is None or not -(2**63) <= value < 2**63:
         raise LiteralError("invalid int literal")
     return value
@@ -77,7 +78,7 @@ def int_from_literal(text: str) -> int:
 def uint_from_literal(text: str) -> Uint:
     """The value of a uint token with its suffix; raises `LiteralError` outside uint64."""
     digits = text[:-1]
-    value = int(digits, 16) if digits.startswith("0x") else _decimal(digits)
+    value = int(digits, 16) if digits.startswith("0x") else parse_uint(digits)
     if value is None or value >= 2**64:
         raise LiteralError("invalid uint literal")
     return Uint(value)
@@ -89,14 +90,6 @@ def double_from_literal(text: str) -> float:
     if math.isinf(value):
         raise LiteralError("invalid double literal")
     return value
-
-
-def _decimal(digits: str) -> int | None:
-    """None for what is far too long; Python refuses to convert digits without bound."""
-    significant = digits.removeprefix("-").lstrip("0")
-    if len(significant) > len(str(2**64)):
-        return None
-    return int(digits)
 
 
 def _body(text: str) -> tuple[str, bool]:

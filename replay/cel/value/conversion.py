@@ -6,9 +6,6 @@ import math
 import re
 
 from replay.cel.value.number import (
-    INT_MAX,
-    INT_MIN,
-    UINT_MAX,
     checked_int,
     checked_uint,
     int_from_double,
@@ -17,9 +14,8 @@ from replay.cel.value.number import (
 from replay.cel.value.text import general_double, type_name
 from replay.cel.value.timestamp import Duration, Timestamp, parse_duration, parse_timestamp, timestamp_from_unix
 from replay.cel.value.values import EvalError, ObjectValue, TypeValue, Uint, Value
+from replay.go.strconv import parse_int, parse_uint
 
-_DECIMAL_INT = re.compile(r"[+-]?[0-9]+\Z")
-_DECIMAL_UINT = re.compile(r"[0-9]+\Z")
 _DECIMAL_FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
 _HEX_FLOAT = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+\Z")
 _SPECIAL_FLOAT = re.compile(r"[+-]?(?:inf|infinity|nan)\Z", re.IGNORECASE)
@@ -38,8 +34,8 @@ def to_int(value: Value) -> int:
         case float():
             return int_from_double(value)
         case str():
-            number = _decimal(value) if _DECIMAL_INT.match(value) else None
-            if number is None or not INT_MIN <= number <= INT_MAX:
+            number = parse_int(value)
+            if number is None:
                 raise conversion_error("string", "int")
             return number
         case Timestamp():
@@ -50,21 +46,13 @@ def to_int(value: Value) -> int:
             return checked_int(int(value))
 
 
-def _decimal(text: str) -> int | None:
-    """The number, None where it has more digits than 64 bits hold (Python limits the length it reads)."""
-    digits = text.lstrip("+-").lstrip("0")
-    if len(digits) > 20:
-        return None
-    return -int(digits or "0") if text.startswith("-") else int(digits or "0")
-
-
 def to_uint(value: Value) -> Uint:
     """`uint(value)` of a double, int or string."""
     if isinstance(value, float):
         return uint_from_double(value)
     if isinstance(value, str):
-        number = _decimal(value) if _DECIMAL_UINT.match(value) else None
-        if number is None or number > UINT_MAX:
+        number = parse_uint(value)
+        if number is None:
             raise conversion_error("string", "uint")
         return Uint(number)
     return checked_uint(int(value))

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from replay.cel.value.number import INT_MAX, INT_MIN, INT_OVERFLOW
 from replay.cel.value.values import EvalError
+from replay.go.strconv import parse_int
 
 NANOS = 1_000_000_000
 MIN_UNIX = -62135596800
@@ -145,8 +146,8 @@ def _atoi(text: str) -> int:
     """Go's `strconv.Atoi`."""
     if not _ATOI.match(text):
         raise EvalError(f'strconv.Atoi: parsing "{text}": invalid syntax')
-    value = int(text)
-    if not INT_MIN <= value <= INT_MAX:
+    value = parse_int(text)
+    if value is None:
         raise EvalError(f'strconv.Atoi: parsing "{text}": value out of range')
     return value
 

@@ -12,6 +12,7 @@ from replay.admission.decision import Decision, Verdict
 from replay.audit.event import RequestRecord
 from replay.audit.observed import VALIDATION_FAILURE, Observed
 from replay.compare.in_force.same_text import says_the_same
+from replay.go.strconv import parse_uint
 from replay.json import JSON
 from replay.kube.attributes import PartialObject
 
@@ -120,8 +121,9 @@ def shows(value: JSON, patch: Iterable[JSON]) -> bool:
 def _child(value: JSON, key: str) -> tuple[JSON, bool]:
     if isinstance(value, dict):
         return value.get(key), key in value
-    if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
-        return value[int(key)], True
+    index = parse_uint(key) if isinstance(value, list) else None
+    if index is not None and index < len(value):
+        return value[index], True
     return None, False
 
 

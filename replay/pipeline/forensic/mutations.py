@@ -23,6 +23,7 @@ from replay.compare.attribution import (
     tokens,
 )
 from replay.compare.mutation_effect import patch_shape
+from replay.go.strconv import parse_uint
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Basis, Missing, PartialObject
@@ -38,7 +39,7 @@ from replay.pipeline.scenario import Scenario
 from replay.reconstruct.reconstructor import Reconstructor, Write
 from replay.reconstruct.record.body import Shape
 from replay.reconstruct.record.exchange import NOT_THE_OBJECT, Exchange
-from replay.reconstruct.record.known import Known, attribute, differences, get
+from replay.reconstruct.record.known import Known, Path, attribute, differences, get
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.strategy import after_create, after_update, as_validated
 
@@ -211,8 +212,7 @@ def _named(actor: Actor, name: str, record: RequestRecord, decision: Decision) -
 
 def _is_shown(operation: JSON, stored: JSON) -> bool:
     """Whether the stored object has what an operation made."""
-    path = tuple(int(part) if part.isdigit() else part for part in tokens(operation["path"]))
-    value = get(stored, path)
+    value = get(stored, _path(tokens(operation["path"])))
     return value is None if operation["op"] == "remove" else value == operation.get("value")
 
 
@@ -220,9 +220,15 @@ def _is_kept(path: Tokens, old: Known | Missing, exchange: Exchange) -> bool:
     """Whether an update left at a path what was stored there before."""
     if isinstance(old, Missing):
         return False
-    at = tuple(int(part) if part.isdigit() else part for part in path)
+    at = _path(path)
     value = get(old.value, at)
     return value is not None and value == get(exchange.response.json, at)
+
+
+def _path(names: Tokens) -> Path:
+    """A path whose numbers are indices."""
+    indices = [(name, parse_uint(name)) for name in names]
+    return tuple(name if index is None else index for name, index in indices)
 
 
 def _is_below(path: Tokens, holes: Sequence[Tokens]) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from itertools import accumulate
 
 from replay.audit.event import RequestRecord
+from replay.reconstruct.record.body import revision_of
 
 BEFORE = -1
 """Before everything in the log."""
@@ -63,8 +64,8 @@ def clock_samples(records: Iterable[RequestRecord]) -> Iterable[tuple[int, int, 
     first: dict[int, tuple[int, int]] = {}
     for record in records:
         named = record.object_resource_version
-        if record.verb == "update" and named.isdecimal() and named != "0" and int(named) not in first:
-            first[int(named)] = (BEFORE, record.received)
+        if record.verb == "update" and (at := revision_of(named)) is not None and at not in first:
+            first[at] = (BEFORE, record.received)
         if record.verb not in _WRITES or not 200 <= record.code < 300 or not record.response_object:
             continue
         found = _REVISION.search(record.response_object)

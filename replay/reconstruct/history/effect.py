@@ -11,7 +11,7 @@ from enum import Enum
 
 from replay.json import JSON
 from replay.kube.attributes import Missing
-from replay.reconstruct.record.body import Shape, revision
+from replay.reconstruct.record.body import Shape, revision, revision_of
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
 
@@ -90,7 +90,7 @@ def effect_of(exchange: Exchange) -> Effect | None:
         return _deletion(exchange, effect)
     if _is_plain(exchange):
         effect.kind, effect.is_shown = EffectKind.STATE, True
-        effect.revision, effect.uid = int(record.response_resource_version), record.response_uid
+        effect.revision, effect.uid = revision_of(record.response_resource_version), record.response_uid
         return effect
     effect.uid = str(exchange.response.metadata.get("uid") or record.object_uid)
     if record.subresource == "binding":
@@ -109,7 +109,7 @@ def _is_plain(exchange: Exchange) -> bool:
     """Whether a response is the object itself, which is not being deleted, with its version; told without decoding it."""
     record = exchange.record
     version, text = record.response_resource_version, record.response_object
-    if not (version.isdecimal() and version != "0" and record.response_uid) or text is None or _DELETED in text:
+    if revision_of(version) is None or not record.response_uid or text is None or _DELETED in text:
         return False
     return exchange.concerns_parent and exchange.shape is Shape.OBJECT
 

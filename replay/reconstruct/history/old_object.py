@@ -21,7 +21,7 @@ from replay.reconstruct.history.effect import EffectKind, is_gone
 from replay.reconstruct.history.eviction import perhaps_evicted
 from replay.reconstruct.history.history import History
 from replay.reconstruct.patch.body import PatchForm, agrees, form_of, made_by, touched
-from replay.reconstruct.record.body import Shape, revision
+from replay.reconstruct.record.body import Shape, revision, revision_of
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, Path, get, merged
 
@@ -229,8 +229,8 @@ def sent_revision(exchange: Exchange) -> int | None:
     `objectRef` names that of an update's body (`audit.LogRequestObject`), which then need not be decoded.
     """
     named = exchange.record.object_resource_version if exchange.record.verb == "update" else ""
-    if named.isdecimal() and named != "0":
-        return int(named)
+    if (at := revision_of(named)) is not None:
+        return at
     body = exchange.request.json
     return revision(body.get("metadata")) if isinstance(body, dict) else None
 
@@ -238,7 +238,7 @@ def sent_revision(exchange: Exchange) -> int | None:
 def _precondition(exchange: Exchange) -> int | None:
     """The resourceVersion that the options of a deletion make its condition."""
     named = get(exchange.request.json, ("preconditions", "resourceVersion"))
-    return int(named) if isinstance(named, str) and named.isdecimal() and named != "0" else None
+    return revision_of(named) if isinstance(named, str) else None
 
 
 def _went_away(exchange: Exchange) -> bool:

@@ -7,6 +7,7 @@ from functools import cache
 
 import orjson
 
+from replay.go.strconv import parse_uint
 from replay.json import JSON, decode_json
 from replay.kube.go_decoder import misfit
 from replay.kube.gvk import GroupVersionKind, split_api_version
@@ -146,4 +147,9 @@ def _beginning(kind: GroupVersionKind) -> str:
 def revision(metadata: JSON) -> int | None:
     """`resourceVersion` as the number that etcd's revision is, None where there is none (KEP-5504: comparable)."""
     text = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
-    return int(text) if isinstance(text, str) and text.isdecimal() and text != "0" else None
+    return revision_of(text) if isinstance(text, str) else None
+
+
+def revision_of(text: str) -> int | None:
+    """The revision that a text names, an int64 of etcd; "0", which means any, is none."""
+    return parse_uint(text, bits=63) or None

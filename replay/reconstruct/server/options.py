@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from replay.go.strconv import parse_int
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing, Operation
 from replay.reconstruct.record.exchange import Exchange
@@ -45,9 +46,9 @@ def delete_options(exchange: Exchange) -> JSON | Missing:
 def _options_from_query(query: Mapping[str, Sequence[str]]) -> dict[str, JSON]:
     """`metav1.DeleteOptions` out of a query string (`Convert_url_Values_To_v1_DeleteOptions`)."""
     options: dict[str, JSON] = {}
-    for name in ("gracePeriodSeconds",):
-        if query.get(name, [""])[0].lstrip("-").isdecimal():
-            options[name] = int(query[name][0])
+    period = parse_int(query.get("gracePeriodSeconds", [""])[0])
+    if period is not None:
+        options["gracePeriodSeconds"] = period
     for name in ("orphanDependents", "ignoreStoreReadErrorWithClusterBreakingPotential"):
         if name in query:
             options[name] = _truth(query[name][0])
@@ -89,7 +90,12 @@ def connect_object(exchange: Exchange) -> Known | Missing:
             if _truth(values[0]):
                 options[name] = True
         elif name == "ports":
-            options[name] = [int(port) for text in values for port in text.split(",") if port.isdecimal()]
+            options[name] = [
+                number
+                for text in values
+                for port in text.split(",")
+                if (number := parse_int(port, bits=32)) is not None
+            ]
         elif of is list:
             options[name] = values
         elif values[0]:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from replay.go.strconv import parse_int
+
 PREFIX: Final = "pod-security.kubernetes.io/"
 PRIVILEGED, BASELINE, RESTRICTED = "privileged", "baseline", "restricted"
 LEVELS: Final = (PRIVILEGED, BASELINE, RESTRICTED)
@@ -70,8 +72,9 @@ def parse_level(text: str) -> tuple[str, str]:
 def parse_version(text: str) -> tuple[int, str]:
     """A minor version, and what is wrong with it: then it is the latest."""
     match = _VERSION.fullmatch(text)
-    if match is not None and int(match[1]) < 1 << 63:
-        return int(match[1]), ""
+    minor = parse_int(match[1]) if match is not None else None
+    if minor is not None:
+        return minor, ""
     return LATEST, "" if text == "latest" else _WRONG_VERSION
 
 
