@@ -1,24 +1,22 @@
-"""All four admission plugins in the server's order, for several manifest sets at once.
+"""The admission plugins in the server's order, for several manifest sets at once.
 
-Mutating policies and webhooks first, twice if something changed the object and someone wants to see it again
-(`admission.reinvoker`); then validating policies and webhooks on the object that is left. The first plugin that refuses ends
-the request.
+Those that change objects first, twice if one of them changed the object and someone wants to see it again
+(`admission.reinvoker`); then those that validate, on the object that is left. The first plugin that refuses ends the request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from replay.admission.change import Changes
-from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict
-from replay.admission.mutating.invocation import Planned
+from replay.admission.decision import Decision, Undetermined, Verdict
+from replay.admission.effects import ADMITTED, joined
 from replay.admission.mutating.mutator import Object
-from replay.admission.mutating.plugin import MutatingAdmission, PolicyPlugin
+from replay.admission.mutating.object_patcher import ObjectPatchers
+from replay.admission.ordered.plugin import Admitter, Asking, CompiledPlugin, Context, Side, Validator
+from replay.admission.ordered.registry import ALL_ORDERED_PLUGINS
 from replay.admission.validated_object import reference_object, validated_object
-from replay.admission.validating.plugin import ValidatingAdmission
-from replay.admission.webhook.plugin import Backends, MutatingWebhookPlugin, WebhookEffects, validate
-from replay.admission.webhook.webhooks import WebhookAdmission, WebhookHook
+from replay.admission.webhook.plugin import Backends
 from replay.cellib.version import KubernetesVersion
 from replay.errors import UNFORESEEN
 from replay.kube.admissionregistration import ManifestSet
@@ -32,20 +30,13 @@ from replay.kube.schema import Schemas
 _NO_BACKENDS: Backends = {}
 
 
-@dataclass(slots=True)
-class _Mutation:
-    """What the mutating phase of one set came to; `object` is what is left of the object."""
+class _Mutation(NamedTuple):
+    """What the mutating phase of one set came to: the object that is left, and what its plugins say."""
 
     object: Object
-    denials: list[Denial] = field(default_factory=list)
-    undetermined: list[Undetermined] = field(default_factory=list)
-    mutated: list[Mutated] = field(default_factory=list)
-    webhooks: WebhookEffects = field(default_factory=WebhookEffects)
-
-    def did_nothing(self, before: Object) -> bool:
-        """Whether the object is what it was, and nothing was said about it."""
-        said = self.denials or self.undetermined or self.mutated
-        return self.object is before and not said and self.webhooks.is_empty
+    parts: tuple[Decision, ...]
+    """What each plugin that was asked did, in order."""
+    is_refused: bool
 
 
 class Chain:
@@ -62,10 +53,13 @@ class Chain:
     ) -> None:
         """`schemas` include the custom kinds of the cluster; `authorizer` answers for the instant of a lister."""
         self._sets = len(sets)
-        self.validating = ValidatingAdmission(sets, version, discovery, authorizer)
-        self.mutating = MutatingAdmission(sets, version, discovery, schemas, authorizer)
-        self.mutating_webhooks = WebhookAdmission(sets, "mutating", version, discovery, authorizer)
-        self.validating_webhooks = WebhookAdmission(sets, "validating", version, discovery, authorizer)
+        context = Context(version, discovery, schemas, authorizer)
+        self.plugins: tuple[CompiledPlugin, ...] = tuple(
+            plugin.compiled(sets, context) for plugin in ALL_ORDERED_PLUGINS
+        )
+        """In the server's order."""
+        self._asked = tuple(plugin for plugin in self.plugins if not plugin.is_idle)
+        self.patchers: ObjectPatchers = context.patchers
 
     def decide(
         self,
@@ -82,31 +76,12 @@ class Chain:
         a form that nobody foresaw is undetermined in all sets.
         """
         try:
-            return self._decide(before, attributes, lister, backends)
+            return self._decide(self.asking(before, attributes, lister, backends))
         except UNFORESEEN as error:
             reason = (
                 f"the request cannot be decided, its objects are not of the form that their kind has: {_told(error)}"
             )
             return [Decision(Verdict.UNDETERMINED, undetermined=(Undetermined("", "", reason),))] * self._sets
-
-    def _decide(
-        self, before: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends
-    ) -> list[Decision]:
-        if isinstance(before, Missing):
-            before = attributes.with_object(before)
-        hooks = self.mutating.candidates(before, lister)
-        mutating = self.mutating_webhooks.candidates(before)
-        validating = self.validating_webhooks.candidates(attributes)
-        if hooks is None and not any(mutating) and not any(validating):
-            return self.validating.decide(attributes, lister)
-        request = _Request(self, before, attributes, lister, backends)
-        mutations = [request.mutate(hooks[index] if hooks else (), webhooks) for index, webhooks in enumerate(mutating)]
-        seen = _seen(before, mutations, attributes, request.changes)
-        decisions = self._validate(seen, attributes, lister, request.changes)
-        return [
-            request.combine(mutation, decision, webhooks, value)
-            for mutation, decision, webhooks, value in zip(mutations, decisions, validating, seen, strict=True)
-        ]
 
     def validated(
         self,
@@ -116,125 +91,94 @@ class Chain:
         backends: Backends = _NO_BACKENDS,
     ) -> list[Attributes]:
         """What the validating phase of each set is told, in the order of the sets; arguments as for `decide`."""
+        asking = self.asking(before, attributes, lister, backends)
+        admitting = self._admitting(asking)
+        if not admitting:
+            return [side.attributes for side in asking.sides]
+        seen = _seen(asking, [_mutate(index, admitting, asking) for index in range(self._sets)])
+        return [side.attributes.with_object(value) for side, value in zip(asking.sides, seen, strict=True)]
+
+    def asking(
+        self, before: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends
+    ) -> Asking:
+        """A request as each of the sets meets it."""
         if isinstance(before, Missing):
             before = attributes.with_object(before)
-        hooks = self.mutating.candidates(before, lister)
-        mutating = self.mutating_webhooks.candidates(before)
-        if hooks is None and not any(mutating):
-            return [attributes] * len(mutating)
-        request = _Request(self, before, attributes, lister, backends)
-        mutations = [request.mutate(hooks[index] if hooks else (), webhooks) for index, webhooks in enumerate(mutating)]
-        return [attributes.with_object(value) for value in _seen(before, mutations, attributes, request.changes)]
+        return Asking([Side(before, attributes, lister)] * self._sets, backends)
 
-    def _validate(
-        self, objects: Sequence[Object], attributes: Attributes, lister: Lister, changes: Changes
-    ) -> list[Decision]:
-        """The decisions of the validating policies, all sets at once where they see the same object."""
-        if all(value is objects[0] for value in objects):
-            seen = attributes if objects[0] is attributes.object else attributes.with_object(objects[0])
-            return self.validating.decide(seen, lister)
-        return self.validating.decide_each(objects, attributes, lister, changes)
+    def _admitting(self, asking: Asking) -> list[Sequence[Admitter | None]]:
+        """By plugin, for each set what may change the request."""
+        found = (plugin.admitters(asking) for plugin in self._asked)
+        return [each for each in found if each is not None]
+
+    def _decide(self, asking: Asking) -> list[Decision]:
+        admitting = self._admitting(asking)
+        validating = [each for plugin in self._asked if (each := plugin.validator(asking)) is not None]
+        if not admitting and not validating:
+            return [ADMITTED] * self._sets
+        if not admitting and len(validating) == 1:
+            objects = [side.attributes.object for side in asking.sides]
+            return list(validating[0](objects, asking, [True] * self._sets))
+        mutations = [_mutate(index, admitting, asking) for index in range(self._sets)]
+        seen = _seen(asking, mutations)
+        parts = _validate(validating, seen, mutations, asking)
+        return [_combined(*each, asking) for each in zip(mutations, parts, asking.sides, strict=True)]
 
 
-class _Request:
-    """One request on its way through the chain."""
-
-    def __init__(
-        self, chain: Chain, before: Attributes, attributes: Attributes, lister: Lister, backends: Backends
-    ) -> None:
-        self._chain = chain
-        self._before = before
-        self._attributes = attributes
-        self._lister = lister
-        self._backends = backends
-        self._policies = chain.mutating.request(before, lister)
-        self.changes = self._policies.changes
-
-    def mutate(self, hooks: tuple[Planned, ...], webhooks: Sequence[WebhookHook]) -> _Mutation:
-        """The mutating phase of one set: policies, then webhooks, and both once more if anything changed."""
-        mutation = _Mutation(self._before.object)
-        policies = PolicyPlugin(hooks, self._policies) if hooks else None
-        plugin = None
-        if webhooks:
-            admission, patchers = self._chain.mutating_webhooks, self._chain.mutating.patchers
-            plugin = MutatingWebhookPlugin(admission, webhooks, patchers, self._lister, self._backends)
-        for reinvoke in (False, True):
-            again = policies is not None and _admit_policies(policies, mutation, reinvoke=reinvoke)
-            if plugin is not None and not mutation.denials:
-                attributes = self._before.with_object(mutation.object)
-                mutation.object, changed = plugin.admit(attributes, mutation.webhooks, reinvoke=reinvoke)
-                mutation.denials += mutation.webhooks.denials
-                again = again or changed
-            if mutation.denials or not again:
+def _mutate(index: int, admitting: Sequence[Sequence[Admitter | None]], asking: Asking) -> _Mutation:
+    """The mutating phase of one set: all plugins, and once more if one of them asks for it."""
+    value = asking.sides[index].before.object
+    admitters = [admitter for each in admitting if (admitter := each[index]) is not None]
+    refused = False
+    for reinvoke in (False, True):
+        again = False
+        for admitter in admitters:
+            value, changed = admitter.admit(value, reinvoke=reinvoke)
+            again = again or changed
+            refused = bool(admitter.effects.denials)
+            if refused:
                 break
-        return mutation
-
-    def combine(
-        self, mutation: _Mutation, decision: Decision, webhooks: Sequence[WebhookHook], value: Object
-    ) -> Decision:
-        """The decision of both phases, with the validating webhooks asked; a plugin that refuses ends the request."""
-        if not webhooks and mutation.did_nothing(self._before.object):
-            return decision
-        early = mutation.webhooks
-        if mutation.denials:
-            return _refused(mutation)
-        late = WebhookEffects()
-        if webhooks and not decision.denials:
-            attributes = self._attributes.with_object(value)
-            late = validate(self._chain.validating_webhooks, webhooks, attributes, self._lister, self._backends)
-        undetermined = (*mutation.undetermined, *early.undetermined, *decision.undetermined, *late.undetermined)
-        denials = (*decision.denials, *late.denials)
-        return Decision(
-            verdict=_verdict(undetermined, denials),
-            denials=denials,
-            warnings=tuple(dict.fromkeys((*early.warnings, *decision.warnings, *late.warnings))),
-            audit_annotations={**early.audit_annotations, **decision.audit_annotations, **late.audit_annotations},
-            patch=self.changes(self._before.object, mutation.object),
-            undetermined=tuple(dict.fromkeys(undetermined)),
-            mutated=(*mutation.mutated, *early.mutated),
-            webhooks=(*early.calls, *late.calls),
-            caused_by_mutation=decision.caused_by_mutation,
-            healed_by_mutation=decision.healed_by_mutation,
-        )
+        if refused or not again:
+            break
+    return _Mutation(value, tuple(admitter.effects.decision() for admitter in admitters), refused)
 
 
-def _seen(before: Attributes, mutations: Sequence[_Mutation], attributes: Attributes, changes: Changes) -> list[Object]:
+def _validate(
+    validating: Sequence[Validator], seen: Sequence[Object], mutations: Sequence[_Mutation], asking: Asking
+) -> list[list[Decision]]:
+    """For each set what the validating plugins decide, up to the one that refuses."""
+    parts: list[list[Decision]] = [[] for _ in mutations]
+    live = [not mutation.is_refused for mutation in mutations]
+    for validator in validating:
+        for index, decision in enumerate(validator(seen, asking, live)):
+            if live[index]:
+                parts[index].append(decision)
+                live[index] = not decision.denials
+    return parts
+
+
+def _combined(mutation: _Mutation, validating: Sequence[Decision], side: Side, asking: Asking) -> Decision:
+    """The decision of both phases; one that is that of a single plugin stays the same object."""
+    before = side.before.object
+    if not mutation.is_refused and mutation.object is before and all(part is ADMITTED for part in mutation.parts):
+        told = [part for part in validating if part is not ADMITTED]
+        if len(told) <= 1 and len(validating) <= 1:
+            return told[0] if told else ADMITTED
+    if mutation.is_refused:
+        return joined(mutation.parts, ())
+    return joined((*mutation.parts, *validating), asking.changes(before, mutation.object))
+
+
+def _seen(asking: Asking, mutations: Sequence[_Mutation]) -> list[Object]:
     """The object that each set validates; the first set is the one of the time."""
-    reference = reference_object(before.object, mutations[0].object, attributes.object, changes)
-    return [validated_object(reference, each.object, attributes.object, changes) for each in mutations]
-
-
-def _admit_policies(policies: PolicyPlugin, mutation: _Mutation, *, reinvoke: bool) -> bool:
-    """One pass of the policies; whether all plugins are to run once more."""
-    result = policies.admit(mutation.object, reinvoke=reinvoke)
-    mutation.object = result.object
-    mutation.denials += result.denials
-    mutation.mutated += result.mutated
-    mutation.undetermined += [each for each in result.undetermined if each not in mutation.undetermined]
-    return result.should_reinvoke
-
-
-def _refused(mutation: _Mutation) -> Decision:
-    """The decision of a mutating phase that ends the request."""
-    webhooks = mutation.webhooks
-    undetermined = (*mutation.undetermined, *webhooks.undetermined)
-    return Decision(
-        verdict=_verdict(undetermined, mutation.denials),
-        denials=tuple(mutation.denials),
-        warnings=tuple(dict.fromkeys(webhooks.warnings)),
-        audit_annotations=webhooks.audit_annotations,
-        undetermined=tuple(dict.fromkeys(undetermined)),
-        mutated=(*mutation.mutated, *webhooks.mutated),
-        webhooks=tuple(webhooks.calls),
-    )
+    first, changes = asking.sides[0], asking.changes
+    reference = reference_object(first.before.object, mutations[0].object, first.attributes.object, changes)
+    return [
+        validated_object(reference, mutation.object, side.attributes.object, changes)
+        for mutation, side in zip(mutations, asking.sides, strict=True)
+    ]
 
 
 def _told(error: Exception) -> str:
     """An error of Python in one line."""
     return " ".join(f"{type(error).__name__} {error}".split())[:200]
-
-
-def _verdict(undetermined: Sequence[Undetermined], denials: Sequence[Denial]) -> Verdict:
-    if undetermined:
-        return Verdict.UNDETERMINED
-    return Verdict.DENIED if denials else Verdict.ADMITTED

@@ -14,7 +14,6 @@ from replay.cellib.environment import ExpressionKind
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import (
     LabelSelector,
-    ManifestSet,
     MatchCondition,
     MatchPolicy,
     MatchResources,
@@ -24,6 +23,7 @@ from replay.kube.admissionregistration import (
     Rule,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
+    WebhookConfiguration,
 )
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.rules import ANY, matches_resource
@@ -63,13 +63,11 @@ class PolicyReads:
         return found
 
 
-def reads_of(manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
-    """The reads of each policy that has a binding, and of each webhook."""
-    pairs: list[tuple[_Policy, Sequence[_Binding]]] = [
-        *((policy, manifests.validating_bindings) for policy in manifests.validating_policies),
-        *((policy, manifests.mutating_bindings) for policy in manifests.mutating_policies),
-    ]
-    for policy, bindings in pairs:
+def policy_reads(
+    policies: Sequence[_Policy], bindings: Sequence[_Binding], version: KubernetesVersion
+) -> Iterator[PolicyReads]:
+    """The reads of each policy that has a binding."""
+    for policy in policies:
         bound = [each for each in bindings if (each.policy_name, each.static) == (policy.name, policy.static)]
         if policy.match_constraints is None or not bound:
             continue
@@ -82,7 +80,11 @@ def reads_of(manifests: ManifestSet, version: KubernetesVersion) -> Iterator[Pol
             inputs |= {OBJECT}
         managed = any(map(_reads_managed_fields, paths))
         yield PolicyReads(policy.name, criteria, inputs, policy.param_kind, managed)
-    for configuration in (*manifests.validating_webhooks, *manifests.mutating_webhooks):
+
+
+def webhook_reads(configurations: Iterable[WebhookConfiguration]) -> Iterator[PolicyReads]:
+    """The reads of each webhook: all that there is."""
+    for configuration in configurations:
         for webhook in configuration.webhooks:
             match = MatchResources(
                 webhook.namespace_selector, webhook.object_selector, webhook.rules, match_policy=webhook.match_policy

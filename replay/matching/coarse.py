@@ -1,4 +1,4 @@
-"""A manifest set as an SQL predicate over the `request` table: which requests some policy may match.
+"""Match criteria as an SQL predicate over the `request` table: which requests some policy may match.
 
 It reads verb, group, resource, subresource and name as the log has them. It keeps too much, never too little: what only
 the objects, the namespace or the version tell is left to the matcher.
@@ -7,12 +7,10 @@ the objects, the namespace or the version tell is left to the matcher.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from replay.cellib.version import NEWEST, KubernetesVersion
-from replay.kube.admissionregistration import ManifestSet, MatchPolicy, MatchResources, Rule, WebhookConfiguration
-from replay.kube.attributes import Operation
+from replay.kube.admissionregistration import MatchPolicy, MatchResources, Rule
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.exclusion import excluded_from_all
 from replay.matching.rules import ANY
@@ -56,18 +54,17 @@ class _Pattern(NamedTuple):
 
 
 def coarse_predicate(
-    sets: Sequence[ManifestSet],
+    criteria: Iterable[MatchResources],
     mapper: EquivalentResourceMapper,
     *,
-    webhooks: bool = True,
     version: KubernetesVersion = NEWEST,
 ) -> Predicate:
-    """The requests that a policy, or with `webhooks` a webhook, of any of the sets may match.
+    """The requests that any of some criteria may match.
 
     `mapper` serves `matchPolicy: Equivalent`: a rule matches the groups of equivalent resources too.
     """
     patterns: dict[_Pattern, None] = {}
-    for match_resources in _all_criteria(sets, webhooks=webhooks):
+    for match_resources in criteria:
         if not match_resources.resource_rules:
             return _without_excluded(Predicate("true", ()), version)
         for rule in match_resources.resource_rules:
@@ -118,43 +115,6 @@ def _selects(pattern: _Pattern, requests: CoarseClass) -> bool:
         and pattern.resource in (ANY, requests.resource)
         and pattern.subresource in (ANY, requests.subresource)
     )
-
-
-def mutating_criteria(sets: Iterable[ManifestSet]) -> Iterable[MatchResources]:
-    """The match criteria of every mutating policy and webhook of some sets."""
-    for manifests in sets:
-        constraints = [policy.match_constraints for policy in manifests.mutating_policies]
-        yield from (match_resources for match_resources in constraints if match_resources is not None)
-        yield from _webhook_criteria(manifests.mutating_webhooks)
-
-
-def mutating_policy_criteria(manifests: ManifestSet, operation: Operation) -> Iterable[MatchResources]:
-    """The match criteria of the mutating policies of a set that may match requests of an operation, without other rules."""
-    for policy in manifests.mutating_policies:
-        constraints = policy.match_constraints
-        if constraints is not None and not constraints.resource_rules:
-            yield constraints
-        elif constraints is not None:
-            rules = tuple(rule for rule in constraints.resource_rules if {ANY, operation} & set(rule.operations))
-            if rules:
-                yield replace(constraints, resource_rules=rules)
-
-
-def _all_criteria(sets: Iterable[ManifestSet], *, webhooks: bool) -> Iterable[MatchResources]:
-    """The match criteria of every policy and, if wanted, of every webhook."""
-    for manifests in sets:
-        constraints = [policy.match_constraints for policy in manifests.validating_policies]
-        constraints += [policy.match_constraints for policy in manifests.mutating_policies]
-        yield from (match_resources for match_resources in constraints if match_resources is not None)
-        if webhooks:
-            yield from _webhook_criteria((*manifests.validating_webhooks, *manifests.mutating_webhooks))
-
-
-def _webhook_criteria(configurations: Iterable[WebhookConfiguration]) -> Iterable[MatchResources]:
-    for configuration in configurations:
-        for webhook in configuration.webhooks:
-            if webhook.rules:
-                yield MatchResources(resource_rules=webhook.rules, match_policy=webhook.match_policy)
 
 
 def _patterns(rule: Rule, match_policy: MatchPolicy, mapper: EquivalentResourceMapper) -> Iterable[_Pattern]:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import orjson
 
-from replay.admission.reads import INPUTS_OF_ANY, PolicyReads, reads_of
+from replay.admission.ordered.registry import reads_of
+from replay.admission.reads import INPUTS_OF_ANY, PolicyReads
 from replay.audit.directory.scratch import scratch
 from replay.audit.event import RequestRecord
 from replay.audit.part import StorePart

@@ -8,6 +8,7 @@ from functools import partial
 
 import orjson
 
+from replay.admission.ordered.registry import policy_names
 from replay.audit.directory.scratch import scratch
 from replay.audit.reject import write_rejects
 from replay.audit.selection import unread_counts
@@ -33,7 +34,7 @@ from replay.pipeline.health import health_notes
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
-from replay.pipeline.replay.job import Job, PartResult, policy_names, shared_webhooks
+from replay.pipeline.replay.job import Job, PartResult, shared_webhooks
 from replay.pipeline.replay.kept import KeptResults, kept_results
 from replay.pipeline.replay.merge import class_results, merge, write_lines
 from replay.pipeline.replay.preparation import job_without_history, with_history
@@ -144,13 +145,13 @@ def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptR
     if scenario.store is None or options.webhooks or options.outcomes is not None:
         return None
     current, candidate = job.asked
-    validating = {policy.name for each in job.sets for policy in each.validating_policies}
+    validating = {name for each in job.sets for name in policy_names(each, mutating=False)}
     base: tuple[str | bytes, ...] = (
         *(f"{entry.name} {file.path} {file.digest}" for entry in store.segments for file in entry.data),
         str(job.version),
         orjson.dumps(sorted(policy_names(current))),
         orjson.dumps(sorted(validating & job.mutators)),
-        f"{bool(current.mutating_policies)} {bool(job.mutators)} {job.mutates} {job.redact}",
+        f"{bool(policy_names(current, mutating=True))} {bool(job.mutators)} {job.mutates} {job.redact}",
         orjson.dumps(job.snapshot),
     )
     classes = {CoarseClass(*columns): count for *columns, count in store.answer("admission_classes")}

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import orjson
 
-from replay.admission.reads import AUTHORIZER, NAMESPACE, OLD_OBJECT, OPERATIONS, PARAMS, PolicyReads, reads_of
+from replay.admission.ordered.registry import reads_of
+from replay.admission.reads import AUTHORIZER, NAMESPACE, OLD_OBJECT, OPERATIONS, PARAMS, PolicyReads
 from replay.cellib.version import KubernetesVersion
 from replay.compare.audit_policy import CRDS, NAMESPACES, RBAC, SECRETS
 from replay.errors import SnapshotError

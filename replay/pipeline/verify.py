@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from replay.admission.decision import Verdict
+from replay.admission.ordered.registry import policy_names
 from replay.audit.directory.scratch import scratch
 from replay.audit.event import RequestRecord
 from replay.audit.observed import observe
@@ -27,7 +28,7 @@ from replay.pipeline.log import filled
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.replay.decide import decide
-from replay.pipeline.replay.job import Job, policy_names
+from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.preparation import job_of
 from replay.pipeline.replay.redaction import redactor_of
 from replay.pipeline.replay.replayer import as_far_as_reached
@@ -67,7 +68,7 @@ class VerifyJob:
 
     @cached_property
     def _mutating(self) -> frozenset[str]:
-        return frozenset(policy.name for policy in self.job.sets[0].mutating_policies)
+        return policy_names(self.job.sets[0], mutating=True)
 
     @cached_property
     def _other_engine(self) -> SecondOpinion | None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from replay.admission.chain import Chain
-from replay.admission.explain.mutation import MutatingPhase
-from replay.admission.explain.request import Explainer
+from replay.admission.effects import ADMITTED
+from replay.admission.explain.request import Explainer, MutatingPhase
 from replay.admission.explain.webhook import SAME
 from replay.cellib.version import NEWEST
 from replay.json import JSON
@@ -93,8 +93,8 @@ def explained(
     chain = Chain(
         [manifest_set_from_objects(objects if asked is None else asked, [])], NEWEST, builtin_discovery(), Schemas()
     )
-    explainer = Explainer(chain, NEWEST, builtin_discovery(), {})
-    return explainer, explainer.mutating(0, manifest_set_from_objects(objects, []), request, ObjectLister())
+    explainer = Explainer(chain, chain.asking(request, request, ObjectLister(), {}))
+    return explainer, explainer.mutating(0, manifest_set_from_objects(objects, []))
 
 
 def outcomes(phase: MutatingPhase) -> list[tuple[int, list[tuple[str, str]], tuple[str, ...]]]:
@@ -215,7 +215,7 @@ def test_webhooks(configuration: JSON, request_: Attributes, reason: str, phase:
     objects = [{**configuration, "kind": f"{phase}WebhookConfiguration"}]
     explainer, mutating = explained(objects, request=request_)
     manifests = manifest_set_from_objects(objects, [])
-    found = mutating.webhooks or explainer.validating_webhooks(0, manifests, request_, ObjectLister(), "")
+    found = mutating.webhooks or explainer.validating(0, manifests, request_, "", ADMITTED).webhooks
     assert [(each.webhook, each.phase, each.reason) for each in found] == [("w", phase.lower(), reason)]
 
 
@@ -223,7 +223,7 @@ def test_webhooks_that_are_left_out_say_so() -> None:
     objects = [webhook("w"), webhook("v", "Validating")]
     explainer, mutating = explained(objects, [])
     manifests = manifest_set_from_objects(objects, [])
-    late = explainer.validating_webhooks(0, manifests, attributes(), ObjectLister(), "")
+    late = explainer.validating(0, manifests, attributes(), "", ADMITTED).webhooks
     assert [each.reason for each in (*mutating.webhooks, *late)] == [SAME, SAME]
 
 
@@ -231,6 +231,6 @@ def test_nothing_comes_after_a_refusal() -> None:
     objects = [*policy("a", "[JSONPatch{op: 'remove', path: '/x'}]"), webhook("w"), webhook("v", "Validating")]
     explainer, mutating = explained(objects)
     manifests = manifest_set_from_objects(objects, [])
-    late = explainer.validating_webhooks(0, manifests, attributes(), ObjectLister(), mutating.refused)
+    late = explainer.validating(0, manifests, attributes(), mutating.refused, ADMITTED).webhooks
     expected = "not asked: `a` refuses the request"
     assert [each.reason for each in (*mutating.webhooks, *late)] == [expected, expected]

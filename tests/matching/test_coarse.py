@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replay.admission.ordered.registry import criteria_of
 from replay.json import JSON
 from replay.kube.admissionregistration import (
     ManifestSet,
@@ -35,9 +36,9 @@ MAPPER = EquivalentResourceMapper(builtin_discovery())
 Row = tuple[str, str, str, str, str, str, str]
 
 
-def kept(sets: Sequence[ManifestSet], rows: Sequence[Row], *, webhooks: bool = True) -> list[bool]:
+def kept(sets: Sequence[ManifestSet], rows: Sequence[Row]) -> list[bool]:
     """Which rows the predicate of some sets keeps."""
-    return selected(coarse_predicate(sets, MAPPER, webhooks=webhooks), rows)
+    return selected(coarse_predicate(criteria_of(sets), MAPPER), rows)
 
 
 def selected(predicate: Predicate, rows: Sequence[Row]) -> list[bool]:
@@ -131,7 +132,6 @@ def test_webhooks_count_if_wanted() -> None:
     manifests = ManifestSet(validating_webhooks=(WebhookConfiguration("c", static=True, webhooks=(webhook,)),))
     row = ("create", "", "v1", "pods", "", "shop", "web")
     assert kept([manifests], [row]) == [True]
-    assert kept([manifests], [row], webhooks=False) == [False]
 
 
 class NoLister:

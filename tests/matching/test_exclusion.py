@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from replay.admission.ordered.registry import criteria_of
 from replay.cellib.version import NEWEST_MINOR, OLDEST_MINOR, KubernetesVersion
 from replay.kube.admissionregistration import (
     ManifestSet,
@@ -46,5 +47,7 @@ def test_requests_about_them_are_selected_for_webhooks_before_1_37() -> None:
     for minor, selects in ((36, True), (37, False)):
         version = KubernetesVersion(1, minor)
         assert may_select(criteria, mapper, version)(review) is selects
-        predicate = coarse_predicate([ManifestSet(validating_webhooks=(configuration,))], mapper, version=version)
+        predicate = coarse_predicate(
+            criteria_of([ManifestSet(validating_webhooks=(configuration,))]), mapper, version=version
+        )
         assert ("tokenreviews" in predicate.parameters) is not selects

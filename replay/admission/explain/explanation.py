@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from replay.admission.decision import Denial
 from replay.admission.inputs import Evaluations, Inputs
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.match_conditions import MatchConditionsResult, match_conditions
+from replay.admission.mutating.mutator import Object
 from replay.cel.strict.trace import Trace
 from replay.cel.value.values import EvalError, Unknown, Value
 from replay.cellib.activation import Activation
@@ -99,6 +101,27 @@ class WebhookExplanation:
     steps: tuple[ExpressionStep, ...] = ()
 
 
+class Step(NamedTuple):
+    """One pass of a mutating plugin explained: the object that it leaves, whether all run once more, why nothing comes after it.
+
+    `policies` and `webhooks` are what it has; `called` are the webhooks that it calls again.
+    """
+
+    object: Object
+    changed: bool
+    refused: str
+    policies: tuple[PolicyExplanation, ...] = ()
+    webhooks: tuple[WebhookExplanation, ...] = ()
+    called: tuple[str, ...] = ()
+
+
+class Validated(NamedTuple):
+    """A validating plugin explained."""
+
+    policies: tuple[PolicyExplanation, ...] = ()
+    webhooks: tuple[WebhookExplanation, ...] = ()
+
+
 @dataclass(slots=True)
 class TracedExpressions:
     """The expressions of one policy, binding and parameter, evaluated one by one with their parts."""
@@ -170,6 +193,11 @@ def skipped(result: MatchConditionsResult, steps: Sequence[ExpressionStep]) -> s
 def unknown_paths(value: Value) -> tuple[Any, ...]:
     """What an unknown value depends on."""
     return value.missing if isinstance(value, Unknown) else ()
+
+
+def refusal_of(denials: Sequence[Denial]) -> str:
+    """Why nothing comes after a denial, empty without one."""
+    return f"`{denials[0].policy}` refuses the request" if denials else ""
 
 
 def param_name(param: JSON) -> str:

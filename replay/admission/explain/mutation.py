@@ -1,39 +1,34 @@
-"""The mutating phase of one set and request explained: which policies ran on which object, pass by pass.
+"""The mutating policies of one set on one request explained: which of them ran on which object, pass by pass.
 
-Who runs is not decided here: the plugins are run as `Chain` runs them, and watched.
+Who runs is not decided here: the plugin is run as `Chain` runs it, and watched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from replay.admission.chain import Chain
 from replay.admission.change import changes
-from replay.admission.decision import Denial
 from replay.admission.explain.explanation import (
     BindingExplanation,
     ExpressionStep,
-    PassExplanation,
     PolicyExplanation,
+    Step,
     TracedExpressions,
-    WebhookExplanation,
     explain_conditions,
     param_name,
+    refusal_of,
     skipped,
 )
 from replay.admission.explain.hook import Hook, HookExplainer, not_asked
-from replay.admission.explain.webhook import WebhookExplainer
 from replay.admission.hooks import BoundBinding, policy_hooks
 from replay.admission.inputs import Inputs
 from replay.admission.mutating.invocation import Invocation
 from replay.admission.mutating.mutator import MutateResult, Mutator, Object
-from replay.admission.mutating.plugin import MutatingRequest, PolicyPlugin
+from replay.admission.mutating.plugin import MutatingAdmission, MutatingRequest, PolicyPlugin
 from replay.admission.mutating.shown import AS_IT_CAME, Shown
-from replay.admission.webhook.plugin import Backends, MutatingWebhookPlugin, WebhookEffects
-from replay.admission.webhook.webhooks import WebhookHook, WebhookInvocation
 from replay.cellib.composition import ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.version import KubernetesVersion
@@ -64,8 +59,8 @@ class _Ran(NamedTuple):
 class _Watched(MutatingRequest):
     """A request that remembers which policies ran."""
 
-    def __init__(self, chain: Chain, attributes: Attributes, lister: Lister) -> None:
-        super().__init__(chain.mutating, attributes, lister)
+    def __init__(self, admission: MutatingAdmission, attributes: Attributes, lister: Lister) -> None:
+        super().__init__(admission, attributes, lister)
         self.ran: list[_Ran] = []
 
     def mutate(self, invocation: Invocation, value: Object, shown: Shown = AS_IT_CAME) -> MutateResult:
@@ -82,65 +77,36 @@ class _Watched(MutatingRequest):
         return error
 
 
-@dataclass(frozen=True, slots=True)
-class MutatingPhase:
-    """What the mutating phase did in each pass, and who was asked; `refused` says why nothing comes after it."""
-
-    passes: tuple[PassExplanation, ...] = ()
-    webhooks: tuple[WebhookExplanation, ...] = ()
-    refused: str = ""
-
-
-class MutationExplainer:
-    """The mutating phase of one request."""
+class PolicyWatch:
+    """The mutating policies of one set on one request."""
 
     def __init__(
         self,
-        chain: Chain,
-        version: KubernetesVersion,
-        discovery: Discovery,
-        attributes: Attributes,
-        lister: Lister,
+        admission: MutatingAdmission,
+        index: int,
+        manifests: ManifestSet,
+        where: tuple[Attributes, Lister],
+        context: tuple[KubernetesVersion, Discovery],
     ) -> None:
-        """`attributes` are those before mutation."""
-        self._chain = chain
-        self._version = version
-        self._discovery = discovery
-        self._attributes = attributes
-        self._lister = lister
+        """`index` is the position of the set among those of the plugin; `where` are the attributes before mutation."""
+        self._admission = admission
+        self._manifests = manifests
+        self._attributes, self._lister = where
+        self._version, self._discovery = context
+        self._watched = _Watched(admission, self._attributes, self._lister)
+        candidates = admission.candidates(self._attributes, self._lister)
+        self._policies = PolicyPlugin(candidates[index] if candidates else (), self._watched)
 
-    def explain(self, index: int, manifests: ManifestSet, backends: Backends) -> MutatingPhase:
-        """Both passes; `index` is the position of the set in the chain, which may lack some of its webhooks.
-
-        `backends` answer for webhooks, as in `Chain.decide`.
-        """
-        attributes, admission = self._attributes, self._chain.mutating_webhooks
-        watched = _Watched(self._chain, attributes, self._lister)
-        candidates = self._chain.mutating.candidates(attributes, self._lister)
-        policies = PolicyPlugin(candidates[index] if candidates else (), watched)
-        hooks = admission.candidates(attributes)[index]
-        plugin = MutatingWebhookPlugin(admission, hooks, self._chain.mutating.patchers, self._lister, backends)
-        passes: list[PassExplanation] = []
-        webhooks: tuple[WebhookExplanation, ...] = ()
-        value = attributes.object
-        for reinvoke in (False, True):
-            watched.ran.clear()
-            result, effects = policies.admit(value, reinvoke=reinvoke), WebhookEffects()
-            value, refused = result.object, _refused(result.denials)
-            seen, changed = attributes.with_object(value), False
-            if not refused:
-                value, changed = plugin.admit(seen, effects, reinvoke=reinvoke)
-            if reinvoke:
-                called = self._called_again(plugin, hooks, seen)
-                passes.append(PassExplanation(2, self._ran_again(watched.ran), called))
-            else:
-                passes.append(PassExplanation(1, self._first(manifests, watched.ran, refused)))
-                explainer = WebhookExplainer(admission, index, manifests, self._version, self._discovery)
-                webhooks = explainer.explain(seen, self._lister, refused)
-            refused = refused or _refused(effects.denials)
-            if refused or not (result.should_reinvoke or changed):
-                break
-        return MutatingPhase(tuple(each for each in passes if each.policies or each.webhooks), webhooks, refused)
+    def step(self, value: Object, refused: str, *, reinvoke: bool) -> Step:
+        """One pass."""
+        ran = self._watched.ran
+        ran.clear()
+        changed = False
+        if not refused:
+            result = self._policies.admit(value, reinvoke=reinvoke)
+            value, changed, refused = result.object, result.should_reinvoke, refusal_of(result.denials)
+        explained = self._ran_again(ran) if reinvoke else self._first(self._manifests, ran, refused)
+        return Step(value, changed, refused, explained)
 
     def _first(self, manifests: ManifestSet, ran: Sequence[_Ran], refused: str) -> tuple[PolicyExplanation, ...]:
         """All policies, in the first pass."""
@@ -171,15 +137,6 @@ class MutationExplainer:
             for policy, own in groupby(ran, key=lambda each: each.invocation.hook.policy)
         )
 
-    def _called_again(
-        self, plugin: MutatingWebhookPlugin, hooks: Sequence[WebhookHook], seen: Attributes
-    ) -> tuple[str, ...]:
-        """The webhooks that are called in the second pass too."""
-        asked = [hook for hook in hooks if plugin.is_asked_again(hook)]
-        should_call = self._chain.mutating_webhooks.should_call
-        answers = [(hook, should_call(hook, seen, self._lister)) for hook in asked]
-        return tuple(hook.webhook.name for hook, answer in answers if isinstance(answer, WebhookInvocation))
-
     def _binding(self, ran: _Ran) -> BindingExplanation:
         """One policy, binding and parameter on the object that it was given."""
         invocation, before, shown, result = ran
@@ -202,7 +159,7 @@ class MutationExplainer:
 
     def _inputs(self, invocation: Invocation, value: Object, shown: Shown) -> Inputs:
         """What the expressions read, with the object in the version that was matched."""
-        admission, lister, kind = self._chain.mutating, self._lister, invocation.match.kind
+        admission, lister, kind = self._admission, self._lister, invocation.match.kind
         versioned = admission.converter.versioned(replace(self._attributes, object=value), kind, lister).object
         inputs = admission.inputs(invocation.match, self._attributes, lister, invocation.param)
         return inputs.with_object(versioned, shown)
@@ -214,17 +171,12 @@ class MutationExplainer:
         mutation = policy.mutations[index]
         earlier = Mutator(replace(policy, mutations=policy.mutations[:index]), self._version)
         alone = invocation._replace(hook=replace(invocation.hook, evaluator=earlier))
-        request = MutatingRequest(self._chain.mutating, self._attributes, self._lister)
+        request = MutatingRequest(self._admission, self._attributes, self._lister)
         left = request.mutate(alone, ran.before, ran.shown)
         traced = TracedExpressions(compiler, self._inputs(invocation, left.object, left.shown.read()))
         compiled = compiler.compile(_KINDS[mutation.patch_type], mutation.expression)
         step = traced.step(f"mutation {index} ({mutation.patch_type})", compiled)
         return [step, *traced.variables()]
-
-
-def _refused(denials: Sequence[Denial]) -> str:
-    """Why nothing comes after a denial."""
-    return f"`{denials[0].policy}` refuses the request" if denials else ""
 
 
 def _outcome(ran: _Ran, patch: tuple[JSON, ...]) -> str:

@@ -6,9 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from replay.admission.decision import Denial
-from replay.admission.explain.explanation import ExpressionStep, WebhookExplanation, explain_conditions, skipped
+from replay.admission.explain.explanation import (
+    ExpressionStep,
+    Step,
+    WebhookExplanation,
+    explain_conditions,
+    refusal_of,
+    skipped,
+)
 from replay.admission.inputs import Inputs
-from replay.admission.webhook.webhooks import WebhookAdmission, WebhookHook, match_resources
+from replay.admission.mutating.mutator import Object
+from replay.admission.webhook.plugin import MutatingWebhookPlugin
+from replay.admission.webhook.webhooks import WebhookAdmission, WebhookHook, WebhookInvocation, match_resources
 from replay.cellib.composition import ExpressionCompiler
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import ManifestSet
@@ -77,3 +86,32 @@ class WebhookExplainer:
         if result.matches or result.error:
             return "", ()
         return skipped(result, steps), tuple(step for step in steps if step.value is False)
+
+
+class WebhookWatch:
+    """The mutating webhooks of one set on one request, watched."""
+
+    def __init__(
+        self, plugin: MutatingWebhookPlugin, explainer: WebhookExplainer, attributes: Attributes, lister: Lister
+    ) -> None:
+        """`attributes` are those before mutation."""
+        self._plugin = plugin
+        self._explainer = explainer
+        self._attributes = attributes
+        self._lister = lister
+
+    def step(self, value: Object, refused: str, *, reinvoke: bool) -> Step:
+        """One pass."""
+        seen, changed = self._attributes.with_object(value), False
+        if not refused:
+            value, changed = self._plugin.admit(value, reinvoke=reinvoke)
+        end = refused or refusal_of(self._plugin.effects.denials)
+        if reinvoke:
+            return Step(value, changed, end, called=self._called_again(seen))
+        return Step(value, changed, end, webhooks=self._explainer.explain(seen, self._lister, refused))
+
+    def _called_again(self, seen: Attributes) -> tuple[str, ...]:
+        """The webhooks that are called in the second pass too."""
+        asked = [hook for hook in self._plugin.hooks if self._plugin.is_asked_again(hook)]
+        answers = [(hook, self._plugin.admission.should_call(hook, seen, self._lister)) for hook in asked]
+        return tuple(hook.webhook.name for hook, answer in answers if isinstance(answer, WebhookInvocation))

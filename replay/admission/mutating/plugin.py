@@ -37,7 +37,6 @@ from replay.kube.discovery import APIResource, Discovery
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.kube.rbac import RBACAuthorizer
-from replay.kube.schema import Schemas
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Match, Matcher, MatchError, RequestMatcher
 
@@ -64,14 +63,14 @@ class MutatingAdmission:
         sets: Sequence[ManifestSet],
         version: KubernetesVersion,
         discovery: Discovery,
-        schemas: Schemas,
+        patchers: ObjectPatchers,
         authorizer: Callable[[Lister], Authorizer | Missing] = RBACAuthorizer,
     ) -> None:
         """Expressions are compiled when a request first needs them; `authorizer` answers for the instant of a lister."""
         self._version = version
         self._discovery = discovery
         self._authorizer = authorizer
-        self.patchers = ObjectPatchers(schemas)
+        self.patchers = patchers
         self.converter = ObjectConverter(discovery)
         self._matcher = Matcher(EquivalentResourceMapper(discovery))
         self._mutators: dict[Any, Mutator] = {}
@@ -99,9 +98,9 @@ class MutatingAdmission:
         """For each set the policies that may match, None if there are none; the plugin does not see DELETE."""
         return None if attributes.operation is Operation.DELETE else self._index.candidates(attributes, lister)
 
-    def request(self, attributes: Attributes, lister: Lister) -> MutatingRequest:
+    def request(self, attributes: Attributes, lister: Lister, changes: Changes) -> MutatingRequest:
         """One request, for all sets and both passes."""
-        return MutatingRequest(self, attributes, lister)
+        return MutatingRequest(self, attributes, lister, changes)
 
     def request_matcher(self, attributes: Attributes, lister: Lister) -> RequestMatcher:
         """The matcher of one request."""
@@ -138,12 +137,14 @@ class MutatingAdmission:
 class MutatingRequest:
     """What the sets, the policies and both passes have in common for one request."""
 
-    def __init__(self, admission: MutatingAdmission, attributes: Attributes, lister: Lister) -> None:
-        """`attributes` are those before mutation."""
+    def __init__(
+        self, admission: MutatingAdmission, attributes: Attributes, lister: Lister, changes: Changes | None = None
+    ) -> None:
+        """`attributes` are those before mutation; `changes` are shared with the rest of the request."""
         self.admission = admission
         self.attributes = attributes
         self.lister = lister
-        self.changes = Changes()
+        self.changes = Changes() if changes is None else changes
         self._inputs: dict[Any, MutationInputs] = {}
         self._results: dict[Any, MutateResult] = {}
         self._alive: list[Any] = []

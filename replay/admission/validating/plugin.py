@@ -12,7 +12,8 @@ from typing import Any
 
 from replay.admission.change import Changes
 from replay.admission.conversion import Object, ObjectConverter
-from replay.admission.decision import Decision, Verdict
+from replay.admission.decision import Decision
+from replay.admission.effects import ADMITTED
 from replay.admission.hooks import BoundBinding, HookIndex, PlannedHook, PolicyHook, policy_hooks
 from replay.admission.inputs import Inputs
 from replay.admission.namespace import namespace_object
@@ -43,7 +44,8 @@ from replay.matching.matcher import Match, Matcher, MatchError, RequestMatcher
 Planned = PlannedHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 Hook = PolicyHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 Bound = BoundBinding[ValidatingAdmissionPolicyBinding]
-ADMITTED = Decision(Verdict.ADMITTED)
+Candidates = tuple[tuple[Planned, ...], ...]
+"""For each set the hooks that may match a request."""
 
 
 class ValidatingAdmission:
@@ -86,24 +88,37 @@ class ValidatingAdmission:
             self._validators[key] = Validator(policy, self.version)
         return self._validators[key]
 
+    def candidates(self, attributes: Attributes, lister: Lister) -> Candidates | None:
+        """For each set the policies that may match, None if there are none."""
+        return self._index.candidates(attributes, lister)
+
     def decide(self, attributes: Attributes, lister: Lister) -> list[Decision]:
         """What each set decides about a request, in the order of the sets."""
-        candidates = self._index.candidates(attributes, lister)
+        return self.decide_candidates(self.candidates(attributes, lister), attributes, lister)
+
+    def decide_candidates(
+        self, candidates: Candidates | None, attributes: Attributes, lister: Lister
+    ) -> list[Decision]:
+        """The same where it is known which policies may match."""
         if candidates is None:
             return [ADMITTED] * self._count
         request = _Request(self, attributes, lister)
         return [request.dispatch(hooks) if hooks else ADMITTED for hooks in candidates]
 
     def decide_each(
-        self, objects: Sequence[Object], attributes: Attributes, lister: Lister, changes: Changes
+        self,
+        candidates: Candidates | None,
+        objects: Sequence[Object],
+        attributes: Attributes,
+        lister: Lister,
+        changes: Changes,
     ) -> list[Decision]:
         """The same where the mutating phase of each set left an object of its own; `objects` are in the order of the sets.
 
         Decisions about another object than the first one say which denials that makes or saves.
         """
-        candidates = self._index.candidates(attributes, lister)
         if candidates is None:
-            return [ADMITTED] * self._count
+            return [ADMITTED] * len(objects)
         first = _Request(self, attributes.with_object(objects[0]), lister)
         requests = {id(objects[0]): first}
         for value in objects[1:]:

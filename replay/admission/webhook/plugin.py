@@ -7,11 +7,12 @@ ones all at once, and any refusal refuses (`webhook/validating/dispatcher.go`). 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from replay.admission.change import changes
-from replay.admission.decision import Denial, Mutated, Undetermined, WebhookCall
+from replay.admission.decision import Denial, Mutated, Undetermined
+from replay.admission.effects import Effects
 from replay.admission.json_patch import JSONPatchError, apply, equal
 from replay.admission.mutating.mutator import Object
 from replay.admission.mutating.object_patcher import ObjectPatchers, StatusError, internal_error
@@ -38,41 +39,28 @@ Backends = Mapping[str, WebhookBackend]
 """Who answers for the webhook of a name."""
 
 
-@dataclass(slots=True)
-class WebhookEffects:
-    """What the webhooks of one phase come to for one request."""
+def unknown(effects: Effects, hook: WebhookHook, what: str, missing: Missing) -> None:
+    """Something of a webhook depends on what is not known."""
+    is_unknown = f"is not known: {missing.reason}"
+    reason = (
+        f"{what} {is_unknown}"
+        if missing.path == "webhook"
+        else f"{what} depends on `{missing.path}`, which {is_unknown}"
+    )
+    effects.undetermined.append(Undetermined(hook.configuration, hook.webhook.name, reason, missing.path, missing.fix))
 
-    calls: list[WebhookCall] = field(default_factory=list)
-    denials: list[Denial] = field(default_factory=list)
-    undetermined: list[Undetermined] = field(default_factory=list)
-    mutated: list[Mutated] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    audit_annotations: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was called and nothing came of it."""
-        said = self.calls or self.denials or self.undetermined or self.mutated or self.warnings
-        return not (said or self.audit_annotations)
+def unanswered(effects: Effects, invocation: WebhookInvocation, phase: Phase, missing: Missing) -> None:
+    """A webhook is called, and nobody knows what it answers."""
+    effects.calls.append(invocation.call(phase, UNKNOWN))
+    unknown(effects, invocation.hook, "what it answers", missing)
 
-    def unknown(self, hook: WebhookHook, what: str, missing: Missing) -> None:
-        """Something depends on what is not known."""
-        unknown = f"is not known: {missing.reason}"
-        reason = (
-            f"{what} {unknown}" if missing.path == "webhook" else f"{what} depends on `{missing.path}`, which {unknown}"
-        )
-        self.undetermined.append(Undetermined(hook.configuration, hook.webhook.name, reason, missing.path, missing.fix))
 
-    def unanswered(self, invocation: WebhookInvocation, phase: Phase, missing: Missing) -> None:
-        """It is called, and nobody knows what it answers."""
-        self.calls.append(invocation.call(phase, UNKNOWN))
-        self.unknown(invocation.hook, "what it answers", missing)
-
-    def answered(self, invocation: WebhookInvocation, answer: WebhookAnswer) -> None:
-        """Warnings and audit annotations of an answer."""
-        name = invocation.hook.webhook.name
-        self.warnings.extend(answer.warnings)
-        self.audit_annotations.update({f"{name}/{key}": value for key, value in answer.audit_annotations.items()})
+def answered(effects: Effects, invocation: WebhookInvocation, answer: WebhookAnswer) -> None:
+    """Warnings and audit annotations of an answer."""
+    name = invocation.hook.webhook.name
+    effects.warnings.extend(answer.warnings)
+    effects.audit_annotations.update({f"{name}/{key}": value for key, value in answer.audit_annotations.items()})
 
 
 def validate(
@@ -81,23 +69,23 @@ def validate(
     attributes: Attributes,
     lister: Lister,
     backends: Backends,
-) -> WebhookEffects:
+) -> Effects:
     """The validating webhooks of one set; a refusal before any call ends the phase."""
-    effects = WebhookEffects()
+    effects = Effects()
     asked: list[tuple[WebhookBackend, WebhookReview]] = []
     for hook in hooks:
         answer = admission.should_call(hook, attributes, lister)
         if isinstance(answer, Denial):
-            return WebhookEffects(denials=[answer], undetermined=effects.undetermined)
+            return Effects(denials=[answer], undetermined=effects.undetermined)
         if isinstance(answer, Missing):
-            effects.unknown(hook, "whether it is called", answer)
+            unknown(effects, hook, "whether it is called", answer)
         elif answer is not None:
             backend = backends.get(hook.webhook.name)
             request = None if backend is None else webhook_request(attributes, answer)
             if backend is None or request is None:
                 effects.calls.append(answer.call("validating"))
             elif isinstance(request, Missing):
-                effects.unanswered(answer, "validating", request)
+                unanswered(effects, answer, "validating", request)
             else:
                 asked.append((backend, WebhookReview(answer, "validating", request)))
     for index, (review, reply) in enumerate(_replies(asked)):
@@ -116,22 +104,20 @@ def _replies(
     return [(review, answers[id(review)]) for _, review in asked]
 
 
-def _validated(
-    invocation: WebhookInvocation, reply: WebhookAnswer | Missing, index: int, effects: WebhookEffects
-) -> None:
+def _validated(invocation: WebhookInvocation, reply: WebhookAnswer | Missing, index: int, effects: Effects) -> None:
     if isinstance(reply, Missing):
-        effects.unanswered(invocation, "validating", reply)
+        unanswered(effects, invocation, "validating", reply)
         return
     effects.calls.append(invocation.call("validating", reply.text))
     if reply.error:
         _failed(invocation, reply, f"validating.webhook.admission.k8s.io/round_0_index_{index}", effects)
         return
-    effects.answered(invocation, reply)
+    answered(effects, invocation, reply)
     if not reply.allowed:
         effects.denials.append(refusal(invocation, reply))
 
 
-def _failed(invocation: WebhookInvocation, answer: WebhookAnswer, key: str, effects: WebhookEffects) -> None:
+def _failed(invocation: WebhookInvocation, answer: WebhookAnswer, key: str, effects: Effects) -> None:
     """A call that failed: `Ignore` lets the request through and says so in an annotation."""
     if invocation.hook.webhook.failure_policy is FailurePolicy.IGNORE:
         effects.audit_annotations[f"failed-open.{key}"] = invocation.hook.webhook.name
@@ -147,26 +133,28 @@ class MutatingWebhookPlugin:
         admission: WebhookAdmission,
         hooks: Sequence[WebhookHook],
         patchers: ObjectPatchers,
-        lister: Lister,
+        where: tuple[Attributes, Lister],
         backends: Backends,
     ) -> None:
-        """`hooks` are those of the set that may match."""
-        self._admission = admission
-        self._hooks = hooks
+        """`hooks` are those of the set that may match; `where` are the attributes before mutation, and the lister."""
+        self.admission = admission
+        self.hooks = hooks
+        self.effects = Effects()
         self._patchers = patchers
-        self._lister = lister
+        self._before, self._lister = where
         self._backends = backends
         self._last_output: Object = None
         self._invoked: set[int] = set()
         self._again: set[int] = set()
 
-    def admit(self, attributes: Attributes, effects: WebhookEffects, *, reinvoke: bool) -> tuple[Object, bool]:
+    def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
         """One pass: the object afterwards, and whether all mutating plugins are to run once more."""
+        attributes, effects = self._before.with_object(value), self.effects
         if reinvoke and not equal(self._last_output, attributes.object):
             self._require()
         changed = False
-        for hook in self._hooks:
-            answer = self._admission.should_call(hook, attributes, self._lister)
+        for hook in self.hooks:
+            answer = self.admission.should_call(hook, attributes, self._lister)
             # apiserver: who was not called in the first pass is not called in the second, even if it matches by then
             if answer is None or (reinvoke and not self.is_asked_again(hook)):
                 continue
@@ -195,7 +183,7 @@ class MutatingWebhookPlugin:
         hook: WebhookHook,
         answer: WebhookInvocation | Denial | Missing,
         attributes: Attributes,
-        effects: WebhookEffects,
+        effects: Effects,
         *,
         reinvoke: bool,
     ) -> Object:
@@ -203,7 +191,7 @@ class MutatingWebhookPlugin:
         if isinstance(answer, Denial):
             effects.denials.append(answer)
         elif isinstance(answer, Missing):
-            effects.unknown(hook, "whether it is called", answer)
+            unknown(effects, hook, "whether it is called", answer)
         else:
             backend = self._backends.get(hook.webhook.name)
             if backend is not None:
@@ -217,7 +205,7 @@ class MutatingWebhookPlugin:
         invocation: WebhookInvocation,
         backend: WebhookBackend,
         attributes: Attributes,
-        effects: WebhookEffects,
+        effects: Effects,
         *,
         round_: int,
     ) -> Object:
@@ -227,11 +215,11 @@ class MutatingWebhookPlugin:
         else:
             reply = backend.review([WebhookReview(invocation, "mutating", request)])[0]
         if isinstance(reply, Missing):
-            effects.unanswered(invocation, "mutating", reply)
+            unanswered(effects, invocation, "mutating", reply)
             return Missing("object", f"what a webhook makes of it is not known: {reply.reason}", reply.fix)
         effects.calls.append(invocation.call("mutating", reply.text))
         key = f"mutation.webhook.admission.k8s.io/round_{round_}_index_{invocation.hook.index}"
-        if reply.undecodable_patch and self._admission.version.minor < PATCH_FAILURES_SINCE:
+        if reply.undecodable_patch and self.admission.version.minor < PATCH_FAILURES_SINCE:
             effects.audit_annotations[key] = _annotation(invocation, mutated=False)
             effects.denials.append(internal_failure(invocation, reply.undecodable_patch))
             return attributes.object
@@ -239,7 +227,7 @@ class MutatingWebhookPlugin:
             effects.audit_annotations[key] = _annotation(invocation, mutated=False)
             _failed(invocation, reply, key, effects)
             return attributes.object
-        effects.answered(invocation, reply)
+        answered(effects, invocation, reply)
         return self._apply(invocation, reply, attributes, effects, key)
 
     def _apply(
@@ -247,7 +235,7 @@ class MutatingWebhookPlugin:
         invocation: WebhookInvocation,
         answer: WebhookAnswer,
         attributes: Attributes,
-        effects: WebhookEffects,
+        effects: Effects,
         key: str,
     ) -> Object:
         """The object with the patch of an answer applied."""

@@ -18,7 +18,7 @@ from replay.cellib.composition import CompiledExpression, Evaluation, Expression
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.version import KubernetesVersion
-from replay.kube.admissionregistration import ManifestSet, MatchResources, Webhook
+from replay.kube.admissionregistration import ManifestSet, MatchResources, Webhook, WebhookConfiguration
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.authorizer import Authorizer
 from replay.kube.discovery import Discovery
@@ -134,7 +134,7 @@ class WebhookAdmission:
 
     def _hooks(self, manifests: ManifestSet) -> tuple[WebhookHook, ...]:
         """All webhooks of a set: configurations in their order, webhooks as they stand in them."""
-        configurations = manifests.mutating_webhooks if self.phase == "mutating" else manifests.validating_webhooks
+        configurations = configurations_of(manifests, self.phase)
         listed = [(configuration, webhook) for configuration in configurations for webhook in configuration.webhooks]
         return tuple(
             WebhookHook(
@@ -240,6 +240,11 @@ def _refusal(hook: WebhookHook, attributes: Attributes, conditions: MatchConditi
         text = f'admission webhook "{webhook.name}" does not support dry run'
         return Denial(hook.configuration, webhook.name, None, text, "BadRequest", 400)
     return None
+
+
+def configurations_of(manifests: ManifestSet, phase: Phase) -> tuple[WebhookConfiguration, ...]:
+    """The configurations of one phase."""
+    return manifests.mutating_webhooks if phase == "mutating" else manifests.validating_webhooks
 
 
 def match_resources(webhook: Webhook) -> MatchResources:

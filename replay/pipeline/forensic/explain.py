@@ -9,8 +9,6 @@ from replay.admission.decision import Decision
 from replay.admission.explain.request import Explainer
 from replay.audit.observed import observe
 from replay.errors import UNFORESEEN, ReplayError
-from replay.kube.admissionregistration import ManifestSet
-from replay.kube.attributes import Missing
 from replay.pipeline.authorization.run import authorization_inputs, authorized_request
 from replay.pipeline.forensic.past import decided, past_job, requests_of
 from replay.pipeline.log import Progress, opened, repeats, require_known
@@ -89,25 +87,15 @@ def _step_by_step(
 ) -> tuple[SetExplanation, ...]:
     given = [(CURRENT, manifests.current), (CANDIDATE, manifests.candidate)]
     backends = job.webhooks.backends(request)
-    explainer = Explainer(job.chain, manifests.version, job.cluster.discovery, backends)
     lister, before = job.cluster.at(request.record), request.before_mutation
-    if isinstance(before, Missing):
-        before = request.attributes.with_object(before)
+    asking = job.chain.asking(before, request.attributes, lister, backends)
+    explainer = Explainer(job.chain, asking)
     seen = job.chain.validated(before, request.attributes, lister, backends)
     explained = []
     for index, (name, each) in enumerate(given):
         if each is not None:
-            mutating = explainer.mutating(index, each, before, lister)
-            validating = explainer.validating(each, seen[index], lister, mutating.refused)
-            refused = mutating.refused or _refused(decisions[index], each)
-            webhooks = explainer.validating_webhooks(index, each, seen[index], lister, refused)
-            both = (*mutating.webhooks, *webhooks)
-            explained.append(SetExplanation(name, decisions[index], mutating.passes, validating, both))
+            mutating = explainer.mutating(index, each)
+            validating = explainer.validating(index, each, seen[index], mutating.refused, decisions[index])
+            webhooks = (*mutating.webhooks, *validating.webhooks)
+            explained.append(SetExplanation(name, decisions[index], mutating.passes, validating.policies, webhooks))
     return tuple(explained)
-
-
-def _refused(decision: Decision, manifests: ManifestSet) -> str:
-    """Why the validating webhooks are not asked: a policy denies before."""
-    policies = {policy.name for policy in manifests.validating_policies}
-    denying = next((denial.policy for denial in decision.denials if denial.policy in policies), "")
-    return f"`{denying}` denies the request" if denying else ""

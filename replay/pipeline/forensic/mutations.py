@@ -146,7 +146,7 @@ class MutationsJob:
 
     def _defaulted(self, exchange: Exchange, sent: Known) -> frozenset[Tokens]:
         """What decoding and defaulting set in the object of a patch; other bodies are recorded after both."""
-        patcher = self.job.chain.mutating.patchers.of(exchange.kind) if exchange.kind else None
+        patcher = self.job.chain.patchers.of(exchange.kind) if exchange.kind else None
         if patcher is None or exchange.record.verb != "patch":
             return frozenset()
         try:

@@ -11,6 +11,13 @@ from typing import Any, BinaryIO, NamedTuple
 
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision
+from replay.admission.ordered.registry import (
+    has_mutators,
+    mutating_criteria,
+    policy_names,
+    unseen_criteria,
+    webhook_mutators,
+)
 from replay.audit.event import RequestRecord
 from replay.audit.part import StorePart
 from replay.audit.selection import unselected
@@ -23,7 +30,7 @@ from replay.kube.attributes import Operation
 from replay.kube.lister import Lister
 from replay.kube.rbac import RBACAuthorizer
 from replay.kube.schema import Schemas
-from replay.matching.coarse import CoarseClass, Predicate, both, may_select, mutating_criteria, mutating_policy_criteria
+from replay.matching.coarse import CoarseClass, Predicate, both, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.authorization.chains import Authorizers, Chains
 from replay.pipeline.authorization.policy_authorizer import policy_authorizer
@@ -156,7 +163,7 @@ class Job:
         known = self._changed.get((requests, operation))
         if known is None:
             mapper = EquivalentResourceMapper(self.cluster.discovery)
-            criteria = mutating_policy_criteria(self.sets[0], operation)
+            criteria = unseen_criteria(self.sets[0], operation)
             known = any(may_select(each, mapper)(requests) for each in criteria)
             self._changed[requests, operation] = known
         return known
@@ -185,14 +192,14 @@ class Job:
     @property
     def mutates(self) -> bool:
         """Whether objects before mutation are needed."""
-        return any(each.mutating_policies or each.mutating_webhooks for each in self.asked)
+        return any(has_mutators(each) for each in self.asked)
 
     @property
     def mutators(self) -> frozenset[str]:
         """The names of what mutates, as decisions name it: policies, and the configurations of webhooks that are asked."""
-        policies = (policy.name for each in self.sets for policy in each.mutating_policies)
-        webhooks = (configuration.name for each in self.asked for configuration in each.mutating_webhooks)
-        return frozenset((*policies, *(webhooks if self.webhooks.names or self.webhooks.removed else ())))
+        unseen = [name for each in self.sets for name in policy_names(each, mutating=True)]
+        seen = [name for each in self.asked for name in webhook_mutators(each)]
+        return frozenset((*unseen, *(seen if self.webhooks.names or self.webhooks.removed else ())))
 
     def run(self, part: StorePart) -> PartResult:
         """Replay one part; its outcomes go to a file of the spool, so that they need not fit in memory together."""
@@ -203,13 +210,6 @@ class Job:
         replayer.pass_over(unread, outcomes)
         self.webhooks.close()
         return _spooled(outcomes, self.spool / f"part-{part.number:05}")
-
-
-def policy_names(manifests: ManifestSet) -> frozenset[str]:
-    """The names of the policies of a set, whose denials a response names."""
-    return frozenset(
-        policy.name for of in (manifests.validating_policies, manifests.mutating_policies) for policy in of
-    )
 
 
 def _spooled(outcomes: PartOutcomes, path: Path) -> PartResult:

@@ -18,10 +18,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import msgspec
 
+from replay.admission.ordered.registry import units_of
 from replay.audit.catalog import replace_file
 from replay.audit.remembered import code_digest
 from replay.errors import StoreError
@@ -42,13 +43,6 @@ _LENGTH = 8
 _CHUNK = 500
 _UNKEEPABLE = (TypeError, ValueError, OverflowError, RecursionError)
 """What msgspec raises for text that is not UTF-8, and for numbers of more than 64 bits."""
-
-
-class Unit(NamedTuple):
-    """What changes as one: a policy with its bindings, or a webhook. `digest` is of all that it says."""
-
-    digest: str
-    match: MatchResources
 
 
 @dataclass(frozen=True)
@@ -91,7 +85,7 @@ def kept_results(
     `selector` makes of criteria what tells whether they may select some requests of a class.
     """
     place = directory / RESULTS / _digest(code_digest(), *base)
-    units = [[(unit.digest, selector(unit.match)) for unit in _units(manifests)] for manifests in sets]
+    units = [[(unit.digest, selector(unit.match)) for unit in units_of(manifests)] for manifests in sets]
     files = {}
     for requests in classes:
         acting = ["\0".join(digest for digest, selects in each if selects(requests)) for each in units]
@@ -184,27 +178,6 @@ def _oldest(paths: Iterable[Path], most: int, used: float) -> list[Path]:
     """All but the newest few, and none that was used since an instant (seconds since the epoch)."""
     ordered = sorted(((path.stat().st_mtime, path) for path in paths), reverse=True)
     return [path for time_used, path in ordered[most:] if time_used < used]
-
-
-def _units(manifests: ManifestSet) -> Iterator[Unit]:
-    """The units of a set in its order; a policy without match constraints matches nothing, and so does what binds it."""
-    for kind, policies, bindings in (
-        ("validating", manifests.validating_policies, manifests.validating_bindings),
-        ("mutating", manifests.mutating_policies, manifests.mutating_bindings),
-    ):
-        for policy in policies:
-            own = [binding for binding in bindings if binding.policy_name == policy.name]
-            if policy.match_constraints is not None:
-                yield Unit(_digest(kind, repr(policy), repr(own)), policy.match_constraints)
-    for kind, configurations in (
-        ("validating", manifests.validating_webhooks),
-        ("mutating", manifests.mutating_webhooks),
-    ):
-        for configuration in configurations:
-            for webhook in configuration.webhooks:
-                if webhook.rules:
-                    match = MatchResources(resource_rules=webhook.rules, match_policy=webhook.match_policy)
-                    yield Unit(_digest(kind, configuration.name, repr(webhook)), match)
 
 
 def _digest(*parts: str | bytes) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from replay.admission.ordered.registry import ALL_ORDERED_PLUGINS, criteria_of
 from replay.audit.store import Store
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.discovery import Discovery
-from replay.kube.gvk import GroupResource, split_api_version
+from replay.kube.gvk import GroupResource
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.manifests import Manifests
@@ -35,15 +36,9 @@ LOOKUPS = (
 )
 
 
-def _param_resources(sets: Sequence[ManifestSet], discovery: Discovery) -> set[str]:
-    """The resources of parameter objects, as `resource.group`."""
-    wanted = {
-        (split_api_version(kind.api_version)[0], kind.kind)
-        for each in sets
-        for policies in (each.validating_policies, each.mutating_policies)
-        for kind in (policy.param_kind for policy in policies)
-        if kind is not None
-    }
+def _looked_up(sets: Sequence[ManifestSet], discovery: Discovery) -> set[str]:
+    """The resources of what the plugins read of the cluster, as `resource.group`."""
+    wanted = {kind for each in sets for plugin in ALL_ORDERED_PLUGINS for kind in plugin.looked_up(each)}
     return {
         f"{found.resource.resource}.{found.resource.group}".removesuffix(".")
         for found in discovery
@@ -58,10 +53,10 @@ def job_of(store: Store, manifests: Manifests, options: Options, spool: Path, we
 
 def with_history(store: Store, job: Job) -> Job:
     """The job with what the log tells of the cluster: what decisions look up, when revisions were stored, who owns what."""
-    params = _param_resources(job.sets, Cluster(job.snapshot).discovery)
+    looked_up = _looked_up(job.sets, Cluster(job.snapshot).discovery)
     return replace(
         job,
-        lookups=store.lookups({*LOOKUPS, *RBAC, *params}),
+        lookups=store.lookups({*LOOKUPS, *RBAC, *looked_up}),
         revisions=revisions(store, job),
         classes=tuple((row[0], row[1], row[2], row[3]) for row in store.answer("default_classes")),
         deletions=tuple(store.answer("collection_deletions")),
@@ -81,13 +76,14 @@ def job_without_history(
     """The same before the log is asked what it tells of the cluster: enough to know which results a store keeps."""
     sets = manifests.sets
     mapper = EquivalentResourceMapper(Cluster(manifests.snapshot).discovery)
+    asked = without_shared_webhooks(sets, webhooks.names)
     error = clock_error(max((row[3] for row in store.answer("log_clocks")), default=0))
     return Job(
         sets=sets,
         version=manifests.version,
         snapshot=manifests.snapshot,
         trust=_trust(store, error),
-        predicate=coarse_predicate(without_shared_webhooks(sets, webhooks.names), mapper, version=manifests.version),
+        predicate=coarse_predicate(criteria_of(asked), mapper, version=manifests.version),
         spool=spool,
         with_lines=options.outcomes is not None,
         redact=options.redact,

@@ -133,7 +133,7 @@ def walker_of(job: Job, around: Surroundings) -> Walker:
     judge = Judge(job.chain, alone, decide, job.webhooks.backends, schemas)
     candidate = repr(job.asked[1])
     unread = frozenset(name for name in COUNTED if name not in candidate)
-    return Walker(job.reconstructor, judge, Elsewhere(job.reconstructor, alone.mutating.patchers, unread), around)
+    return Walker(job.reconstructor, judge, Elsewhere(job.reconstructor, alone.patchers, unread), around)
 
 
 def world_of(

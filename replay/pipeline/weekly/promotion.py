@@ -42,7 +42,8 @@ def promotions(
     """
     planned = list(_planned(manifests))
     mapper = EquivalentResourceMapper(Cluster(manifests.snapshot).discovery)
-    predicates = [coarse_predicate([ManifestSet(validating_policies=(each.policy,))], mapper) for each in planned]
+    criteria = [each.policy.match_constraints for each in planned]
+    predicates = [coarse_predicate([each] if each is not None else [], mapper) for each in criteria]
     asked = selected_counts(store, predicates, period)
     cells = {key: cell for key, cell in effects.cells.items() if key.period == position}
     middle = period.start + period.length // 2

@@ -1,0 +1,70 @@
+"""What plugins come to for one request, while it is on its way through the chain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from replay.admission.change import Patch
+from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict, WebhookCall
+
+ADMITTED = Decision(Verdict.ADMITTED)
+
+
+@dataclass(slots=True)
+class Effects:
+    """What one plugin refused, changed and said; what it called, and what of it is not known."""
+
+    denials: list[Denial] = field(default_factory=list)
+    undetermined: list[Undetermined] = field(default_factory=list)
+    mutated: list[Mutated] = field(default_factory=list)
+    calls: list[WebhookCall] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    audit_annotations: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was done and nothing came of it."""
+        said = self.calls or self.denials or self.undetermined or self.mutated or self.warnings
+        return not (said or self.audit_annotations)
+
+    def decision(self) -> Decision:
+        """The same as a decision of this plugin alone."""
+        if self.is_empty:
+            return ADMITTED
+        return Decision(
+            verdict=verdict(self.undetermined, self.denials),
+            denials=tuple(self.denials),
+            warnings=tuple(self.warnings),
+            audit_annotations=self.audit_annotations,
+            undetermined=tuple(self.undetermined),
+            mutated=tuple(self.mutated),
+            webhooks=tuple(self.calls),
+        )
+
+
+def joined(parts: Sequence[Decision], patch: Patch) -> Decision:
+    """What several plugins decide together, in their order; `patch` is what all of them changed."""
+    if not patch and all(part is ADMITTED for part in parts):
+        return ADMITTED
+    undetermined = [each for part in parts for each in part.undetermined]
+    denials = tuple(each for part in parts for each in part.denials)
+    return Decision(
+        verdict=verdict(undetermined, denials),
+        denials=denials,
+        warnings=tuple(dict.fromkeys(each for part in parts for each in part.warnings)),
+        audit_annotations={key: value for part in parts for key, value in part.audit_annotations.items()},
+        patch=patch,
+        undetermined=tuple(dict.fromkeys(undetermined)),
+        mutated=tuple(each for part in parts for each in part.mutated),
+        webhooks=tuple(each for part in parts for each in part.webhooks),
+        caused_by_mutation=tuple(each for part in parts for each in part.caused_by_mutation),
+        healed_by_mutation=tuple(each for part in parts for each in part.healed_by_mutation),
+    )
+
+
+def verdict(undetermined: Sequence[Undetermined], denials: Sequence[Denial]) -> Verdict:
+    """The answer as far as it is known."""
+    if undetermined:
+        return Verdict.UNDETERMINED
+    return Verdict.DENIED if denials else Verdict.ADMITTED

@@ -1,0 +1,226 @@
+"""The two plugins that evaluate policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from replay.admission.decision import Decision
+from replay.admission.effects import Effects
+from replay.admission.explain.explanation import Validated
+from replay.admission.explain.mutation import PolicyWatch
+from replay.admission.explain.validation import explain_policies
+from replay.admission.mutating.mutator import Object
+from replay.admission.mutating.plugin import MutatingAdmission, PolicyPlugin
+from replay.admission.ordered.plugin import Asking, CompiledPlugin, Context, Unit, Validator, digest_of
+from replay.admission.reads import PolicyReads, policy_reads
+from replay.admission.validating.plugin import Candidates, ValidatingAdmission
+from replay.cellib.version import KubernetesVersion
+from replay.kube.admissionregistration import (
+    ManifestSet,
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
+from replay.kube.attributes import Attributes
+from replay.kube.gvk import split_api_version
+
+_Policies = Sequence[ValidatingAdmissionPolicy | MutatingAdmissionPolicy]
+_Bindings = Sequence[ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding]
+
+
+class MutatingAdmissionPolicyPlugin:
+    """MutatingAdmissionPolicy (`k8s.io/apiserver/pkg/admission/plugin/policy/mutating`)."""
+
+    name = "MutatingAdmissionPolicy"
+    mutates = True
+    leaves_trace = False
+
+    def units(self, manifests: ManifestSet) -> Iterator[Unit]:
+        """A policy with its bindings."""
+        return _units("mutating", manifests.mutating_policies, manifests.mutating_bindings)
+
+    def names(self, manifests: ManifestSet) -> Iterator[str]:
+        """The names of the policies."""
+        return (policy.name for policy in manifests.mutating_policies)
+
+    def reads(self, manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
+        """The footprints of the policies that are bound."""
+        return policy_reads(manifests.mutating_policies, manifests.mutating_bindings, version)
+
+    def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:
+        """The kinds of their parameters."""
+        return _param_kinds(manifests.mutating_policies)
+
+    def compiled(self, sets: Sequence[ManifestSet], context: Context) -> CompiledPlugin:
+        """The policies of several sets."""
+        return _Mutating(sets, context)
+
+
+class _Mutating:
+    """The mutating policies of several sets."""
+
+    def __init__(self, sets: Sequence[ManifestSet], context: Context) -> None:
+        self.is_idle = not any(each.mutating_policies for each in sets)
+        self._context = context
+        self._admission = MutatingAdmission(
+            sets, context.version, context.discovery, context.patchers, context.authorizer
+        )
+
+    def admitters(self, asking: Asking) -> Sequence[_PolicyAdmitter | None] | None:
+        """The policies that may match."""
+        first = asking.sides[0]
+        if asking.is_shared:
+            hooks = self._admission.candidates(first.before, first.lister)
+            if hooks is None:
+                return None
+            shared = self._admission.request(first.before, first.lister, asking.changes)
+            return [_PolicyAdmitter(PolicyPlugin(each, shared)) if each else None for each in hooks]
+        return [self._admitter(index, asking) for index in range(len(asking.sides))]
+
+    def _admitter(self, index: int, asking: Asking) -> _PolicyAdmitter | None:
+        side = asking.sides[index]
+        hooks = self._admission.candidates(side.before, side.lister)
+        if hooks is None or not hooks[index]:
+            return None
+        request = self._admission.request(side.before, side.lister, asking.changes)
+        return _PolicyAdmitter(PolicyPlugin(hooks[index], request))
+
+    def validator(self, asking: Asking) -> Validator | None:
+        """It validates nothing."""
+        del asking
+        return None
+
+    def watch(self, index: int, manifests: ManifestSet, asking: Asking) -> PolicyWatch:
+        """Its policies, watched."""
+        side, context = asking.sides[index], self._context
+        return PolicyWatch(
+            self._admission, index, manifests, (side.before, side.lister), (context.version, context.discovery)
+        )
+
+    def validated(
+        self, index: int, manifests: ManifestSet, seen: Attributes, asking: Asking, refused: str
+    ) -> Validated | None:
+        """It has no such phase."""
+        del index, manifests, seen, asking, refused
+        return None
+
+
+class _PolicyAdmitter:
+    """The policies of one set on one request."""
+
+    def __init__(self, plugin: PolicyPlugin) -> None:
+        self._plugin = plugin
+        self.effects = Effects()
+
+    def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
+        """One pass over the policies."""
+        result, effects = self._plugin.admit(value, reinvoke=reinvoke), self.effects
+        effects.denials += result.denials
+        effects.mutated += result.mutated
+        effects.undetermined += [each for each in result.undetermined if each not in effects.undetermined]
+        return result.object, result.should_reinvoke
+
+
+class ValidatingAdmissionPolicyPlugin:
+    """ValidatingAdmissionPolicy (`k8s.io/apiserver/pkg/admission/plugin/policy/validating`)."""
+
+    name = "ValidatingAdmissionPolicy"
+    mutates = False
+    leaves_trace = False
+
+    def units(self, manifests: ManifestSet) -> Iterator[Unit]:
+        """A policy with its bindings."""
+        return _units("validating", manifests.validating_policies, manifests.validating_bindings)
+
+    def names(self, manifests: ManifestSet) -> Iterator[str]:
+        """The names of the policies."""
+        return (policy.name for policy in manifests.validating_policies)
+
+    def reads(self, manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
+        """The footprints of the policies that are bound."""
+        return policy_reads(manifests.validating_policies, manifests.validating_bindings, version)
+
+    def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:
+        """The kinds of their parameters."""
+        return _param_kinds(manifests.validating_policies)
+
+    def compiled(self, sets: Sequence[ManifestSet], context: Context) -> CompiledPlugin:
+        """The policies of several sets."""
+        return _Validating(sets, context)
+
+
+class _Validating:
+    """The validating policies of several sets."""
+
+    def __init__(self, sets: Sequence[ManifestSet], context: Context) -> None:
+        self.is_idle = not any(each.validating_policies for each in sets)
+        self._context = context
+        self._admission = ValidatingAdmission(sets, context.version, context.discovery, context.authorizer)
+
+    def admitters(self, asking: Asking) -> None:
+        """It changes nothing."""
+        del asking
+
+    def watch(self, index: int, manifests: ManifestSet, asking: Asking) -> None:
+        """It has no such phase."""
+        del index, manifests, asking
+
+    def validator(self, asking: Asking) -> Validator | None:
+        """The policies that may match, of all sets at once where they meet the same."""
+        first = asking.sides[0]
+        if asking.is_shared:
+            found = self._admission.candidates(first.attributes, first.lister)
+            return None if found is None else _ValidatingRequest(self._admission, [found] * len(asking.sides))
+        candidates = [self._admission.candidates(side.attributes, side.lister) for side in asking.sides]
+        return _ValidatingRequest(self._admission, candidates) if any(candidates) else None
+
+    def validated(
+        self, index: int, manifests: ManifestSet, seen: Attributes, asking: Asking, refused: str
+    ) -> Validated:
+        """Every policy of the set with what it reads."""
+        where = (seen, asking.sides[index].lister)
+        context = (self._context.version, self._context.discovery)
+        return Validated(policies=explain_policies(self._admission, manifests, where, context, refused))
+
+
+class _ValidatingRequest:
+    """The validating policies that may match one request."""
+
+    def __init__(self, admission: ValidatingAdmission, candidates: Sequence[Candidates | None]) -> None:
+        self._admission = admission
+        self._candidates = candidates
+
+    def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
+        """What each set decides; those that are not live are decided along, for what they share."""
+        del live
+        if not asking.is_shared:
+            return [self._alone(index, objects, asking) for index in range(len(objects))]
+        side, hooks = asking.sides[0], self._candidates[0]
+        if all(value is objects[0] for value in objects):
+            same = objects[0] is side.attributes.object
+            seen = side.attributes if same else side.attributes.with_object(objects[0])
+            return self._admission.decide_candidates(hooks, seen, side.lister)
+        return self._admission.decide_each(hooks, objects, side.attributes, side.lister, asking.changes)
+
+    def _alone(self, index: int, objects: Sequence[Object], asking: Asking) -> Decision:
+        """A set that meets other objects of the cluster than the first: only its mutations can be told apart."""
+        side, hooks = asking.sides[index], self._candidates[index]
+        pair = [objects[0], objects[index]]
+        own = None if hooks is None else (hooks[index], hooks[index])
+        return self._admission.decide_each(own, pair, side.attributes, side.lister, asking.changes)[1]
+
+
+def _units(kind: str, policies: _Policies, bindings: _Bindings) -> Iterator[Unit]:
+    for policy in policies:
+        own = [binding for binding in bindings if binding.policy_name == policy.name]
+        if policy.match_constraints is not None:
+            yield Unit(policy.name, digest_of(kind, repr(policy), repr(own)), policy.match_constraints)
+
+
+def _param_kinds(policies: _Policies) -> Iterator[tuple[str, str]]:
+    for policy in policies:
+        kind: Any = policy.param_kind
+        if kind is not None:
+            yield split_api_version(kind.api_version)[0], kind.kind

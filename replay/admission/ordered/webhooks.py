@@ -1,0 +1,135 @@
+"""The two plugins that call webhooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from replay.admission.decision import Decision
+from replay.admission.effects import ADMITTED
+from replay.admission.explain.explanation import Validated
+from replay.admission.explain.webhook import WebhookExplainer, WebhookWatch
+from replay.admission.mutating.mutator import Object
+from replay.admission.ordered.plugin import Admitter, Asking, CompiledPlugin, Context, Unit, Validator, digest_of
+from replay.admission.reads import PolicyReads, webhook_reads
+from replay.admission.webhook.plugin import MutatingWebhookPlugin, validate
+from replay.admission.webhook.webhooks import Phase, WebhookAdmission, WebhookHook, configurations_of
+from replay.cellib.version import KubernetesVersion
+from replay.kube.admissionregistration import ManifestSet, MatchResources
+from replay.kube.attributes import Attributes
+from replay.kube.lister import Lister
+
+
+@dataclass(frozen=True)
+class WebhookPlugin:
+    """MutatingAdmissionWebhook or ValidatingAdmissionWebhook (`k8s.io/apiserver/pkg/admission/plugin/webhook`)."""
+
+    phase: Phase
+    leaves_trace = True
+
+    @property
+    def name(self) -> str:
+        """Its name in an AdmissionConfiguration."""
+        return f"{self.phase.capitalize()}AdmissionWebhook"
+
+    @property
+    def mutates(self) -> bool:
+        """Whether it may change objects."""
+        return self.phase == "mutating"
+
+    def units(self, manifests: ManifestSet) -> Iterator[Unit]:
+        """A webhook."""
+        for configuration in configurations_of(manifests, self.phase):
+            for webhook in configuration.webhooks:
+                if webhook.rules:
+                    match = MatchResources(resource_rules=webhook.rules, match_policy=webhook.match_policy)
+                    digest = digest_of(self.phase, configuration.name, repr(webhook))
+                    yield Unit(configuration.name, digest, match)
+
+    def names(self, manifests: ManifestSet) -> Iterator[str]:
+        """The names of the configurations."""
+        return (configuration.name for configuration in configurations_of(manifests, self.phase))
+
+    def reads(self, manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
+        """A webhook is told everything."""
+        del version
+        return webhook_reads(configurations_of(manifests, self.phase))
+
+    def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:
+        """No other objects."""
+        del manifests
+        yield from ()
+
+    def compiled(self, sets: Sequence[ManifestSet], context: Context) -> CompiledPlugin:
+        """The webhooks of several sets."""
+        return _Webhooks(sets, self.phase, context)
+
+
+class _Webhooks:
+    """The webhooks of one phase of several sets."""
+
+    def __init__(self, sets: Sequence[ManifestSet], phase: Phase, context: Context) -> None:
+        self.is_idle = not any(configurations_of(each, phase) for each in sets)
+        self._context = context
+        self._admission = WebhookAdmission(sets, phase, context.version, context.discovery, context.authorizer)
+
+    def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
+        """The webhooks that may be called, in the mutating phase."""
+        if self._admission.phase != "mutating":
+            return None
+        candidates = self._admission.candidates(asking.sides[0].before)
+        if not any(candidates):
+            return None
+        return [self._admitter(hooks, index, asking) if hooks else None for index, hooks in enumerate(candidates)]
+
+    def _admitter(self, hooks: Sequence[WebhookHook], index: int, asking: Asking) -> MutatingWebhookPlugin:
+        side = asking.sides[index]
+        where = (side.before, side.lister)
+        return MutatingWebhookPlugin(self._admission, hooks, self._context.patchers, where, asking.backends)
+
+    def validator(self, asking: Asking) -> Validator | None:
+        """The webhooks that may be called, in the validating phase."""
+        if self._admission.phase != "validating":
+            return None
+        candidates = self._admission.candidates(asking.sides[0].attributes)
+        return _WebhookRequest(self._admission, candidates) if any(candidates) else None
+
+    def watch(self, index: int, manifests: ManifestSet, asking: Asking) -> WebhookWatch | None:
+        """Its webhooks, watched."""
+        if self._admission.phase != "mutating":
+            return None
+        side = asking.sides[index]
+        plugin = self._admitter(self._admission.candidates(side.before)[index], index, asking)
+        return WebhookWatch(plugin, self._explainer(index, manifests), side.before, side.lister)
+
+    def validated(
+        self, index: int, manifests: ManifestSet, seen: Attributes, asking: Asking, refused: str
+    ) -> Validated | None:
+        """Every webhook of the set, and why it is called or not."""
+        if self._admission.phase != "validating":
+            return None
+        explained = self._explainer(index, manifests).explain(seen, asking.sides[index].lister, refused)
+        return Validated(webhooks=explained)
+
+    def _explainer(self, index: int, manifests: ManifestSet) -> WebhookExplainer:
+        return WebhookExplainer(self._admission, index, manifests, self._context.version, self._context.discovery)
+
+
+class _WebhookRequest:
+    """The validating webhooks that may be called about one request."""
+
+    def __init__(self, admission: WebhookAdmission, candidates: Sequence[Sequence[WebhookHook]]) -> None:
+        self._admission = admission
+        self._candidates = candidates
+
+    def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
+        """What the webhooks of each set come to."""
+        return [
+            self._decision(hooks, side.attributes.with_object(value), side.lister, asking)
+            if hooks and is_live
+            else ADMITTED
+            for hooks, value, side, is_live in zip(self._candidates, objects, asking.sides, live, strict=True)
+        ]
+
+    def _decision(self, hooks: Sequence[WebhookHook], seen: Attributes, lister: Lister, asking: Asking) -> Decision:
+        return validate(self._admission, hooks, seen, lister, asking.backends).decision()
