@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from replay.admission.decision import Decision, Denial
+from replay.admission.decision import Decision, Denial, Verdict
 from replay.compare.outcome import Outcome
 from replay.world.result import Result
 
@@ -68,16 +68,25 @@ class Ending(NamedTuple):
 
 
 def ended_line(line: bytes, found: Ending) -> bytes:
-    """A line of `outcome_line` with how its request ends in the candidate's world, which is known only when all are read."""
+    """A line of `outcome_line` with how its request ends in the candidate's world, which is known only when all are read.
+
+    The candidate's `denials` say why it refuses the request: taken alone if it is denied so, else in that world.
+    """
     end: dict[str, Any] = {"follows": found.follows} if found.follows else {}
     if found.root:
         end["root"] = True
     if found.repetitions:
         end["repetitions"] = found.repetitions
-    # INVARIANT: the candidate's decision is the last value of a line.
-    met = {"denials": denial_values(found.denials)} if found.denials is not None else {}
-    told = b',"result":' + orjson.dumps({**found.result.value, **met}) + b"}"
-    return line[:-2] + told + (b"," + orjson.dumps(end)[1:] if end else b"}")
+    if found.denials is None:
+        # INVARIANT: the candidate's decision is the last value of a line.
+        told = b',"result":' + orjson.dumps(found.result.value) + b"}"
+        return line[:-2] + told + (b"," + orjson.dumps(end)[1:] if end else b"}")
+    value = orjson.loads(line)
+    decision, met = value["candidate"], denial_values(found.denials)
+    if decision["verdict"] != Verdict.DENIED:
+        decision["denials"] = met
+    decision["result"] = {**found.result.value, "denials": met}
+    return orjson.dumps({**value, **end})
 
 
 def decision_value(decision: Decision) -> dict[str, Any]:

@@ -266,3 +266,16 @@ def test_what_a_report_counts(tmp_path: Path) -> None:
     world = replayed(row, tmp_path)[0].world
     assert (world.roots, world.consequences, world.not_sent, world.retried) == (2, 1, 2, 1)
     assert dict(world.ends) == {"denied": 2, "absent": 1}
+
+
+def test_denials_of_the_candidates_world(tmp_path: Path) -> None:
+    """A request that is refused only there says why; a request that is refused taken alone keeps the reasons for that."""
+    replayed(Row("", [CREATE_KEPT, UPDATE_BAD, DELETE], []), tmp_path)
+    lines = map(orjson.loads, (tmp_path / "outcomes.jsonl").read_bytes().splitlines())
+    told = [(line["candidate"], line.get("follows")) for line in lines]
+    _, (alone, _), (there, follows) = told
+    assert alone["verdict"] == "denied"
+    assert "denials" not in alone["result"]
+    assert there["verdict"] == "admitted"
+    assert there["denials"] == there["result"]["denials"] == alone["denials"]
+    assert follows == "id-1"
