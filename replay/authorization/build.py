@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from replay.authorization.chain import (
     Chain,
     ConstantMember,
@@ -18,7 +16,7 @@ from replay.authorization.configuration import AuthorizationConfiguration, Autho
 from replay.authorization.match_condition import Matcher
 from replay.authorization.node import NodeAuthorizer
 from replay.authorization.node_graph import NodeGraph
-from replay.authorization.trace import AuthorizerDecision
+from replay.authorization.trace import AuthorizerDecision, Step
 from replay.authorization.webhook import WebhookAnswers
 from replay.cellib.authorization import compile_condition
 from replay.cellib.version import KubernetesVersion
@@ -29,30 +27,33 @@ DEFAULT_MODES = ("Node", "RBAC")
 DEFAULT_CONFIGURATION = mode_configuration(DEFAULT_MODES)
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """What the built-in authorizers look at."""
+class ChainBuilder:
+    """Builds the chains of a configuration that a server accepts; what they have in common is made once."""
 
-    roles: RoleResolver
-    graph: NodeGraph
+    def __init__(
+        self, configuration: AuthorizationConfiguration, answers: WebhookAnswers, version: KubernetesVersion
+    ) -> None:
+        """`answers` are those of the webhooks."""
+        self._version = version
+        self._members = [(each, _member(each, answers, version)) for each in configuration.authorizers]
+        self._steps: dict[str, dict[int, Step]] = {}
+
+    def build(self, roles: RoleResolver, graph: NodeGraph) -> Chain:
+        """The chain for a state of the cluster; all `roles` that a builder is given have the same base."""
+        return Chain((PrivilegedGroupMember(), *(own or self._of(each, roles, graph) for each, own in self._members)))
+
+    def _of(self, authorizer: AuthorizerConfiguration, roles: RoleResolver, graph: NodeGraph) -> Member:
+        """One of those that look at the cluster."""
+        if authorizer.type == "Node":
+            return NodeMember(NodeAuthorizer(graph, self._version), authorizer.name)
+        return RBACMember(roles, authorizer.name, steps=self._steps.setdefault(authorizer.name, {}))
 
 
-def build_chain(
-    configuration: AuthorizationConfiguration, cluster: Cluster, answers: WebhookAnswers, version: KubernetesVersion
-) -> Chain:
-    """The chain of a configuration that a server accepts."""
-    members = [_member(each, cluster, answers, version) for each in configuration.authorizers]
-    return Chain((PrivilegedGroupMember(), *members))
-
-
-def _member(
-    authorizer: AuthorizerConfiguration, cluster: Cluster, answers: WebhookAnswers, version: KubernetesVersion
-) -> Member:
+def _member(authorizer: AuthorizerConfiguration, answers: WebhookAnswers, version: KubernetesVersion) -> Member | None:
+    """An authorizer, None for those that look at the cluster."""
     match authorizer.type:
-        case "Node":
-            return NodeMember(NodeAuthorizer(cluster.graph, version), authorizer.name)
-        case "RBAC":
-            return RBACMember(cluster.roles, authorizer.name)
+        case "Node" | "RBAC":
+            return None
         case "AlwaysAllow" | "AlwaysDeny":
             return ConstantMember(authorizer.name, authorizer.type)
     webhook = authorizer.webhook

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from replay.authorization.match_condition import Matcher, MatchResult
 from replay.authorization.node import NodeAuthorizer
-from replay.authorization.subject_access_review import request_variable, spec_from_attributes
+from replay.authorization.question import Question
 from replay.authorization.trace import (
     INTERNAL_ERROR,
     PRIVILEGED_GROUP,
@@ -24,40 +24,11 @@ from replay.authorization.trace import (
     Verdict,
 )
 from replay.authorization.webhook import WebhookAnswers
-from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.rbac import MASTERS_GROUP, NODE_PREFIX, RBACVerdict, RoleResolver
 
 _ONLY_ALLOW = frozenset(["Node", "RBAC"])
-
-
-class Question:
-    """What is asked, with the spec of its SubjectAccessReview and what conditions see of it, each made once for all webhooks."""
-
-    __slots__ = ("_requests", "_spec", "attributes")
-
-    def __init__(self, attributes: AuthorizationAttributes) -> None:
-        """Nothing is made before a webhook wants it."""
-        self.attributes = attributes
-        self._spec: JSON = None
-        self._requests: dict[tuple[bool, bool], JSON] = {}
-
-    @property
-    def spec(self) -> JSON:
-        """See `spec_from_attributes`."""
-        if self._spec is None:
-            self._spec = spec_from_attributes(self.attributes)
-        return self._spec
-
-    def request(self, selectors: tuple[bool, bool]) -> JSON:
-        """See `request_variable`; whether field and label selectors are shown."""
-        found = self._requests.get(selectors)
-        if found is None:
-            field_selector, label_selector = selectors
-            found = request_variable(self.spec, field_selector=field_selector, label_selector=label_selector)
-            self._requests[selectors] = found
-        return found
 
 
 class Member(Protocol):
@@ -255,7 +226,7 @@ class RBACMember:
     name: str = "rbac"
     type: str = "RBAC"
     steps: dict[int, Step] = field(default_factory=dict, compare=False)
-    """What was made of verdicts, which the resolver keeps, by their identity."""
+    """What was made of verdicts, which the grants keep, by their identity."""
 
     def consult(self, asked: Question) -> Step:
         """See `Member`."""
@@ -279,7 +250,7 @@ class RBACMember:
     def ignores_name(self, asked: AuthorizationAttributes, step: Step) -> bool:
         """See `Member`."""
         del step
-        return not self.roles.grants(asked.user, asked.namespace).names_matter
+        return asked.name not in self.roles.grants(asked.user, asked.namespace).names
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,50 +263,54 @@ class WebhookMember:
     answers: WebhookAnswers
     version: str = "v1"
     type: str = field(default=WEBHOOK)
+    steps: dict[int, Step] = field(default_factory=dict, compare=False)
+    """What was made of results that the matcher keeps, by their identity, where no answer is looked for."""
 
     def consult(self, asked: Question) -> Step:
         """See `Member`."""
-        match = self.matcher.match(asked.request(self.matcher.selectors))
+        match = self.matcher.match(asked)
+        step = self.steps.get(id(match))
+        if step is None:
+            step = self._not_called(match)
+            if step is not None:
+                self.steps[id(match)] = step
+        return step or self._called(match, asked)
+
+    def _not_called(self, match: MatchResult) -> Step | None:
+        """What becomes of one that conditions keep from being asked, or that nobody answers for."""
         if match.skipped_by is not None:
-            return Step(
-                self.name,
-                self.type,
-                StepOutcome.SKIPPED,
-                conditions=match.conditions,
-                skipped_by=match.skipped_by,
-            )
+            return self._step(StepOutcome.SKIPPED, match, skipped_by=match.skipped_by)
         if match.error:
             return self._failed(StepOutcome.MATCH_CONDITION_ERROR, match, match.error)
+        if not self.answers.is_known(self.name):
+            return self._step(StepOutcome.UNKNOWN, match, AuthorizerDecision.UNKNOWN)
+        return None
+
+    def _called(self, match: MatchResult, asked: Question) -> Step:
         answer = self.answers.answer(self.name, self.version, asked.spec)
         if answer is None:
-            unknown = StepOutcome.UNKNOWN, AuthorizerDecision.UNKNOWN
-            return Step(self.name, self.type, *unknown, conditions=match.conditions)
+            return self._step(StepOutcome.UNKNOWN, match, AuthorizerDecision.UNKNOWN)
         if answer.failed:
             return self._failed(StepOutcome.CALL_FAILED, match, answer.error)
-        return Step(
-            self.name,
-            self.type,
-            StepOutcome.CALLED,
-            answer.decision,
-            answer.reason,
-            answer.error,
-            conditions=match.conditions,
-        )
+        return self._step(StepOutcome.CALLED, match, answer.decision, reason=answer.reason, error=answer.error)
 
     def _failed(self, outcome: StepOutcome, match: MatchResult, error: str) -> Step:
         policy = self.failure_policy
-        return Step(
-            self.name,
-            self.type,
-            outcome,
-            policy,
-            error=error,
-            conditions=match.conditions,
-            failure_policy=policy.value,
-        )
+        return self._step(outcome, match, policy, error=error, failure_policy=policy.value)
+
+    def _step(
+        self,
+        outcome: StepOutcome,
+        match: MatchResult,
+        decision: AuthorizerDecision = AuthorizerDecision.NO_OPINION,
+        **rest: Any,
+    ) -> Step:
+        return Step(self.name, self.type, outcome, decision, conditions=match.conditions, **rest)
 
     def ignores_name(self, asked: AuthorizationAttributes, step: Step) -> bool:
         """See `Member`; a webhook that is asked is told the name."""
         del asked
         is_asked = step.outcome not in (StepOutcome.SKIPPED, StepOutcome.MATCH_CONDITION_ERROR)
-        return not is_asked and not self.matcher.reads_name
+        return "resourceAttributes.name" not in self.matcher.reads and not (
+            is_asked and self.answers.is_known(self.name)
+        )

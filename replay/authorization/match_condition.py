@@ -5,9 +5,10 @@ One that is false skips the webhook, whatever failed before it; else an error co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+from replay.authorization.question import Question
 from replay.authorization.trace import ConditionOutcome, ConditionResult
 from replay.cel.program import Program
 from replay.cel.value.values import EvalError, Unknown
@@ -43,9 +44,20 @@ class Matcher:
             any(each.label_selector for each in conditions),
         )
         """Whether field selectors are shown to the conditions, and label selectors: one that names them is enough."""
-        self.reads_name = any(each.reads_name for each in conditions)
+        self.reads = frozenset[str]().union(*(each.reads for each in conditions))
+        """The fields of `request` on which a result can depend."""
+        self._reads = tuple(sorted(self.reads))
+        self._known: dict[Hashable, MatchResult] = {}
 
-    def match(self, request: JSON) -> MatchResult:
+    def match(self, asked: Question) -> MatchResult:
+        """The results of the conditions for a question: one object for all questions that look alike to them."""
+        seen = asked.seen(self._reads)
+        found = self._known.get(seen)
+        if found is None:
+            found = self._known[seen] = self._matched(asked.request(self.selectors))
+        return found
+
+    def _matched(self, request: JSON) -> MatchResult:
         """Evaluate the conditions for the variable `request` (`request_variable`), up to the first that is false."""
         names = {"request": request}
         results: list[ConditionResult] = []

@@ -34,6 +34,10 @@ class WebhookAnswer:
 class WebhookAnswers(Protocol):
     """Who answers for webhooks."""
 
+    def is_known(self, webhook: str) -> bool:
+        """Whether anything is known of a webhook at all."""
+        ...
+
     def answer(self, webhook: str, version: str, spec: JSON) -> WebhookAnswer | None:
         """The answer of a webhook (`version` of the SubjectAccessReview), None where nobody knows."""
         ...
@@ -41,6 +45,11 @@ class WebhookAnswers(Protocol):
 
 class NoAnswers:
     """Nobody knows anything."""
+
+    def is_known(self, webhook: str) -> bool:
+        """Never."""
+        del webhook
+        return False
 
     def answer(self, webhook: str, version: str, spec: JSON) -> WebhookAnswer | None:
         """Always None."""
@@ -53,6 +62,11 @@ class RecordedAnswers:
     """Answers by webhook and spec."""
 
     answers: Mapping[tuple[str, bytes], WebhookAnswer]
+    webhooks: frozenset[str]
+
+    def is_known(self, webhook: str) -> bool:
+        """See `WebhookAnswers`."""
+        return webhook in self.webhooks
 
     def answer(self, webhook: str, version: str, spec: JSON) -> WebhookAnswer | None:
         """See `WebhookAnswers`."""
@@ -74,7 +88,7 @@ def recorded_answers(records: Iterable[JSON]) -> RecordedAnswers:
         known = found.get(key)
         if known is None or known.failed:
             found[key] = answer
-    return RecordedAnswers(found)
+    return RecordedAnswers(found, frozenset(webhook for webhook, _ in found))
 
 
 def spec_key(spec: JSON) -> bytes:

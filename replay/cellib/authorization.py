@@ -29,7 +29,13 @@ _FIELD_SELECTOR = struct_type("kubernetes.FieldSelectorAttributes")
 _LABEL_SELECTOR = struct_type("kubernetes.LabelSelectorAttributes")
 _REQUIREMENT = struct_type("kubernetes.SelectorRequirement")
 _SELECTOR_FIELDS = {"rawSelector": STRING, "requirements": list_type(_REQUIREMENT)}
-_NAME = "request.resourceAttributes.name"
+_RESOURCE_TEXTS = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
+_READABLE = (
+    *("user", "uid", "groups", "extra"),
+    *(f"resourceAttributes.{name}" for name in (*_RESOURCE_TEXTS, "fieldSelector", "labelSelector")),
+    *(f"nonResourceAttributes.{name}" for name in ("path", "verb")),
+)
+"""All fields of `request`; which of the two kinds of attributes there is, every condition may see."""
 _SELECTORS_SINCE = 32
 """The minor whose default it is to show selectors to authorizers (feature AuthorizeWithSelectors)."""
 
@@ -43,8 +49,8 @@ class CompiledCondition:
     error: str
     field_selector: bool = False
     label_selector: bool = False
-    reads_name: bool = False
-    """Whether the result can depend on the name of the object."""
+    reads: frozenset[str] = frozenset()
+    """The fields of `request` on which the result can depend, as `resourceAttributes.name`."""
 
     @property
     def is_internal_error(self) -> bool:
@@ -61,8 +67,15 @@ def compile_condition(version: KubernetesVersion, expression: str) -> CompiledCo
     if program is None:
         return CompiledCondition(expression, None, error)
     names = set(_selected_fields(program))
-    reads_name = any(path == f"{_NAME}?" or f"{_NAME}.".startswith(f"{path}.") for path in footprint_of(program.ast))
-    return CompiledCondition(expression, program, "", "fieldSelector" in names, "labelSelector" in names, reads_name)
+    paths = footprint_of(program.ast)
+    reads = frozenset(field for field in _READABLE if any(_touches(path, f"request.{field}") for path in paths))
+    return CompiledCondition(expression, program, "", "fieldSelector" in names, "labelSelector" in names, reads)
+
+
+def _touches(path: str, field: str) -> bool:
+    """Whether a path of a footprint is a field, something in it, or something that has it."""
+    inside = path.startswith(field) and path[len(field) :][:1] in ("", ".", "[", "?")
+    return inside or f"{field}.".startswith(f"{path}.")
 
 
 def _selected_fields(program: Program) -> Iterator[str]:
@@ -102,8 +115,7 @@ def authorization_env(version: KubernetesVersion) -> Env:
 
 
 def _resource_fields(minor: int) -> Mapping[str, Type]:
-    names = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
-    fields = dict.fromkeys(names, STRING)
+    fields = dict.fromkeys(_RESOURCE_TEXTS, STRING)
     if minor >= _SELECTORS_SINCE:
         fields |= {"fieldSelector": _FIELD_SELECTOR, "labelSelector": _LABEL_SELECTOR}
     return fields

@@ -27,6 +27,14 @@ class AuthorizationOutcome(StrEnum):
     UNCHANGED = "unchanged"
 
 
+class Agreement(StrEnum):
+    """How the current chain compares with what the log says of a request."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    UNDECIDED = "undecided"
+
+
 FINDINGS = (
     AuthorizationOutcome.NEWLY_FORBIDDEN,
     AuthorizationOutcome.NEWLY_FAILING,
@@ -95,30 +103,47 @@ class AuthorizationSummary:
     examples: dict[Cell, str] = field(default_factory=dict)
     webhooks: Counter[tuple[str, str]] = field(default_factory=Counter)
     not_reached: Counter[str] = field(default_factory=Counter)
-    observed: int = 0
-    reproduced: int = 0
-    undecided: int = 0
+    agreements: Counter[Agreement] = field(default_factory=Counter)
     disagreements: list[Disagreement] = field(default_factory=list)
-    differs: int = 0
     writes_newly_refused: int = 0
     writes_newly_let_in: int = 0
     warnings: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     """Bindings of the current set that allowed no request of the log."""
 
-    def observe(self, audit_id: str, current: Authorization, decision: str, reason: str) -> None:
-        """Compare the current chain with what the log says of a request that reached it."""
-        self.observed += 1
-        if current.decision is Verdict.UNKNOWN:
-            self.undecided += 1
-        elif agrees(current, decision, reason):
-            self.reproduced += 1
-        else:
-            self.differs += 1
-            if len(self.disagreements) < MOST_EXAMPLES:
-                told = f"{decision or 'error'}: {reason}" if reason else decision
-                replayed = f"{current.decision.value}: {current.reason}" if current.reason else current.decision.value
-                self.disagreements.append(Disagreement(audit_id, told, replayed))
+    @property
+    def observed(self) -> int:
+        """How many requests reached the authorizers."""
+        return self.agreements.total()
+
+    @property
+    def reproduced(self) -> int:
+        """How many the current chain decides as the log says."""
+        return self.agreements[Agreement.AGREES]
+
+    @property
+    def undecided(self) -> int:
+        """How many it cannot decide."""
+        return self.agreements[Agreement.UNDECIDED]
+
+    @property
+    def differs(self) -> int:
+        """How many it decides otherwise."""
+        return self.agreements[Agreement.DIFFERS]
+
+    def disagree(self, audit_id: str, current: Authorization, decision: str, reason: str) -> None:
+        """Remember a request that the current chain decides otherwise than the log says, one of the first."""
+        if len(self.disagreements) < MOST_EXAMPLES:
+            told = f"{decision or 'error'}: {reason}" if reason else decision
+            replayed = f"{current.decision.value}: {current.reason}" if current.reason else current.decision.value
+            self.disagreements.append(Disagreement(audit_id, told, replayed))
+
+
+def agreement_of(current: Authorization, decision: str, reason: str) -> Agreement:
+    """Compare the current chain with what the log says of a request that reached it."""
+    if current.decision is Verdict.UNKNOWN:
+        return Agreement.UNDECIDED
+    return Agreement.AGREES if agrees(current, decision, reason) else Agreement.DIFFERS
 
 
 def agrees(current: Authorization, decision: str, reason: str) -> bool:

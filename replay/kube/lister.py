@@ -28,27 +28,15 @@ class ObjectLister:
     def __init__(self, objects: Iterable[JSON | PartialObject]) -> None:
         """Of objects with the same identity the last counts; what is known in part is listed as it is."""
         self._objects: dict[tuple[str, str], dict[tuple[str, str], JSON | PartialObject]] = {}
-        self._listed: dict[tuple[str, str, str | None], list[JSON]] = {}
-        self._add(objects)
-
-    def _add(self, objects: Iterable[JSON | PartialObject]) -> None:
-        """Add objects; kinds that are already there are copied first."""
-        added: dict[tuple[str, str], dict[tuple[str, str], JSON | PartialObject]] = {}
+        self._by_namespace: dict[tuple[str, str], dict[str, list[JSON]]] = {}
         for obj in objects:
             value = obj.value if isinstance(obj, PartialObject) else obj
             metadata = value.get("metadata") or {}
             group = str(value.get("apiVersion") or "").rpartition("/")[0]
             key = (str(metadata.get("namespace") or ""), str(metadata.get("name") or ""))
-            added.setdefault((group, str(value.get("kind"))), {})[key] = obj
-        for kind, found in added.items():
-            self._objects[kind] = dict(sorted({**self._objects.get(kind, {}), **found}.items()))
-
-    def with_objects(self, objects: Iterable[JSON | PartialObject]) -> ObjectLister:
-        """A lister over these objects too; what it has in common with this one is not copied."""
-        made = ObjectLister(())
-        made._objects = dict(self._objects)
-        made._add(objects)
-        return made
+            self._objects.setdefault((group, str(value.get("kind"))), {})[key] = obj
+        for kind, found in self._objects.items():
+            self._objects[kind] = dict(sorted(found.items(), key=lambda item: item[0]))
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
         """See `Lister.get`."""
@@ -56,10 +44,12 @@ class ObjectLister:
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON]:
         """See `Lister.list`."""
-        key = (kind.group, kind.kind, namespace)
-        listed = self._listed.get(key)
-        if listed is None:
-            found = self._objects.get((kind.group, kind.kind), {})
-            listed = [obj for place, obj in found.items() if namespace is None or place[0] == namespace]
-            self._listed[key] = listed
-        return listed
+        found = self._objects.get((kind.group, kind.kind), {})
+        if namespace is None:
+            return list(found.values())
+        by_namespace = self._by_namespace.get((kind.group, kind.kind))
+        if by_namespace is None:
+            by_namespace = self._by_namespace[kind.group, kind.kind] = {}
+            for place, obj in found.items():
+                by_namespace.setdefault(place[0], []).append(obj)
+        return by_namespace.get(namespace, [])

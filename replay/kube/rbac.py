@@ -5,7 +5,6 @@ Bindings are found by their subjects, so that it does not matter how many there 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from replay.kube.attributes import Missing, PartialObject, UserInfo, field_of
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
+from replay.kube.rbac_binding import Bindings, Bound, missing_in, subject_text
 
 _GROUP, _VERSION = "rbac.authorization.k8s.io", "v1"
 ROLE = GroupVersionKind(_GROUP, _VERSION, "Role")
@@ -25,7 +25,6 @@ CLUSTER_ROLE_BINDING = GroupVersionKind(_GROUP, _VERSION, "ClusterRoleBinding")
 MASTERS_GROUP = "system:masters"
 NODES_GROUP = "system:nodes"
 NODE_PREFIX = "system:node:"
-_SERVICE_ACCOUNT = "system:serviceaccount:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +43,6 @@ class Grant:
     is_partial: bool = False
 
 
-class Grants(NamedTuple):
-    """All that bindings give to a user in a namespace, in the order of their names, cluster-wide ones first.
-
-    `missing` says which bindings and roles are not known; `names_matter` whether a rule looks at the name of the object.
-    """
-
-    found: tuple[Grant, ...]
-    missing: tuple[Missing, ...]
-    names_matter: bool
-
-
 class RBACVerdict(NamedTuple):
     """Which bindings allow a request, of the whole cluster or else of the namespace.
 
@@ -71,52 +59,22 @@ class RBACVerdict(NamedTuple):
         return tuple(f"RBAC: allowed by {grant.source}" for grant in self.allowing)
 
 
-class _Bindings:
-    """The bindings of a namespace, or those of the cluster, by who they are for.
+class Grants:
+    """All that bindings give to a user in a namespace, in the order of their names, cluster-wide ones first.
 
-    What is not known of a binding's subjects may make it anybody's; what may be a binding at all is in `missing`.
+    One object wherever the same bindings give the same roles, so that it can be compared by its identity.
     """
 
-    def __init__(self, listed: Iterable[JSON | PartialObject | Missing], namespace: str) -> None:
-        self.missing = tuple(each for each in listed if isinstance(each, Missing))
-        known = [each for each in listed if not isinstance(each, Missing)]
-        self._bindings = [each.value if isinstance(each, PartialObject) else each for each in known]
-        self._partial = {number for number, each in enumerate(known) if isinstance(each, PartialObject)}
-        self._by_subject: dict[tuple[str, str], list[int]] = defaultdict(list)
-        self._anybodys: list[int] = []
-        for number, binding in enumerate(self._bindings):
-            subjects = binding.get("subjects") or ()
-            if number in self._partial and _missing_in(subjects) is not None:
-                self._anybodys.append(number)
-                continue
-            for key in {_subject_key(subject, namespace) for subject in subjects}:
-                if key is not None:
-                    self._by_subject[key].append(number)
-        self._namespace = namespace
+    __slots__ = ("_verdicts", "found", "missing", "names")
 
-    def of(self, user: UserInfo) -> Iterator[tuple[JSON, JSON | Missing]]:
-        """The bindings for a user, each with the first subject that is the user, or why that is not known."""
-        wanted = [("User", user.username), *(("Group", group) for group in user.groups)]
-        numbers = {number for key in wanted for number in self._by_subject.get(key, ())}
-        for number in sorted({*numbers, *self._anybodys}):
-            binding = self._bindings[number]
-            if number in self._partial:
-                subject = _subject(binding, user, self._namespace)
-            else:
-                subject = next(each for each in binding["subjects"] if _applies(each, user, self._namespace))
-            if subject is not None:
-                yield binding, subject
-
-
-class RoleResolver:
-    """Which rules a user has by the objects of a lister, which must not change (`DefaultRuleResolver`)."""
-
-    def __init__(self, lister: Lister) -> None:
-        """Nothing is read before it is asked for."""
-        self._lister = lister
-        self._bindings: dict[str, _Bindings | Missing] = {}
-        self._grants: dict[tuple[str, tuple[str, ...], str], Grants] = {}
-        self._verdicts: dict[tuple[Any, ...], RBACVerdict] = {}
+    def __init__(self, found: tuple[Grant, ...], missing: tuple[Missing, ...]) -> None:
+        """`missing` says which bindings and roles are not known."""
+        self.found = found
+        self.missing = missing
+        rules = [rule for grant in found for rule in grant.rules if not isinstance(rule, Missing)]
+        self.names = frozenset(name for rule in rules for name in _known_names(rule))
+        """The names of objects that rules tell apart: all others are alike."""
+        self._verdicts: dict[tuple[str, ...], RBACVerdict] = {}
 
     @property
     def verdicts(self) -> Iterable[RBACVerdict]:
@@ -124,19 +82,51 @@ class RoleResolver:
         return self._verdicts.values()
 
     def decide(self, attributes: AuthorizationAttributes) -> RBACVerdict:
-        """Who allows a request; equal requests are decided once."""
-        user = attributes.user
-        grants = self.grants(user, attributes.namespace)
-        key = (
-            *(user.username, user.groups, attributes.namespace, attributes.verb, attributes.is_resource_request),
-            *(attributes.api_group, attributes.resource, attributes.subresource),
-            "" if attributes.is_resource_request else attributes.path,
-            attributes.name if grants.names_matter else "",
-        )
+        """Which bindings allow a request of the user in the namespace; equal requests are decided once."""
+        key: tuple[str, ...]
+        if attributes.is_resource_request:
+            name = attributes.name if attributes.name in self.names else ""
+            key = (attributes.verb, attributes.api_group, attributes.resource, attributes.subresource, name)
+        else:
+            key = (attributes.verb, attributes.path)
         found = self._verdicts.get(key)
         if found is None:
-            found = self._verdicts[key] = _verdict(grants, attributes)
+            found = self._verdicts[key] = _verdict(self, attributes)
         return found
+
+
+_Known = dict[tuple[object, ...], tuple[Grants, object]]
+"""Grants by the identity of what gives them, each with what must live as long."""
+
+
+class RoleResolver:
+    """Which rules a user has by the objects of a lister, which must not change (`DefaultRuleResolver`)."""
+
+    def __init__(self, lister: Lister, base: RoleResolver | None = None) -> None:
+        """Nothing is read before it is asked for.
+
+        With a `base` the objects of `lister` are those that it lacks: bindings are in one of them, a role of `lister` counts.
+        """
+        self._lister = lister
+        self._base = base
+        self._bindings: dict[str, Bindings | Missing] = {}
+        self._bound: dict[tuple[str, tuple[str, ...], str], tuple[tuple[Bound, ...], tuple[Missing, ...]]] = {}
+        self._grants: dict[tuple[str, tuple[str, ...], str], Grants] = {}
+        self._known: _Known = base.known if base is not None else {}
+
+    @property
+    def known(self) -> _Known:
+        """The grants that all resolvers with the same base have in common."""
+        return self._known
+
+    @property
+    def verdicts(self) -> Iterator[RBACVerdict]:
+        """Everything that was decided so far by all resolvers with the same base."""
+        return (verdict for grants, _ in self._known.values() for verdict in grants.verdicts)
+
+    def decide(self, attributes: AuthorizationAttributes) -> RBACVerdict:
+        """Who allows a request; equal requests are decided once."""
+        return self.grants(attributes.user, attributes.namespace).decide(attributes)
 
     def grants(self, user: UserInfo, namespace: str) -> Grants:
         """Everything that applies to a user in a namespace; empty for the cluster."""
@@ -147,64 +137,112 @@ class RoleResolver:
         return found
 
     def _resolved(self, user: UserInfo, namespace: str) -> Grants:
-        found: list[Grant] = []
-        missing: list[Missing] = []
-        for kind, place in ((CLUSTER_ROLE_BINDING, ""), (ROLE_BINDING, namespace)):
-            if kind is ROLE_BINDING and not namespace:
-                continue
-            bindings = self._bound(kind, place)
-            if isinstance(bindings, Missing):
-                missing.append(bindings)
-                continue
-            missing += bindings.missing
-            for binding, subject in bindings.of(user):
-                grant = self._grant(kind, binding, subject, place)
-                missing += [grant] if isinstance(grant, Missing) else []
-                found += [grant] if isinstance(grant, Grant) else []
-        rules = (rule for grant in found for rule in grant.rules)
-        named = any(isinstance(rule, Missing) or rule.get("resourceNames") for rule in rules)
-        return Grants(tuple(found), tuple(missing), named)
+        """The grants of a user, made anew only where a binding or a role is another."""
+        bound, missing = self._all_bound(user, namespace)
+        roles = [self._role(each) for each in bound]
+        # Objects are told apart by their identity: those that are kept with the grants live as long as these.
+        key = (
+            *(
+                (id(each.binding), id(each.subject), role if isinstance(role, str) else id(role))
+                for each, role in zip(bound, roles, strict=True)
+            ),
+            *missing,
+        )
+        known = self._known.get(key)
+        if known is None:
+            given = [_grant(each, role, namespace) for each, role in zip(bound, roles, strict=True)]
+            found = tuple(grant for grant in given if isinstance(grant, Grant))
+            absent = tuple(grant for grant in given if isinstance(grant, Missing))
+            known = self._known[key] = Grants(found, (*missing, *absent)), (bound, roles)
+        return known[0]
 
-    def _bound(self, kind: GroupVersionKind, namespace: str) -> _Bindings | Missing:
+    def _all_bound(self, user: UserInfo, namespace: str) -> tuple[Sequence[Bound], tuple[Missing, ...]]:
+        """The bindings for a user, those of the cluster first, and what there may be beside them."""
+        own, missing = self.own_bindings(user, namespace)
+        if self._base is None:
+            return own, missing
+        below, missing_below = self._base.own_bindings(user, namespace)
+        if own:
+            below = tuple(sorted((*below, *own), key=lambda each: (each.kind != CLUSTER_ROLE_BINDING.kind, each.name)))
+        return below, (*missing_below, *missing)
+
+    def own_bindings(self, user: UserInfo, namespace: str) -> tuple[tuple[Bound, ...], tuple[Missing, ...]]:
+        """The bindings of the lister alone for a user, those of the cluster first, and what there may be beside them."""
+        key = (user.username, user.groups, namespace)
+        known = self._bound.get(key)
+        if known is None:
+            found: list[Bound] = []
+            missing: list[Missing] = []
+            places = [(CLUSTER_ROLE_BINDING, ""), *([(ROLE_BINDING, namespace)] if namespace else [])]
+            for kind, place in places:
+                bindings = self._bindings_of(kind, place)
+                if isinstance(bindings, Missing):
+                    missing.append(bindings)
+                else:
+                    missing += bindings.missing
+                    found += bindings.of(user)
+            known = self._bound[key] = tuple(found), tuple(missing)
+        return known
+
+    def _bindings_of(self, kind: GroupVersionKind, namespace: str) -> Bindings | Missing:
         known = self._bindings.get(namespace)
         if known is None:
             listed = self._lister.list(kind, namespace or None)
-            known = listed if isinstance(listed, Missing) else _Bindings(listed, namespace)
+            known = listed if isinstance(listed, Missing) else Bindings(kind.kind, listed, namespace)
             self._bindings[namespace] = known
         return known
 
-    def _grant(self, kind: GroupVersionKind, binding: JSON, subject: JSON | Missing, namespace: str) -> Grant | Missing:
-        ref = binding.get("roleRef") or {}
-        own = (kind.kind, namespace, binding["metadata"]["name"])
-        role = _missing_in(ref) or self._role(ref.get("kind", ""), ref.get("name", ""), namespace)
-        if isinstance(role, Missing):
-            return role
-        if isinstance(role, str):
-            return Grant(error=role, binding=own)
-        rules = field_of(role, "rules") or ()
-        if isinstance(rules, Missing):
-            return rules
-        partial = isinstance(role, PartialObject)
-        if isinstance(subject, Missing):
-            return Grant(rules, binding=own, unless=subject, is_partial=partial)
-        place = own[2] + (f"/{namespace}" if namespace else "")
-        source = f'{kind.kind} "{place}" of {ref["kind"]} "{ref["name"]}" to {_subject_text(subject, namespace)}'
-        return Grant(rules, source, binding=own, is_partial=partial)
-
-    def _role(self, kind: str, name: str, namespace: str) -> JSON | PartialObject | Missing:
-        """A role, or the server's text of why there is none."""
+    def _role(self, bound: Bound) -> JSON | PartialObject | Missing:
+        """The role of a binding, or the server's text of why there is none."""
+        ref = bound.binding.get("roleRef") or {}
+        missing = missing_in(ref) if bound.is_partial else None
+        if missing is not None:
+            return missing
+        kind, name = ref.get("kind", ""), ref.get("name", "")
+        namespace = bound.binding["metadata"].get("namespace") or ""
         if kind == "ClusterRole":
-            role = self._lister.get(CLUSTER_ROLE, "", name)
+            role = self.role(CLUSTER_ROLE, "", name)
         elif kind == "Role":
-            role = self._lister.get(ROLE, namespace, name)
+            role = self.role(ROLE, namespace, name)
         else:
             return f'unsupported role reference kind: "{kind}"'
         return f'{kind.lower()}.{_GROUP} "{name}" not found' if role is None else role
 
+    def role(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | PartialObject | Missing | None:
+        """A role, as `Lister.get`."""
+        found = self._lister.get(kind, namespace, name)
+        return self._base.role(kind, namespace, name) if found is None and self._base is not None else found
 
-def unused_bindings(resolvers: Iterable[RoleResolver], bindings: Iterable[JSON]) -> list[tuple[str, str, str]]:
-    """The bindings (kind, namespace, name) that allowed nothing that the resolvers were asked; several may allow the same."""
-    used = {grant.binding for resolver in resolvers for verdict in resolver.verdicts for grant in verdict.allowing}
+
+def _grant(bound: Bound, role: JSON | PartialObject | Missing, namespace: str) -> Grant | Missing:
+    """What a binding gives, by its role or the text of why there is none."""
+    place = "" if bound.kind == CLUSTER_ROLE_BINDING.kind else namespace
+    own = (bound.kind, place, bound.name)
+    if isinstance(role, Missing):
+        return role
+    if isinstance(role, str):
+        return Grant(error=role, binding=own)
+    rules = field_of(role, "rules") or ()
+    if isinstance(rules, Missing):
+        return rules
+    partial = isinstance(role, PartialObject)
+    if isinstance(bound.subject, Missing):
+        return Grant(rules, binding=own, unless=bound.subject, is_partial=partial)
+    ref = bound.binding["roleRef"]
+    named = bound.name + (f"/{place}" if place else "")
+    source = f'{bound.kind} "{named}" of {ref["kind"]} "{ref["name"]}" to {subject_text(bound.subject, place)}'
+    return Grant(rules, source, binding=own, is_partial=partial)
+
+
+def _known_names(rule: Mapping[str, Any]) -> Sequence[str]:
+    """The `resourceNames` of a rule as far as they are known."""
+    names = rule.get("resourceNames") or ()
+    return () if isinstance(names, Missing) else [name for name in names if isinstance(name, str)]
+
+
+def unused_bindings(resolver: RoleResolver, bindings: Iterable[JSON]) -> list[tuple[str, str, str]]:
+    """The bindings (kind, namespace, name) that allowed nothing of `resolver.verdicts`; several may allow the same."""
+    used = {grant.binding for verdict in resolver.verdicts for grant in verdict.allowing}
     own = {(each["kind"], each["metadata"].get("namespace") or "", each["metadata"]["name"]) for each in bindings}
     return sorted(own - used)
 
@@ -254,7 +292,7 @@ def _allows(grant: Grant, attributes: AuthorizationAttributes) -> bool | Missing
     """Whether some rule of a grant covers a request, or why that is not known."""
     unknown: Missing | None = None
     for rule in grant.rules:
-        missing = _missing_in(rule) if grant.is_partial else None
+        missing = missing_in(rule) if grant.is_partial else None
         if missing is not None:
             unknown = missing
         elif not isinstance(rule, Missing) and rule_allows(rule, attributes):
@@ -289,50 +327,6 @@ def _resource_matches(entry: str, attributes: AuthorizationAttributes) -> bool:
 
 def _url_matches(entry: str, path: str) -> bool:
     return entry in ("*", path) or (entry.endswith("*") and path.startswith(entry.rstrip("*")))
-
-
-def _subject_key(subject: JSON, namespace: str) -> tuple[str, str] | None:
-    """What a user must have to be this subject: a name or a group; None if nobody is."""
-    kind, name = subject.get("kind"), subject.get("name", "")
-    if kind in ("User", "Group"):
-        return kind, name
-    home = subject.get("namespace") or namespace
-    return ("User", f"{_SERVICE_ACCOUNT}{home}:{name}") if kind == "ServiceAccount" and home else None
-
-
-def _applies(subject: JSON, user: UserInfo, namespace: str) -> bool:
-    key = _subject_key(subject, namespace)
-    return key is not None and (key[1] == user.username if key[0] == "User" else key[1] in user.groups)
-
-
-def _subject(binding: JSON, user: UserInfo, namespace: str) -> JSON | Missing | None:
-    """The first subject of a binding that is the user; None if there is none, `Missing` if that is not known."""
-    subjects = binding.get("subjects") or ()
-    if isinstance(subjects, Missing):
-        return subjects
-    unknown: Missing | None = None
-    for subject in subjects:
-        missing = _missing_in(subject)
-        if missing is not None:
-            unknown = unknown or missing
-        elif _applies(subject, user, namespace):
-            return subject
-    return unknown
-
-
-def _missing_in(value: JSON | Missing) -> Missing | None:
-    """The first part of a value of a `PartialObject` that is not known."""
-    if isinstance(value, Missing):
-        return value
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return next((missing for part in parts if (missing := _missing_in(part)) is not None), None)
-
-
-def _subject_text(subject: JSON, namespace: str) -> str:
-    name = subject.get("name", "")
-    if subject.get("kind") == "ServiceAccount":
-        name = f"{name}/{subject.get('namespace') or namespace}"
-    return f'{subject.get("kind")} "{name}"'
 
 
 def _refusal(errors: Sequence[str]) -> str:

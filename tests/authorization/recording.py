@@ -11,7 +11,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from replay.authorization.build import Cluster, build_chain
+from replay.authorization.build import ChainBuilder
 from replay.authorization.chain import Chain
 from replay.authorization.configuration import read_configuration
 from replay.authorization.node_graph import NodeGraph
@@ -53,6 +53,6 @@ def question(event: JSON) -> AuthorizationAttributes:
 
 def chain(configuration: str, cluster: tuple[JSON, ...] | None = None) -> Chain:
     lister = ObjectLister(objects() if cluster is None else cluster)
-    built = Cluster(RoleResolver(lister), NodeGraph(lister))
     read = read_configuration((RECORDING / configuration).read_bytes())
-    return build_chain(read, built, recorded_answers(lines("sars.jsonl.zst")), NEWEST)
+    builder = ChainBuilder(read, recorded_answers(lines("sars.jsonl.zst")), NEWEST)
+    return builder.build(RoleResolver(lister), NodeGraph(lister))

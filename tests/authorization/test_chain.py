@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from replay.authorization.chain import Chain, ConstantMember, PrivilegedGroupMember, Question, UnknownMember
+from replay.authorization.chain import Chain, ConstantMember, PrivilegedGroupMember, UnknownMember
+from replay.authorization.question import Question
 from replay.authorization.trace import PRIVILEGED_GROUP, AuthorizerDecision, Step, StepOutcome, Verdict
 from replay.authorization.webhook import answer_from_response, recorded_answers
 from replay.json import JSON

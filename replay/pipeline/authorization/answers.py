@@ -25,6 +25,10 @@ class NamedAnswers:
 
     by_name: Mapping[str, WebhookAnswers]
 
+    def is_known(self, webhook: str) -> bool:
+        """See `WebhookAnswers`."""
+        return webhook in self.by_name and self.by_name[webhook].is_known(webhook)
+
     def answer(self, webhook: str, version: str, spec: JSON) -> WebhookAnswer | None:
         """See `WebhookAnswers`."""
         answers = self.by_name.get(webhook)

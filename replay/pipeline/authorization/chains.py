@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import Protocol
 
 from replay.audit.event import RequestRecord
-from replay.authorization import build
-from replay.authorization.build import DEFAULT_CONFIGURATION, build_chain
+from replay.authorization.build import DEFAULT_CONFIGURATION, ChainBuilder
 from replay.authorization.chain import Chain
 from replay.authorization.configuration import AuthorizationConfiguration
 from replay.authorization.manifest import AuthorizationManifests, RBACKey, deleted_keys
@@ -19,16 +18,14 @@ from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.json import JSON
 from replay.kube.attributes import UserInfo
 from replay.kube.lister import ObjectLister
-from replay.kube.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING, Grant, RoleResolver, unused_bindings
+from replay.kube.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING, Grants, RoleResolver, unused_bindings
 from replay.pipeline.authorization.state import (
     RBAC_KINDS,
     Instants,
+    RBACStates,
     State,
-    StateLister,
     WrittenObject,
-    changed_lister,
     graph_lister,
-    rbac_lister,
     unwritten,
     written_objects,
 )
@@ -106,18 +103,12 @@ class Chains:
             rbac = self._rbac[instant] = self._rbac_number(start, end)
         return rbac, self._graph_instants.state_of(start, end) if of_node else _NO_GRAPH
 
-    def grants_of(self, state: StateKey, user: UserInfo, namespace: str) -> tuple[object, ...]:
-        """What RBAC gives a user in a namespace under each side: equal where it is the same, whatever else RBAC holds."""
-        return tuple(
-            (grant.source, grant.error, grant.unless, id(grant.rules)) if isinstance(grant, Grant) else grant
-            for roles in self._roles[state[0]]
-            for grants in (roles.grants(user, namespace),)
-            for grant in (*grants.found, *grants.missing, None)
-        )
+    def grants_of(self, state: StateKey, user: UserInfo, namespace: str) -> tuple[Grants, ...]:
+        """What RBAC gives a user in a namespace under each side: the same objects wherever it is the same."""
+        return tuple(roles.grants(user, namespace) for roles in self._roles[state[0]])
 
-    def at(self, start: int, end: int, *, of_node: bool) -> tuple[Chain, ...]:
-        """The chain of every side for a request."""
-        state = self.state_of(start, end, of_node=of_node)
+    def at(self, start: int, end: int, state: StateKey) -> tuple[Chain, ...]:
+        """The chain of every side for a request; `state` is that of the time (`state_of`)."""
         found = self._chains.get(state)
         if found is None:
             found = self._chains[state] = self._built(start, end, state)
@@ -135,16 +126,8 @@ class Chains:
         return number
 
     def _resolvers(self, changing: Sequence[State]) -> tuple[RoleResolver, ...]:
-        made: list[RoleResolver] = []
-        for side in self.sides:
-            same = next((n for n, each in enumerate(self.sides[: len(made)]) if _same_rbac(each, side)), None)
-            made.append(made[same] if same is not None else RoleResolver(self._lister(side, changing)))
-        return tuple(made)
-
-    def _lister(self, side: Side, changing: Sequence[State]) -> StateLister:
-        if side.rbac is None and not side.deleted:
-            return changed_lister(self.cluster, self._base, changing)
-        return rbac_lister(self.cluster, [*self._unwritten, *changing], side.rbac, side.deleted)
+        made = {id(states): states.at(changing) for states in self._states}
+        return tuple(made[id(states)] for states in self._states)
 
     def _built(self, start: int, end: int, state: StateKey) -> tuple[Chain, ...]:
         rbac, instant = state
@@ -155,21 +138,30 @@ class Chains:
             graph = NodeGraph(graph_lister(lister, self._bindings) if is_asked else ObjectLister(()))
             self._graphs[instant] = graph
         return tuple(
-            build_chain(side.configuration, build.Cluster(roles, graph), self.answers, self.version)
-            for side, roles in zip(self.sides, self._roles[rbac], strict=True)
+            builder.build(roles, graph) for builder, roles in zip(self._builders, self._roles[rbac], strict=True)
         )
 
     def unused_bindings(self) -> list[str]:
         """The bindings of the current set that allowed nothing so far, as `Kind namespace/name`."""
-        lister = rbac_lister(self.cluster, self._unwritten, self.sides[0].rbac, self.sides[0].deleted)
+        states = self._states[0]
         kinds = (CLUSTER_ROLE_BINDING, ROLE_BINDING)
-        bindings = [each for kind in kinds for each in lister.list(kind, None) if isinstance(each, dict)]
-        unused = unused_bindings((roles[0] for roles in self._roles), bindings)
+        bindings = [each for kind in kinds for each in states.lister.list(kind, None) if isinstance(each, dict)]
+        unused = unused_bindings(states.base, bindings)
         return [f"{kind} {f'{namespace}/' if namespace else ''}{name}" for kind, namespace, name in unused]
 
     @cached_property
-    def _base(self) -> ObjectLister:
-        return ObjectLister(value for _, value in self._unwritten)
+    def _states(self) -> tuple[RBACStates, ...]:
+        """RBAC under each side, one object for sides that say the same."""
+        made: list[RBACStates] = []
+        for side in self.sides:
+            same = next((n for n, each in enumerate(self.sides[: len(made)]) if _same_rbac(each, side)), None)
+            own = RBACStates(self.cluster, self._unwritten, side.rbac, side.deleted) if same is None else made[same]
+            made.append(own)
+        return tuple(made)
+
+    @cached_property
+    def _builders(self) -> tuple[ChainBuilder, ...]:
+        return tuple(ChainBuilder(side.configuration, self.answers, self.version) for side in self.sides)
 
     @cached_property
     def _unwritten(self) -> list[State]:

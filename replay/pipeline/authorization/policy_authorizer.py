@@ -37,6 +37,7 @@ class _ChainsAt:
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:
         """See `Authorizer`."""
         of_node = attributes.user.username.startswith(NODE_PREFIX)
-        chains = self._chains.at(self._lister.start, self._lister.end, of_node=of_node)
-        answers = [chain.authorize(attributes) for chain in chains]
+        start, end = self._lister.start, self._lister.end
+        state = self._chains.state_of(start, end, of_node=of_node)
+        answers = [chain.authorize(attributes) for chain in self._chains.at(start, end, state)]
         return answers[0] if all(answer == answers[0] for answer in answers) else _DIFFERENT

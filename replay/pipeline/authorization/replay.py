@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,12 +10,15 @@ import orjson
 
 from replay.audit.part import user_info_from_json
 from replay.audit.store import Store
-from replay.authorization.chain import Question
+from replay.authorization.question import Question
 from replay.authorization.request_info import attributes_from_uri
 from replay.authorization.trace import Authorization
 from replay.compare.authorization import (
+    Agreement,
     AuthorizationOutcome,
     AuthorizationSummary,
+    Cell,
+    agreement_of,
     authorization_outcome,
     cell_of,
     is_newly_let_in,
@@ -66,6 +69,14 @@ class Decided(NamedTuple):
     candidate: Authorization
 
 
+class _Asking(NamedTuple):
+    """A question with what is worked out once: `shape` is a number for all that it asks but for the name of the object."""
+
+    asked: Question
+    of_node: bool
+    shape: int
+
+
 @dataclass(slots=True)
 class AuthorizationReplay:
     """All questions of a store and their answers by both chains."""
@@ -73,9 +84,9 @@ class AuthorizationReplay:
     store: Store
     chains: Chains
     questions: Mapping[int, AuthorizationAttributes]
-    _decided: dict[tuple[int, object], Decided] = field(default_factory=dict)
-    _grants: dict[tuple[int, int, str], int] = field(default_factory=dict)
-    _grant_numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
+    _decided: dict[tuple[int, StateKey], Decided] = field(default_factory=dict)
+    _askings: dict[int, _Asking] = field(default_factory=dict)
+    _shapes: dict[tuple[object, ...], int] = field(default_factory=dict)
     _by_shape: dict[tuple[object, ...], Decided] = field(default_factory=dict)
     _told: dict[int, bytes] = field(default_factory=dict)
 
@@ -87,41 +98,43 @@ class AuthorizationReplay:
 
     def decide(self, request: Request) -> Decided:
         """The answers of both chains to a request, at the time it was made."""
-        attributes = self.questions[request.question]
-        of_node = attributes.user.username.startswith(NODE_PREFIX)
-        state = self.chains.state_of(request.received, request.stage_time, of_node=of_node)
+        known = self._askings.get(request.question)
+        if known is None:
+            known = self._askings[request.question] = self._asking(request.question)
+        state = self.chains.state_of(request.received, request.stage_time, of_node=known.of_node)
         key = (request.question, state)
         found = self._decided.get(key)
         if found is None:
-            found = self._decided[key] = self._shared(attributes, request, state)
+            found = self._decided[key] = self._shared(known, request, state)
         return found
 
-    def _shared(self, attributes: AuthorizationAttributes, request: Request, state: StateKey) -> Decided:
-        """The answers, made once for all names where the name does not matter."""
-        shape = (
-            *(id(attributes.user), attributes.verb, attributes.api_group, attributes.api_version, attributes.resource),
-            *(attributes.subresource, attributes.namespace, attributes.field_selector, attributes.label_selector),
-            *(self._grants_of(attributes, state), state[1], attributes.is_resource_request),
-        )
+    def _shared(self, known: _Asking, request: Request, state: StateKey) -> Decided:
+        """The answers, made once for all names and all states of the cluster that do not matter."""
+        attributes = known.asked.attributes
+        grants = self.chains.grants_of(state, attributes.user, attributes.namespace)
+        named = attributes.name if any(attributes.name in each.names for each in grants) else None
+        shape = (known.shape, named, grants, state[1])
         found = self._by_shape.get(shape)
         if found is None:
-            of_node = attributes.user.username.startswith(NODE_PREFIX)
-            chains = self.chains.at(request.received, request.stage_time, of_node=of_node)
-            asked = Question(attributes)
-            current, candidate = (chain.decide(asked) for chain in chains)
+            chains = self.chains.at(request.received, request.stage_time, state)
+            current, candidate = (chain.decide(known.asked) for chain in chains)
             found = Decided(current, candidate)
-            if all(chain.ignores_name(attributes, each) for chain, each in zip(chains, found, strict=True)):
+            if named is not None or all(
+                chain.ignores_name(attributes, each) for chain, each in zip(chains, found, strict=True)
+            ):
                 self._by_shape[shape] = found
         return found
 
-    def _grants_of(self, attributes: AuthorizationAttributes, state: StateKey) -> int:
-        """A number for what RBAC gives the user where the request is about."""
-        place = state[0], id(attributes.user), attributes.namespace
-        found = self._grants.get(place)
-        if found is None:
-            grants = self.chains.grants_of(state, attributes.user, attributes.namespace)
-            found = self._grants[place] = self._grant_numbers.setdefault(grants, len(self._grant_numbers))
-        return found
+    def _asking(self, question: int) -> _Asking:
+        asked = self.questions[question]
+        path = "" if asked.is_resource_request else asked.path
+        shape = (
+            *(id(asked.user), asked.verb, path, asked.is_resource_request),
+            *(asked.api_group, asked.api_version, asked.resource, asked.subresource, asked.namespace),
+            *(asked.field_selector, asked.label_selector),
+        )
+        number = self._shapes.setdefault(shape, len(self._shapes))
+        return _Asking(Question(asked), asked.user.username.startswith(NODE_PREFIX), number)
 
     def decided_by(self, request: Request) -> str:
         """Who decides a request in the current chain."""
@@ -177,58 +190,60 @@ def summarized(replayed: AuthorizationReplay) -> tuple[AuthorizationSummary, Gat
     summary = AuthorizationSummary(questions=len(replayed.questions))
     refused: list[int] = []
     let_in: list[int] = []
-    effects: dict[int, _Effect] = {}
+    tallies: dict[tuple[int, str | None, str | None], _Tally] = {}
     for request in replayed.requests():
         summary.requests += 1
         if not request.reached:
             summary.not_reached[request.not_reached_because] += 1
             continue
         decided = replayed.decide(request)
-        summary.observe(request.audit_id, decided.current, request.decision or "", request.reason or "")
-        effect = effects.get(id(decided))
-        if effect is None:
-            effect = effects[id(decided)] = _Effect.of(replayed.questions[request.question], decided)
-        effect.count(summary, request)
-        refused += [request.seq] if effect.refused else []
-        let_in += [request.seq] if effect.let_in else []
+        key = (id(decided), request.decision, request.reason)
+        tally = tallies.get(key)
+        if tally is None:
+            tally = tallies[key] = _Tally.of(request, replayed.questions[request.question], decided)
+        tally.requests += 1
+        if tally.agreement is Agreement.DIFFERS:
+            summary.disagree(request.audit_id, decided.current, request.decision or "", request.reason or "")
+        refused += [request.seq] if tally.refused else []
+        let_in += [request.seq] if tally.let_in else []
+    for tally in tallies.values():
+        tally.count(summary)
     summary.writes_newly_refused, summary.writes_newly_let_in = len(refused), len(let_in)
     return summary, Gate(frozenset(refused), frozenset(let_in))
 
 
-@dataclass(frozen=True, slots=True)
-class _Effect:
-    """What every request with the same answers adds to the counts."""
+@dataclass(slots=True)
+class _Tally:
+    """The requests with the same answers, in the log and by both chains: what each of them adds to the counts."""
 
+    first: str
+    decided: Decided
+    agreement: Agreement
     outcome: AuthorizationOutcome
-    add: Callable[[AuthorizationSummary, Request], None]
+    cell: Cell | None
     refused: bool
     let_in: bool
-
-    def count(self, summary: AuthorizationSummary, request: Request) -> None:
-        """Add one request."""
-        self.add(summary, request)
+    requests: int = 0
 
     @classmethod
-    def of(cls, attributes: AuthorizationAttributes, decided: Decided) -> _Effect:
-        """Worked out once for each pair of answers."""
+    def of(cls, request: Request, attributes: AuthorizationAttributes, decided: Decided) -> _Tally:
+        """Worked out for the first of them."""
         outcome = authorization_outcome(*decided)
-        verdicts = (decided.current.decision, decided.candidate.decision)
         cell = cell_of(attributes, *decided, outcome) if outcome is not AuthorizationOutcome.UNCHANGED else None
-        asked = [
-            (side, name)
-            for side, each in zip(("current", "candidate"), decided, strict=True)
-            for name in webhooks_asked(each)
-        ]
-
-        def add(summary: AuthorizationSummary, request: Request) -> None:
-            summary.outcomes[outcome] += 1
-            summary.decisions[verdicts] += 1
-            for each in asked:
-                summary.webhooks[each] += 1
-            if cell is not None:
-                summary.cells[cell] += 1
-                summary.examples.setdefault(cell, request.audit_id)
-
         is_write = attributes.verb in _WRITES or attributes.subresource in _CONNECT
         refused, let_in = is_write and is_newly_refused(*decided), is_write and is_newly_let_in(*decided)
-        return cls(outcome, add, refused, let_in)
+        agreement = agreement_of(decided.current, request.decision or "", request.reason or "")
+        return cls(request.audit_id, decided, agreement, outcome, cell, refused, let_in)
+
+    def count(self, summary: AuthorizationSummary) -> None:
+        """Add them all; tallies are added in the order of their first requests."""
+        current, candidate = self.decided
+        summary.agreements[self.agreement] += self.requests
+        summary.outcomes[self.outcome] += self.requests
+        summary.decisions[current.decision, candidate.decision] += self.requests
+        for side, each in (("current", current), ("candidate", candidate)):
+            for webhook in webhooks_asked(each):
+                summary.webhooks[side, webhook] += self.requests
+        if self.cell is not None:
+            summary.cells[self.cell] += self.requests
+            summary.examples.setdefault(self.cell, self.first)

@@ -138,7 +138,9 @@ def authorized_request(
     """What both chains say about one request."""
     asked = attributes_from_uri(record.user, record.verb, record.request_uri)
     of_node = asked.user.username.startswith(NODE_PREFIX)
-    current, candidate = chains_of(store, inputs, job, [asked]).at(record.received, record.stage_time, of_node=of_node)
+    chains = chains_of(store, inputs, job, [asked])
+    state = chains.state_of(record.received, record.stage_time, of_node=of_node)
+    current, candidate = chains.at(record.received, record.stage_time, state)
     return current.decide(asked), candidate.decide(asked)
 
 

@@ -15,10 +15,11 @@ from replay.audit.event import RequestRecord
 from replay.authorization.manifest import RBACKey, laid_over, rbac_key
 from replay.authorization.node_graph import GRAPH_KINDS, POD
 from replay.json import JSON
+from replay.kube.aggregation import aggregated
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import ObjectLister
-from replay.kube.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from replay.kube.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, RoleResolver
 from replay.reconstruct.cluster import CACHE_DELAY, Cluster, ClusterLister
 from replay.reconstruct.record.known import attribute
 from replay.report.outcome_line import timestamp
@@ -27,6 +28,7 @@ RBAC_KINDS = (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING)
 RBAC_RESOURCES = tuple(
     f"{name}.rbac.authorization.k8s.io" for name in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
 )
+_BEFORE_ALL, _AFTER_ALL = -(2**63), 2**63
 _NO_SNAPSHOT = "give a snapshot of the cluster (--cluster)"
 
 
@@ -63,6 +65,29 @@ class StateLister:
         return [*found, uncovered] if uncovered is not None else found
 
 
+class ChangingLister:
+    """The objects of one time that are not there all the time, or may not be."""
+
+    def __init__(self, states: Iterable[State]) -> None:
+        """Of two with one identity the later counts."""
+        self._states = dict(states)
+        self._listed: dict[tuple[str, str], list[JSON | PartialObject | Missing]] | None = None
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | PartialObject | Missing | None:
+        """See `Lister.get`."""
+        return self._states.get((kind.kind, namespace, name))
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON]:
+        """See `Lister.list`, sorted too."""
+        if self._listed is None:
+            self._listed = {}
+            for key, value in sorted(self._states.items(), key=lambda item: item[0]):
+                self._listed.setdefault(key[:2], []).append(value)
+        if namespace is not None:
+            return self._listed.get((kind.kind, namespace), ())
+        return [value for key, values in self._listed.items() if key[0] == kind.kind for value in values]
+
+
 class Instants:
     """The times at which a state may change: from a write's arrival until informers have seen it."""
 
@@ -75,12 +100,21 @@ class Instants:
             for time in (record.received, record.stage_time + CACHE_DELAY)
         ]
         self._times = sorted(times)
+        self._last = (1, 0, (0, 0))
 
     def state_of(self, start: int, end: int) -> tuple[int, int]:
         """Equal for all times between the same changes."""
-        if not self._times:
-            return 0, 0
-        return bisect_right(self._times, start), bisect_right(self._times, end)
+        first, last, state = self._last
+        # Most requests come when nothing changes, and in order: they lie between the same two times as the one before.
+        if first <= start <= end < last:
+            return state
+        times = self._times
+        state = bisect_right(times, start), bisect_right(times, end)
+        if state[0] == state[1]:
+            place = state[0]
+            first = times[place - 1] if place else _BEFORE_ALL
+            self._last = first, times[place] if place < len(times) else _AFTER_ALL, state
+        return state
 
 
 class WrittenObject:
@@ -108,35 +142,79 @@ State = tuple[RBACKey, JSON | PartialObject | Missing]
 """An object that is there, or may be."""
 
 
-def rbac_lister(
-    cluster: Cluster, states: Iterable[State], own: Sequence[JSON] | None, deleted: Collection[RBACKey] = frozenset()
-) -> StateLister:
-    """RBAC objects with a set's own laid over them, and without what the set deletes."""
-    overlaid = frozenset(map(rbac_key, own or ())) | frozenset(deleted)
+class RBACStates:
+    """RBAC under one set over the time of a log: what never changes is read once, what changes is laid over it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        unchanging: Iterable[State],
+        own: Sequence[JSON] | None,
+        deleted: Collection[RBACKey] = frozenset(),
+    ) -> None:
+        """`own` are the objects that a set lays over those of the cluster, None if it has no say, `deleted` what it deletes."""
+        self._overlaid = frozenset(map(rbac_key, own or ())) | frozenset(deleted)
+        self._aggregates = own is not None
+        missing, objects, partial = _divided((key, value) for key, value in unchanging if key not in self._overlaid)
+        laid = laid_over(objects, own, deleted)
+        self._cluster_roles = [obj for obj in (*objects, *(own or ())) if obj["kind"] == CLUSTER_ROLE.kind]
+        self._aggregated: dict[tuple[int, ...], list[State]] = {}
+        uncovered = {kind.kind: _uncovered(kind) for kind in RBAC_KINDS if own is None and _is_uncovered(cluster, kind)}
+        self.lister = StateLister(ObjectLister([*laid, *partial]), missing, uncovered)
+        """What never changes."""
+        self.base = RoleResolver(self.lister)
+
+    def at(self, changing: Iterable[State]) -> RoleResolver:
+        """The rules of a time at which there are, or may be, these objects beside those that never change."""
+        known = [(key, value) for key, value in changing if key not in self._overlaid]
+        return RoleResolver(ChangingLister([*known, *self._collecting(known)]), self.base)
+
+    def _collecting(self, known: Sequence[State]) -> Sequence[State]:
+        """The aggregated roles of a time, made where the set has a part in RBAC and the cluster roles change."""
+        roles = [value for key, value in known if key[0] == CLUSTER_ROLE.kind] if self._aggregates else []
+        if not roles:
+            return ()
+        # Equal values are one object, which `WrittenObject` keeps.
+        key = tuple(map(id, roles))
+        found = self._aggregated.get(key)
+        if found is None:
+            certain = [role for role in roles if not isinstance(role, Missing | PartialObject)]
+            collected = [role for role in aggregated([*self._cluster_roles, *certain]) if role.get("aggregationRule")]
+            unknown = _missing_role(roles)
+            found = self._aggregated[key] = [
+                (rbac_key(role), role if unknown is None else _with_unknown_rules(role, unknown)) for role in collected
+            ]
+        return found
+
+
+def _missing_role(roles: Iterable[JSON | PartialObject | Missing]) -> Missing | None:
+    """What is not known of some roles, the first of all."""
+    for role in roles:
+        if isinstance(role, Missing):
+            return role
+        if isinstance(role, PartialObject):
+            return role.missing[0]
+    return None
+
+
+def _with_unknown_rules(role: JSON, unknown: Missing) -> PartialObject:
+    """An aggregated role to which a role that is not known may add rules."""
+    return PartialObject({**role, "rules": [*(role.get("rules") or ()), unknown]}, (unknown,))
+
+
+def _divided(states: Iterable[State]) -> tuple[dict[RBACKey, Missing], list[JSON], list[PartialObject]]:
+    """Objects by how much is known of them: nothing, all, or a part."""
+    missing: dict[RBACKey, Missing] = {}
     objects: list[JSON] = []
     partial: list[PartialObject] = []
-    missing: dict[RBACKey, Missing] = {}
     for key, value in states:
-        if key in overlaid:
-            continue
         if isinstance(value, Missing):
             missing[key] = value
         elif isinstance(value, PartialObject):
             partial.append(value)
         else:
             objects.append(value)
-    uncovered = {kind.kind: _uncovered(kind) for kind in RBAC_KINDS if own is None and _is_uncovered(cluster, kind)}
-    known = ObjectLister([*laid_over(objects, own, deleted), *partial])
-    return StateLister(known, missing, uncovered)
-
-
-def changed_lister(cluster: Cluster, base: ObjectLister, states: Iterable[State]) -> StateLister:
-    """The same where no set lays anything over: the objects that the log wrote beside those that it never did."""
-    changed = list(states)
-    known = base.with_objects(value for _, value in changed if not isinstance(value, Missing))
-    missing = {key: value for key, value in changed if isinstance(value, Missing)}
-    uncovered = {kind.kind: _uncovered(kind) for kind in RBAC_KINDS if _is_uncovered(cluster, kind)}
-    return StateLister(known, missing, uncovered)
+    return missing, objects, partial
 
 
 def _is_uncovered(cluster: Cluster, kind: GroupVersionKind) -> bool:
