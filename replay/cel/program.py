@@ -9,11 +9,13 @@ from functools import cached_property
 from replay.cel.ast.depth import with_room
 from replay.cel.ast.footprint import footprint_of
 from replay.cel.ast.tree import Ast
+from replay.cel.check.estimate import estimate
 from replay.cel.compiled.codegen import Compiled, compile_expression
 from replay.cel.compiled.emitter import MessageProvider
 from replay.cel.compiled.pycode import NotCompiledError
 from replay.cel.declare.cost import CostTracker
 from replay.cel.declare.dispatcher import Dispatcher
+from replay.cel.declare.estimate import ANY_SIZE, Range
 from replay.cel.strict.frame import Frame
 from replay.cel.strict.step import Step
 from replay.cel.strict.trace import Trace, TracingTracker
@@ -79,6 +81,10 @@ class Program:
             return None, "it is nested too deeply"
         except UndeterminedError as error:
             return None, str(error)
+
+    def estimated_cost(self, assumed: Range = ANY_SIZE) -> Range:
+        """What an evaluation may cost; `assumed` is the size of what the input holds. The expression has to be checked."""
+        return estimate(self.ast, self._dispatcher.estimates, assumed)
 
     def eval(self, bindings: Mapping[str, Value]) -> Result:
         """Evaluate with the given input; never raises."""

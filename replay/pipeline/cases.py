@@ -30,7 +30,6 @@ from replay.cel.value.typed import TypedMap
 from replay.cellib.activation import Views
 from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
-from replay.cellib.estimates import estimated_cost
 from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.tagged import tagged
 from replay.cellib.version import NEWEST, KubernetesVersion
@@ -112,7 +111,7 @@ class _Run:
         """The range of the cost before evaluation, for an expression that stands alone."""
         if self._variables or compiled.program is None:
             return {}
-        least, most = estimated_cost(compiled.program.ast)
+        least, most = compiled.program.estimated_cost()
         return {"estimated": [str(least), str(most)]}
 
     def _evaluated(self, compiled: CompiledExpression) -> dict[str, Any]:

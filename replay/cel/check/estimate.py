@@ -6,82 +6,26 @@ rules of CRDs by this figure, policies it does not: for them it is a hint.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from replay.cel.ast.depth import with_room
 from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr, Select, StructExpr
-from replay.cel.declare.cost import LIST_COST, MAP_COST, REGEX_FACTOR, STRING_FACTOR, STRUCT_COST
+from replay.cel.declare.cost import LIST_COST, MAP_COST, STRING_FACTOR, STRUCT_COST
+from replay.cel.declare.estimate import (
+    ANY_SIZE,
+    ONE,
+    UNBOUNDED,
+    CallEstimate,
+    Estimates,
+    Node,
+    Range,
+    fixed,
+    pattern_estimate,
+)
 from replay.cel.value.types import DYN, Kind, Type
 
-UNBOUNDED = 2**64 - 1
-
-
-class Range(NamedTuple):
-    """A least and a greatest cost or size; sums and products stop at `UNBOUNDED`."""
-
-    least: int
-    most: int
-
-    def plus(self, other: Range) -> Range:
-        """The sum."""
-        return Range(min(self.least + other.least, UNBOUNDED), min(self.most + other.most, UNBOUNDED))
-
-    def times(self, other: Range) -> Range:
-        """The product."""
-        return Range(min(self.least * other.least, UNBOUNDED), min(self.most * other.most, UNBOUNDED))
-
-    def scaled(self, factor: float) -> Range:
-        """Both ends times a factor, rounded up, by way of doubles as in Go."""
-        return Range(_scaled(self.least, factor), _scaled(self.most, factor))
-
-    def union(self, other: Range) -> Range:
-        """The range that holds both."""
-        return Range(min(self.least, other.least), max(self.most, other.most))
-
-
-def _scaled(value: int, factor: float) -> int:
-    number = float(value)
-    if number > 0 and factor > 0 and number > float(UNBOUNDED) / factor:
-        return UNBOUNDED
-    product = math.ceil(number * factor)
-    return UNBOUNDED if product >= 2**64 else product
-
-
-def fixed(value: int) -> Range:
-    """A range of one figure."""
-    return Range(value, value)
-
-
-ANY_SIZE = Range(0, UNBOUNDED)
-ONE = fixed(1)
 _FREE = fixed(0)
-
-
-class Node(NamedTuple):
-    """An argument as estimators see it: `size` is None where nothing is known of it, and taken to be `assumed`."""
-
-    expr: Expr
-    type: Type
-    size: Range | None
-    assumed: Range = ANY_SIZE
-
-    @property
-    def any_size(self) -> Range:
-        """The size, or what is assumed."""
-        return self.assumed if self.size is None else self.size
-
-
-class CallEstimate(NamedTuple):
-    """The cost of a call beside that of its arguments, and the size of its result if that is known."""
-
-    cost: Range
-    size: Range | None = None
-
-
-CallEstimator = Callable[[str, str, Node | None, Sequence[Node]], CallEstimate | None]
-"""From function name, overload id, receiver and arguments; None leaves it to the standard estimate."""
 
 
 class EntrySize(NamedTuple):
@@ -97,22 +41,22 @@ class _Local(NamedTuple):
     entry: EntrySize | None
 
 
-def estimate(ast: Ast, estimator: CallEstimator, assumed: Range = ANY_SIZE) -> Range:
+def estimate(ast: Ast, estimates: Estimates, assumed: Range = ANY_SIZE) -> Range:
     """The cost of a checked expression; presence tests are free (cel-go `PresenceTestHasCost(false)`).
 
     Texts, lists and maps of which nothing is known are of any size on the server; `assumed` gives them another one.
     """
-    return with_room(lambda: _Coster(ast, estimator, assumed).cost(ast.expr))
+    return with_room(lambda: _Coster(ast, estimates, assumed).cost(ast.expr))
 
 
 class _Coster:
     """One run over one tree; sizes are kept by node id."""
 
-    def __init__(self, ast: Ast, estimator: CallEstimator, assumed: Range) -> None:
+    def __init__(self, ast: Ast, estimates: Estimates, assumed: Range) -> None:
         self._assumed = assumed
         self._types: Mapping[int, Type] = ast.type_map
         self._references = ast.reference_map
-        self._estimator = estimator
+        self._estimates = estimates
         self._sizes: dict[int, Range] = {}
         self._entries: dict[int, EntrySize] = {}
         self._locals: dict[str, list[_Local]] = {}
@@ -198,7 +142,7 @@ class _Coster:
             return CallEstimate(Range(costs[0].least, costs[0].plus(costs[1]).most))
         if overload == "conditional":
             return self._conditional(node, args, costs)
-        estimated = self._estimator(node.function, overload, target, args)
+        estimated = self._estimates.of_call(overload, target, args)
         if estimated is None:
             estimated = standard_estimate(overload, target, args) or CallEstimate(ONE)
         if overload in ("add_string", "add_bytes", "add_list") and len(args) == 2:
@@ -358,8 +302,3 @@ def standard_estimate(  # noqa: C901, PLR0911 - one return a function
         most = min(sizes[0].most, sizes[1].most)
         return CallEstimate(Range(1 if most else 0, most).scaled(STRING_FACTOR))
     return None
-
-
-def pattern_estimate(text: Range, pattern: Range) -> Range:
-    """The cost of a regular expression over a text."""
-    return text.plus(ONE).scaled(STRING_FACTOR).times(pattern.scaled(REGEX_FACTOR))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from replay.cel.declare.cost import CallCosts, standard_costs
+from replay.cel.declare.estimate import CallEstimator, Estimates, Range
 from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.declare.stdlib import IMPLEMENTATIONS, SINGLETONS, UNGUARDED
 from replay.cel.release import NEWEST_RELEASE, Release
@@ -120,6 +121,7 @@ class Dispatcher:
                 if overload.cost_by_id is not None:
                     costs[overload.id] = overload.cost_by_id
         self.costs: CallCosts = costs
+        self.estimates = _estimates(libraries)
 
     def find(self, name: str) -> Binding | None:
         """The binding of an overload id or function name."""
@@ -148,6 +150,17 @@ class Dispatcher:
             choosing = _choosing(name, bound, guards=guards)
             non_strict = any(overload.non_strict for overload, _ in bound)
             self._bindings[name] = Binding(choosing, non_strict=non_strict, eager=False)
+
+
+def _estimates(libraries: Iterable[Library]) -> Estimates:
+    """What the libraries declare about the cost of calls before they run."""
+    calls: dict[str, CallEstimator] = {}
+    equality: dict[str, Range] = {}
+    for library in libraries:
+        equality.update(library.equality)
+        for function in library.functions:
+            calls.update({each.id: each.estimate for each in function.overloads if each.estimate is not None})
+    return Estimates(calls, equality)
 
 
 def merged_functions(libraries: Sequence[Library]) -> list[Function]:

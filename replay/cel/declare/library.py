@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from replay.cel.declare.estimate import CallEstimator, Range
 from replay.cel.declare.macros import Macro
 from replay.cel.value.types import Type
 from replay.cel.value.values import Value
@@ -26,7 +27,8 @@ class Overload:
     `args` include the receiver of a member. `implementation` may be None for a declaration without a body (the core
     implements operators and control flow itself). `cost` None means the standard cost of 1. It also holds where the overload
     is chosen only at run time, unlike `cost_by_id`, which goes before it where the checker chose (cel-go
-    `OverloadCostTracker`). A `non_strict` overload is called with unknowns and errors as arguments too.
+    `OverloadCostTracker`). A `non_strict` overload is called with unknowns and errors as arguments too. `estimate` is what a call may
+    cost before it runs, None what standard CEL says, which is 1 for what it does not know.
     """
 
     id: str
@@ -37,6 +39,7 @@ class Overload:
     cost: CallCost | None = None
     non_strict: bool = False
     cost_by_id: CallCost | None = None
+    estimate: CallEstimator | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ class Library:
 
     `types` are the names usable as type values or in message construction; `struct_fields` declares, by type name, the
     fields of struct types. `messages` are those that expressions can build. `optional_syntax` lets `?` mark selections, elements and
-    entries. `aliases` are further names of types, which have no fields; they yield to everything declared otherwise. Without
+    entries. `equality` is what `==` of two values of a type may cost, by its name. `aliases` are further names of types, which have no fields; they yield to everything declared otherwise. Without
     `has_struct_types` the name of a struct is found, but as a value of it, so that no message can be made.
     """
 
@@ -100,5 +103,6 @@ class Library:
     macros: tuple[Macro, ...] = ()
     messages: Messages | None = None
     optional_syntax: bool = False
+    equality: Mapping[str, Range] = field(default_factory=dict)
     aliases: Mapping[str, Type] = field(default_factory=dict)
     has_struct_types: bool = True

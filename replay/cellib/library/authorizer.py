@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from replay.cel.declare.estimate import ONE
 from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, STRING, Type, struct_type
 from replay.cel.value.values import EvalError, OpaqueValue, Unknown, Value
-from replay.cellib.library.cost import fixed_cost, nominal_cost, selector_cost
+from replay.cellib.library.cost import fixed_cost, fixed_estimate, nominal_cost, selector_cost, selector_estimate
 from replay.cellib.library.strings import GO_SPACE
 from replay.cellib.version import KubernetesVersion
 from replay.kube.attributes import Attributes, Missing, UserInfo
@@ -163,10 +164,23 @@ def _ask(asker: AuthorizerValue, attributes: AuthorizationAttributes) -> Value:
 
 def _member(name: str, *rows: tuple[str, tuple[Type, ...], Type, Implementation]) -> Function:
     cost = {"check": fixed_cost(_CHECK_COST), "fieldSelector": selector_cost, "labelSelector": selector_cost}
+    estimate = {
+        "check": fixed_estimate(_CHECK_COST),
+        "fieldSelector": selector_estimate,
+        "labelSelector": selector_estimate,
+    }
     return Function(
         name,
         tuple(
-            Overload(id_, args, result, member=True, implementation=body, cost=cost.get(name, nominal_cost))
+            Overload(
+                id_,
+                args,
+                result,
+                member=True,
+                implementation=body,
+                cost=cost.get(name, nominal_cost),
+                estimate=estimate.get(name),
+            )
             for id_, args, result, body in rows
         ),
     )
@@ -200,6 +214,10 @@ AUTHZ = Library(
         _member("allowed", ("decision_allowed", (DECISION_TYPE,), BOOL, lambda value: value.decision.allowed)),
         _member("reason", ("decision_reason", (DECISION_TYPE,), STRING, lambda value: value.decision.reason)),
     ),
+    equality={
+        type_.name: ONE
+        for type_ in (AUTHORIZER_TYPE, PATH_CHECK_TYPE, GROUP_CHECK_TYPE, RESOURCE_CHECK_TYPE, DECISION_TYPE)
+    },
 )
 """Checks of the user of the request and of service accounts."""
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from replay.cel.declare.cost import STRING_FACTOR, scaled, sizer_size
+from replay.cel.declare.estimate import ONE, CallEstimate, CallEstimator, Node, Range
 from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, INT, STRING, opaque_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
-from replay.cellib.library.cost import first_traversal, nominal_cost
+from replay.cellib.library.cost import argument_estimate, first_traversal, nominal_cost
 from replay.cellib.library.ip import IP_TYPE, IPValue, parse_ip
 from replay.cellib.version import KubernetesVersion
 from replay.go.format import quote
@@ -111,6 +113,22 @@ def _text_cost(args: Args) -> int:
     return scaled(sizer_size(args[1]), STRING_FACTOR)
 
 
+_ADDRESS = Range(4, 16)
+"""Bytes of an address."""
+
+
+def _containment(*, of_network: bool = False, of_text: bool = False) -> CallEstimator:
+    """The estimate of `containsIP`, or `of_network` of `containsCIDR`; `of_text` parses its argument first."""
+    bytes_compared = _ADDRESS.plus(_ADDRESS).scaled(STRING_FACTOR)
+    if of_network:
+        bytes_compared = bytes_compared.plus(_ADDRESS.scaled(STRING_FACTOR)).plus(ONE)
+
+    def estimate(_target: Node | None, args: Sequence[Node]) -> CallEstimate:
+        return CallEstimate(bytes_compared.plus(args[0].any_size.scaled(STRING_FACTOR)) if of_text else bytes_compared)
+
+    return estimate
+
+
 def _contains(of_text: Implementation, of_network: Implementation) -> Function:
     """`containsCIDR` of a text or network."""
     return Function(
@@ -124,6 +142,7 @@ def _contains(of_text: Implementation, of_network: Implementation) -> Function:
                 implementation=of_text,
                 cost=_cidr_cost,
                 cost_by_id=lambda args, result: _cidr_cost(args, result) + _text_cost(args),
+                estimate=_containment(of_network=True, of_text=True),
             ),
             Overload(
                 "cidr_contains_cidr",
@@ -132,6 +151,7 @@ def _contains(of_text: Implementation, of_network: Implementation) -> Function:
                 member=True,
                 implementation=of_network,
                 cost=_cidr_cost,
+                estimate=_containment(of_network=True),
             ),
         ),
     )
@@ -141,7 +161,17 @@ CIDR = Library(
     name="kubernetes.net.cidr",
     functions=(
         Function(
-            "cidr", (Overload("string_to_cidr", (STRING,), CIDR_TYPE, implementation=parse_cidr, cost=first_traversal),)
+            "cidr",
+            (
+                Overload(
+                    "string_to_cidr",
+                    (STRING,),
+                    CIDR_TYPE,
+                    implementation=parse_cidr,
+                    cost=first_traversal,
+                    estimate=argument_estimate(),
+                ),
+            ),
         ),
         Function(
             "containsIP",
@@ -154,6 +184,7 @@ CIDR = Library(
                     implementation=_contains_ip_text,
                     cost=_ip_cost,
                     cost_by_id=lambda args, result: _ip_cost(args, result) + _text_cost(args),
+                    estimate=_containment(of_text=True),
                 ),
                 Overload(
                     "cidr_contains_ip_ip",
@@ -162,6 +193,7 @@ CIDR = Library(
                     member=True,
                     implementation=_contains_ip,
                     cost=_ip_cost,
+                    estimate=_containment(),
                 ),
             ),
         ),
@@ -208,10 +240,23 @@ CIDR = Library(
                 ),
             ),
         ),
-        Function("isCIDR", (Overload("is_cidr", (STRING,), BOOL, implementation=_is_cidr, cost=first_traversal),)),
+        Function(
+            "isCIDR",
+            (
+                Overload(
+                    "is_cidr",
+                    (STRING,),
+                    BOOL,
+                    implementation=_is_cidr,
+                    cost=first_traversal,
+                    estimate=argument_estimate(),
+                ),
+            ),
+        ),
         Function("string", (Overload("cidr_to_string", (CIDR_TYPE,), STRING, implementation=str),)),
     ),
     types=(CIDR_TYPE,),
+    equality={CIDR_TYPE.name: ONE},
 )
 """`cidr`, `isCIDR` and the members of networks."""
 

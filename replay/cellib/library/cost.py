@@ -1,4 +1,4 @@
-"""What calls of the Kubernetes libraries cost at run time (apiserver `pkg/cel/library/cost.go`).
+"""What calls of the Kubernetes libraries cost at run time, and may cost before it (apiserver `pkg/cel/library/cost.go`).
 
 Sizes are those of the core: code points, bytes, elements, entries. `traversal_cost` differs on purpose: it counts the
 UTF-8 bytes of strings and rounds down, as the server does.
@@ -6,11 +6,15 @@ UTF-8 bytes of strings and rounds down, as the server does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from replay.cel.declare.cost import LIST_COST, STRING_FACTOR, regex_cost, scaled, sizer_size
+from replay.cel.declare.estimate import ANY_SIZE, ONE, CallEstimate, CallEstimator, Node, Range, fixed
 from replay.cel.declare.library import CallCost
 from replay.cel.value.bounds import Steps
 from replay.cel.value.concat import ConcatList
 from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
+from replay.cel.value.types import Kind
 from replay.cel.value.values import Value
 
 Args = tuple[Value, ...]
@@ -94,3 +98,47 @@ def selector_cost(args: Args, _result: Value) -> int:
 def fixed_cost(cost: int) -> CallCost:
     """A cost that does not depend on the arguments."""
     return lambda _args, _result: cost
+
+
+def argument_estimate(factor: float = STRING_FACTOR, *, sized: bool = False) -> CallEstimator:
+    """Passes over the first argument; `sized` says that the result is as long."""
+
+    def estimate(_target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+        size = args[0].any_size if args else None
+        return None if size is None else CallEstimate(size.scaled(factor), size if sized else None)
+
+    return estimate
+
+
+def receiver_estimate(target: Node | None, _args: Sequence[Node]) -> CallEstimate | None:
+    """One pass over the receiver, which the result is as long as."""
+    return None if target is None else CallEstimate(target.any_size.scaled(STRING_FACTOR), target.any_size)
+
+
+def elements_estimate(target: Node | None, _args: Sequence[Node]) -> CallEstimate | None:
+    """A look at every element of a list, or at a text."""
+    if target is None:
+        return None
+    if not target.type.parameters:
+        return CallEstimate(target.any_size.scaled(STRING_FACTOR))
+    each = ONE
+    if target.type.parameters[0].kind in (Kind.STRING, Kind.BYTES):
+        each = each.plus(ANY_SIZE.scaled(STRING_FACTOR))
+    return CallEstimate(target.any_size.times(each))
+
+
+def list_building_estimate(factor: float, size: Range) -> CallEstimate:
+    """The estimate of a call that makes a list of a size (cel-go `ext/lists.go`)."""
+    return CallEstimate(size.scaled(factor).plus(fixed(1 + LIST_COST)), size)
+
+
+def selector_estimate(_target: Node | None, args: Sequence[Node]) -> CallEstimate:
+    """Parsing a label or field selector: a requirement for every two characters at worst."""
+    size = args[0].any_size
+    requirements = size.scaled(0.5).scaled(50)
+    return CallEstimate(fixed(LIST_COST).plus(size.scaled(STRING_FACTOR)).plus(requirements))
+
+
+def fixed_estimate(cost: int) -> CallEstimator:
+    """An estimate that does not depend on the arguments."""
+    return lambda _target, _args: CallEstimate(fixed(cost))

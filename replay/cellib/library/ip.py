@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from replay.cel.declare.cost import STRING_FACTOR
+from replay.cel.declare.estimate import ONE
 from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, INT, STRING, opaque_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
-from replay.cellib.library.cost import first_double_traversal, first_traversal, nominal_cost
+from replay.cellib.library.cost import argument_estimate, first_double_traversal, first_traversal, nominal_cost
 from replay.go.format import quote
 from replay.go.netip import Address, AddressError, parse_address
 
@@ -103,20 +105,49 @@ def _member(name: str, id_: str, body: Implementation) -> Function:
 IP = Library(
     name="kubernetes.net.ip",
     functions=(
-        Function("ip", (Overload("string_to_ip", (STRING,), IP_TYPE, implementation=parse_ip, cost=first_traversal),)),
+        Function(
+            "ip",
+            (
+                Overload(
+                    "string_to_ip",
+                    (STRING,),
+                    IP_TYPE,
+                    implementation=parse_ip,
+                    cost=first_traversal,
+                    estimate=argument_estimate(),
+                ),
+            ),
+        ),
         _member("family", "ip_family", lambda address: 4 if address.bits == 32 else 6),
         Function(
             "ip.isCanonical",
-            (Overload("ip_is_canonical", (STRING,), BOOL, implementation=_is_canonical, cost=first_double_traversal),),
+            (
+                Overload(
+                    "ip_is_canonical",
+                    (STRING,),
+                    BOOL,
+                    implementation=_is_canonical,
+                    cost=first_double_traversal,
+                    estimate=argument_estimate(2 * STRING_FACTOR),
+                ),
+            ),
         ),
         _member("isUnspecified", "ip_is_unspecified", lambda address: address.number == 0),
         _member("isLoopback", "ip_is_loopback", _is_loopback),
         _member("isLinkLocalMulticast", "ip_is_link_local_multicast", _is_link_local_multicast),
         _member("isLinkLocalUnicast", "ip_is_link_local_unicast", _is_link_local_unicast),
         _member("isGlobalUnicast", "ip_is_global_unicast", _is_global_unicast),
-        Function("isIP", (Overload("is_ip", (STRING,), BOOL, implementation=_is_ip, cost=first_traversal),)),
+        Function(
+            "isIP",
+            (
+                Overload(
+                    "is_ip", (STRING,), BOOL, implementation=_is_ip, cost=first_traversal, estimate=argument_estimate()
+                ),
+            ),
+        ),
         Function("string", (Overload("ip_to_string", (IP_TYPE,), STRING, implementation=str),)),
     ),
     types=(IP_TYPE,),
+    equality={IP_TYPE.name: ONE},
 )
 """`ip`, `isIP` and the members of addresses."""

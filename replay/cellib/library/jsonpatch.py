@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replay.cel.declare.library import Function, Library, Overload
 from replay.cel.value.types import STRING
-from replay.cellib.library.cost import first_traversal
+from replay.cellib.library.cost import argument_estimate, first_traversal
 
 _ESCAPES = str.maketrans({"/": "~1", "~": "~0"})
 
@@ -26,6 +26,7 @@ JSONPATCH = Library(
                     STRING,
                     implementation=escape_key,
                     cost=first_traversal,
+                    estimate=argument_estimate(sized=True),
                 ),
             ),
         ),

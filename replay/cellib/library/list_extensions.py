@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from replay.cel.ast.factory import ExprFactory
-from replay.cel.ast.tree import Call, Comprehension, Expr, Ident, ListExpr, Select
+from replay.cel.ast.tree import Call, Comprehension, Const, Expr, Ident, ListExpr, Select
 from replay.cel.declare.cost import STRING_FACTOR, sizer_size
+from replay.cel.declare.estimate import UNBOUNDED, CallEstimate, CallEstimator, Node, fixed
 from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.declare.macros import UNUSED, Macro, MacroError, expand_map, receiver
 from replay.cel.release import Release
@@ -24,11 +26,12 @@ from replay.cel.value.types import (
     STRING,
     TIMESTAMP,
     UINT,
+    Type,
     list_type,
     type_param,
 )
-from replay.cel.value.values import EvalError, PanicError, Value
-from replay.cellib.library.cost import list_building_cost
+from replay.cel.value.values import EvalError, PanicError, Uint, Value
+from replay.cellib.library.cost import list_building_cost, list_building_estimate
 from replay.cellib.version import KubernetesVersion
 from replay.go.sort import go_sorted
 
@@ -176,8 +179,53 @@ def _keys_compare_cost(args: Args, _result: Value) -> int:
     return _self_compare_cost(args[1])
 
 
+def _literal_number(node: Node, default: int) -> int:
+    """The value of a literal int, never negative."""
+    value = node.expr.value if isinstance(node.expr, Const) else None
+    return default if type(value) is not int or isinstance(value, Uint) else max(value, 0)
+
+
+def _slice_estimate(target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+    if target is None:
+        return None
+    start, end = _literal_number(args[0], 0), _literal_number(args[1], target.any_size.most)
+    return list_building_estimate(1, fixed((end - start) % 2**64))
+
+
+def _range_estimate(_target: Node | None, args: Sequence[Node]) -> CallEstimate:
+    return list_building_estimate(1, fixed(_literal_number(args[0], UNBOUNDED)))
+
+
+def _reverse_estimate(target: Node | None, _args: Sequence[Node]) -> CallEstimate | None:
+    return None if target is None else list_building_estimate(1, target.any_size)
+
+
+def _flatten_estimate(target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+    depth = _literal_number(args[0], UNBOUNDED) if args else 1
+    return None if target is None else list_building_estimate(float(depth), target.any_size)
+
+
+def _distinct_estimate(target: Node | None, _args: Sequence[Node]) -> CallEstimate | None:
+    return None if target is None else list_building_estimate(2, target.any_size.times(target.any_size))
+
+
+def _sort_estimate(keys: Type) -> CallEstimator:
+    """Sorting by keys of a type: those in the argument, or else the elements themselves."""
+    factor = 2 + STRING_FACTOR if keys in (STRING, BYTES) else 2
+
+    def estimate(target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+        if target is None:
+            return None
+        size = (args[0] if args else target).any_size
+        return list_building_estimate(factor, size.times(size))
+
+    return estimate
+
+
 def _range_function(body: Implementation) -> Function:
-    overload = Overload("lists_range", (INT,), list_type(INT), implementation=body, cost_by_id=_output_cost)
+    overload = Overload(
+        "lists_range", (INT,), list_type(INT), implementation=body, cost_by_id=_output_cost, estimate=_range_estimate
+    )
     return Function("lists.range", (overload,))
 
 
@@ -202,7 +250,13 @@ LIST_EXTENSIONS = Library(
             "slice",
             (
                 Overload(
-                    "list_slice", (_LIST, INT, INT), _LIST, member=True, implementation=_slice, cost_by_id=_output_cost
+                    "list_slice",
+                    (_LIST, INT, INT),
+                    _LIST,
+                    member=True,
+                    implementation=_slice,
+                    cost_by_id=_output_cost,
+                    estimate=_slice_estimate,
                 ),
             ),
         ),
@@ -216,6 +270,7 @@ LIST_EXTENSIONS = Library(
                     member=True,
                     implementation=_flatten_once,
                     cost_by_id=_flatten_cost,
+                    estimate=_flatten_estimate,
                 ),
                 Overload(
                     "list_flatten_int",
@@ -224,6 +279,7 @@ LIST_EXTENSIONS = Library(
                     member=True,
                     implementation=_flatten,
                     cost_by_id=_flatten_cost,
+                    estimate=_flatten_estimate,
                 ),
             ),
             type_guards=False,
@@ -237,6 +293,7 @@ LIST_EXTENSIONS = Library(
                     list_type(type_),
                     member=True,
                     cost_by_id=_first_compare_cost,
+                    estimate=_sort_estimate(type_),
                 )
                 for type_ in _COMPARABLE
             ),
@@ -252,6 +309,7 @@ LIST_EXTENSIONS = Library(
                     _LIST,
                     member=True,
                     cost_by_id=_keys_compare_cost,
+                    estimate=_sort_estimate(type_),
                 )
                 for type_ in _COMPARABLE
             ),
@@ -261,7 +319,17 @@ LIST_EXTENSIONS = Library(
         _range_function(_range),
         Function(
             "reverse",
-            (Overload("list_reverse", (_LIST,), _LIST, member=True, implementation=_reverse, cost_by_id=_output_cost),),
+            (
+                Overload(
+                    "list_reverse",
+                    (_LIST,),
+                    _LIST,
+                    member=True,
+                    implementation=_reverse,
+                    cost_by_id=_output_cost,
+                    estimate=_reverse_estimate,
+                ),
+            ),
         ),
         Function(
             "distinct",
@@ -273,6 +341,7 @@ LIST_EXTENSIONS = Library(
                     member=True,
                     implementation=_distinct,
                     cost_by_id=_first_compare_cost,
+                    estimate=_distinct_estimate,
                 ),
             ),
         ),

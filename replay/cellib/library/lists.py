@@ -6,8 +6,9 @@ different types) for "neither before nor after" instead of an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from replay.cel.declare.estimate import CallEstimate, CallEstimator, Node
 from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.value.arithmetic import add
 from replay.cel.value.bounds import Steps
@@ -29,7 +30,7 @@ from replay.cel.value.types import (
     type_param,
 )
 from replay.cel.value.values import EvalError, Uint, Value
-from replay.cellib.library.cost import whole_traversal
+from replay.cellib.library.cost import elements_estimate, whole_traversal
 
 _COMPARABLE = {
     "int": INT,
@@ -128,14 +129,30 @@ def _per_type(function: str, make_id: Callable[[str], str], result: Type | None,
                 member=True,
                 implementation=body,
                 cost=whole_traversal,
+                estimate=elements_estimate,
             )
             for name, type_ in _COMPARABLE.items()
         ),
     )
 
 
-def _binary(function: str, id_: str, args: tuple[Type, Type], result: Type, body: Implementation) -> Function:
-    return Function(function, (Overload(id_, args, result, member=True, implementation=body, cost=whole_traversal),))
+def _binary(  # noqa: PLR0913 - what a function is
+    function: str,
+    id_: str,
+    args: tuple[Type, Type],
+    result: Type,
+    body: Implementation,
+    *,
+    estimate: CallEstimator = elements_estimate,
+) -> Function:
+    overload = Overload(id_, args, result, member=True, implementation=body, cost=whole_traversal, estimate=estimate)
+    return Function(function, (overload,))
+
+
+def _includes_estimate(target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+    if target is None or target.type.parameters:
+        return elements_estimate(target, args)
+    return CallEstimate(target.any_size)
 
 
 _SUM = Function(
@@ -148,6 +165,7 @@ _SUM = Function(
             member=True,
             implementation=_sum_from(zero),
             cost=whole_traversal,
+            estimate=elements_estimate,
         )
         for name, (type_, zero) in _SUMMABLE.items()
     ),
@@ -166,6 +184,9 @@ LISTS = Library(name="kubernetes.lists", functions=_VERSION_0)
 
 LISTS_1 = Library(
     name="kubernetes.lists",
-    functions=(*_VERSION_0, _binary("includes", "list_includes_dyn_dyn", (DYN, DYN), BOOL, _includes)),
+    functions=(
+        *_VERSION_0,
+        _binary("includes", "list_includes_dyn_dyn", (DYN, DYN), BOOL, _includes, estimate=_includes_estimate),
+    ),
 )
 """The lists library from Kubernetes 1.37 on: with `includes`."""

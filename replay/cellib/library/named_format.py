@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
-from replay.cel.declare.cost import regex_cost
+from replay.cel.declare.cost import REGEX_FACTOR, STRING_FACTOR, regex_cost
+from replay.cel.declare.estimate import CallEstimate, Node, Range
 from replay.cel.declare.library import Function, Library, Overload
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import STRING, list_type, optional_type, struct_type
@@ -38,6 +39,12 @@ _RX_UUID = re.compile(_UUID.removesuffix("$") + r"\Z", re.ASCII)
 _RX_TIME = re.compile(_TIME.removesuffix("$") + r"\Z", re.ASCII)
 _RX_DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})", re.ASCII)
 _RX_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})", re.ASCII)
+
+
+_PATTERN_SIZE = 128
+"""The length of a pattern, as estimates take it."""
+_NAME_SIZE = Range(1, 64)
+"""The length of a format's name, as estimates take it."""
 
 
 class FormatValue(OpaqueValue):
@@ -139,6 +146,10 @@ def _validate_cost(args: tuple[Value, ...], _result: Value) -> int:
     return regex_cost(args[1], "." * args[0].regex_size)
 
 
+def _validate_estimate(_target: Node | None, args: Sequence[Node]) -> CallEstimate:
+    return CallEstimate(args[0].any_size.scaled(STRING_FACTOR).scaled(_PATTERN_SIZE * REGEX_FACTOR))
+
+
 def _constant(value: FormatValue) -> Callable[[], FormatValue]:
     return lambda: value
 
@@ -160,6 +171,7 @@ def named_formats(server: KubernetesVersion) -> Library:
                         member=True,
                         implementation=_validate,
                         cost=_validate_cost,
+                        estimate=_validate_estimate,
                     ),
                 ),
             ),
@@ -182,4 +194,5 @@ def named_formats(server: KubernetesVersion) -> Library:
                 for name, value in known.items()
             ),
         ),
+        equality={FORMAT_TYPE.name: _NAME_SIZE.scaled(STRING_FACTOR)},
     )

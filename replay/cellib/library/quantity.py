@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from replay.cel.declare.estimate import ONE
 from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, DOUBLE, INT, STRING, Type, struct_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
-from replay.cellib.library.cost import first_traversal, nominal_cost
+from replay.cellib.library.cost import argument_estimate, first_traversal, nominal_cost
 from replay.kube.quantity import Format, Quantity, QuantityError, parse_quantity
 
 QUANTITY_TYPE = struct_type("kubernetes.Quantity")
@@ -95,7 +96,10 @@ def _member(name: str, *rows: tuple[str, Sequence[Type], Type, Implementation]) 
 
 
 def _global(name: str, id_: str, result: Type, body: Implementation) -> Function:
-    return Function(name, (Overload(id_, (STRING,), result, implementation=body, cost=first_traversal),))
+    return Function(
+        name,
+        (Overload(id_, (STRING,), result, implementation=body, cost=first_traversal, estimate=argument_estimate()),),
+    )
 
 
 _Q = QUANTITY_TYPE
@@ -123,5 +127,6 @@ QUANTITY = Library(
         _member("add", ("quantity_add", (_Q, _Q), _Q, _ADD), ("quantity_add_int", (_Q, INT), _Q, _ADD)),
         _member("sub", ("quantity_sub", (_Q, _Q), _Q, _SUBTRACT), ("quantity_sub_int", (_Q, INT), _Q, _SUBTRACT)),
     ),
+    equality={QUANTITY_TYPE.name: ONE},
 )
 """`quantity`, `isQuantity` and the members of quantities."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
+from replay.cel.declare.estimate import CallEstimate, Node, Range, pattern_estimate
 from replay.cel.declare.library import Function, Library, Overload
 from replay.cel.value.regexp import compile_pattern, found, matchable
 from replay.cel.value.types import INT, STRING, list_type
@@ -30,6 +32,12 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     return list(matches if limit < 0 else islice(matches, limit))
 
 
+def _estimate(target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+    if target is None or not args:
+        return None
+    return CallEstimate(pattern_estimate(target.any_size, args[0].any_size), Range(0, target.any_size.most))
+
+
 REGEX = Library(
     name="kubernetes.regex",
     functions=(
@@ -37,7 +45,13 @@ REGEX = Library(
             "find",
             (
                 Overload(
-                    "string_find_string", (STRING, STRING), STRING, member=True, implementation=_find, cost=pattern_cost
+                    "string_find_string",
+                    (STRING, STRING),
+                    STRING,
+                    member=True,
+                    implementation=_find,
+                    cost=pattern_cost,
+                    estimate=_estimate,
                 ),
             ),
         ),
@@ -51,6 +65,7 @@ REGEX = Library(
                     member=True,
                     implementation=_find_all,
                     cost=pattern_cost,
+                    estimate=_estimate,
                 ),
                 Overload(
                     "string_find_all_string_int",
@@ -59,6 +74,7 @@ REGEX = Library(
                     member=True,
                     implementation=_find_all,
                     cost=pattern_cost,
+                    estimate=_estimate,
                 ),
             ),
         ),

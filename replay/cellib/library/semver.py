@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from replay.cel.declare.estimate import ONE
 from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, INT, STRING, Type, struct_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
-from replay.cellib.library.cost import first_traversal, nominal_cost
+from replay.cellib.library.cost import argument_estimate, first_traversal, nominal_cost
 from replay.go.format import quote
 
 SEMVER_TYPE = struct_type("kubernetes.Semver")
@@ -164,16 +165,42 @@ SEMVER = Library(
         Function(
             "semver",
             (
-                Overload("string_to_semver", (STRING,), _S, implementation=_parse, cost=first_traversal),
-                Overload("string_bool_to_semver", (STRING, BOOL), _S, implementation=_parse, cost=first_traversal),
+                Overload(
+                    "string_to_semver",
+                    (STRING,),
+                    _S,
+                    implementation=_parse,
+                    cost=first_traversal,
+                    estimate=argument_estimate(),
+                ),
+                Overload(
+                    "string_bool_to_semver",
+                    (STRING, BOOL),
+                    _S,
+                    implementation=_parse,
+                    cost=first_traversal,
+                    estimate=argument_estimate(),
+                ),
             ),
         ),
         Function(
             "isSemver",
             (
-                Overload("is_semver_string", (STRING,), BOOL, implementation=_is_semver, cost=first_traversal),
                 Overload(
-                    "is_semver_string_bool", (STRING, BOOL), BOOL, implementation=_is_semver, cost=first_traversal
+                    "is_semver_string",
+                    (STRING,),
+                    BOOL,
+                    implementation=_is_semver,
+                    cost=first_traversal,
+                    estimate=argument_estimate(),
+                ),
+                Overload(
+                    "is_semver_string_bool",
+                    (STRING, BOOL),
+                    BOOL,
+                    implementation=_is_semver,
+                    cost=first_traversal,
+                    estimate=argument_estimate(),
                 ),
             ),
         ),
@@ -186,5 +213,6 @@ SEMVER = Library(
         _member("minor", "semver_minor", (_S,), INT, lambda value: _int64(value.version.numbers[1])),
         _member("patch", "semver_patch", (_S,), INT, lambda value: _int64(value.version.numbers[2])),
     ),
+    equality={SEMVER_TYPE.name: ONE},
 )
 """`semver`, `isSemver` and the members of versions."""

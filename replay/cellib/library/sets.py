@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from replay.cel.declare.cost import sizer_size
-from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.declare.estimate import ONE, CallEstimate, CallEstimator
+from replay.cel.declare.library import CallCost, Function, Library, Overload
 from replay.cel.value.bounds import Steps
 from replay.cel.value.equality import contains, elements
 from replay.cel.value.types import BOOL, list_type, type_param
 from replay.cel.value.values import Value
 
 _LIST = list_type(type_param("T"))
-Args = tuple[Value, ...]
 
 
 def _contains(values: Value, part: Value) -> bool:
@@ -31,12 +31,13 @@ def _intersects(left: Value, right: Value) -> bool:
     return any(contains(right, element, steps) is True for element in elements(left))
 
 
-def _cost(args: Args, _result: Value) -> int:
-    return 1 + sizer_size(args[0]) * sizer_size(args[1])
+def _cost(factor: int) -> CallCost:
+    """Every element against every other, so many times."""
+    return lambda args, _result: 1 + sizer_size(args[0]) * sizer_size(args[1]) * factor
 
 
-def _double_cost(args: Args, _result: Value) -> int:
-    return 1 + sizer_size(args[0]) * sizer_size(args[1]) * 2
+def _estimate(factor: int) -> CallEstimator:
+    return lambda _target, args: CallEstimate(args[0].any_size.times(args[1].any_size).scaled(factor).plus(ONE))
 
 
 SETS = Library(
@@ -44,12 +45,21 @@ SETS = Library(
     functions=tuple(
         Function(
             f"sets.{name}",
-            (Overload(f"list_sets_{name}_list", (_LIST, _LIST), BOOL, implementation=body, cost_by_id=cost),),
+            (
+                Overload(
+                    f"list_sets_{name}_list",
+                    (_LIST, _LIST),
+                    BOOL,
+                    implementation=body,
+                    cost_by_id=_cost(factor),
+                    estimate=_estimate(factor),
+                ),
+            ),
         )
-        for name, body, cost in (
-            ("contains", _contains, _cost),
-            ("equivalent", _equivalent, _double_cost),
-            ("intersects", _intersects, _cost),
+        for name, body, factor in (
+            ("contains", _contains, 1),
+            ("equivalent", _equivalent, 2),
+            ("intersects", _intersects, 1),
         )
     ),
 )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
+from replay.cel.ast.tree import Const
+from replay.cel.declare.cost import STRING_FACTOR
+from replay.cel.declare.estimate import ANY_SIZE, UNBOUNDED, CallEstimate, CallEstimator, Node, Range, fixed
 from replay.cel.declare.library import CallCost, Function, Implementation, Library, Overload
 from replay.cel.release import Release
 from replay.cel.value.bounds import check_elements, check_text, joined
@@ -13,7 +17,14 @@ from replay.cel.value.equality import elements
 from replay.cel.value.text import display
 from replay.cel.value.types import DYN, INT, STRING, Type, list_type
 from replay.cel.value.values import EvalError, Value
-from replay.cellib.library.cost import first_double_traversal, first_traversal, result_double_traversal, whole_traversal
+from replay.cellib.library.cost import (
+    elements_estimate,
+    first_double_traversal,
+    first_traversal,
+    receiver_estimate,
+    result_double_traversal,
+    whole_traversal,
+)
 from replay.cellib.library.string_format import NARROW_SPACE, format_string
 from replay.cellib.version import KubernetesVersion
 
@@ -143,14 +154,59 @@ def _quote(text: str) -> str:
     return '"' + text.translate(_ESCAPES) + '"'
 
 
-def _members(name: str, cost: CallCost | None, *rows: tuple[str, Sequence[Type], Type, Implementation]) -> Function:
+def _members(
+    name: str,
+    cost: CallCost | None,
+    *rows: tuple[str, Sequence[Type], Type, Implementation],
+    estimate: CallEstimator | None = None,
+) -> Function:
     return Function(
         name,
         tuple(
-            Overload(id_, tuple(args), result, member=True, implementation=body, cost=cost)
+            Overload(id_, tuple(args), result, member=True, implementation=body, cost=cost, estimate=estimate)
             for id_, args, result, body in rows
         ),
     )
+
+
+def _replace_estimate(target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+    if target is None or len(args) < 2:
+        return None
+    size, old, new = target.any_size, args[0].any_size, args[1].any_size
+    count_most, kept_most = _replaced(size.most, old.least, grows=new.most > old.least)
+    count_least, kept_least = _replaced(size.least, old.most, grows=old.most > new.least)
+    result = Range(count_least, count_most).times(new).plus(Range(kept_least, kept_most))
+    return CallEstimate(size.scaled(2 * STRING_FACTOR), result)
+
+
+def _replaced(size: int, part: int, *, grows: bool) -> tuple[int, int]:
+    """How often a part of a length can be replaced in a text, and what is left of the text beside."""
+    if part == 0:
+        return min(size + 1, UNBOUNDED), size
+    if not grows:
+        return 0, size
+    return min(math.ceil(float(size) / float(part)), UNBOUNDED), 0
+
+
+def _split_estimate(target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+    if target is None:
+        return None
+    size = target.any_size
+    most = size.most
+    if len(args) > 1 and isinstance(args[1].expr, Const) and type(args[1].expr.value) is int:
+        most = args[1].expr.value % 2**64
+    return CallEstimate(size.scaled(2 * STRING_FACTOR), Range(0, most))
+
+
+def _join_estimate(target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+    if target is None:
+        return None
+    count = target.any_size
+    size = count.times(ANY_SIZE) if target.type.parameters else fixed(0)
+    if args:
+        separators = Range(max(count.least - 1, 0), max(count.most - 1, 0))
+        size = size.plus(args[0].any_size.times(separators))
+    return CallEstimate(size.scaled(STRING_FACTOR), size)
 
 
 _LOWER_ASCII: Callable[[str], str] = lambda text: text.translate(_LOWER)  # noqa: E731 - one of a pair
@@ -165,12 +221,14 @@ def _searches(index_of: Implementation, last_index_of: Implementation) -> tuple[
             whole_traversal,
             ("string_index_of_string", (STRING, STRING), INT, index_of),
             ("string_index_of_string_int", (STRING, STRING, INT), INT, index_of),
+            estimate=elements_estimate,
         ),
         _members(
             "lastIndexOf",
             whole_traversal,
             ("string_last_index_of_string", (STRING, STRING), INT, last_index_of),
             ("string_last_index_of_string_int", (STRING, STRING, INT), INT, last_index_of),
+            estimate=elements_estimate,
         ),
     )
 
@@ -184,27 +242,45 @@ STRINGS = Library(
     functions=(
         _members("charAt", None, ("string_char_at_int", (STRING, INT), STRING, _char_at)),
         *_searches(_index_of, _last_index_of),
-        _members("lowerAscii", first_traversal, ("string_lower_ascii", (STRING,), STRING, _LOWER_ASCII)),
+        _members(
+            "lowerAscii",
+            first_traversal,
+            ("string_lower_ascii", (STRING,), STRING, _LOWER_ASCII),
+            estimate=receiver_estimate,
+        ),
         _members(
             "replace",
             first_double_traversal,
             ("string_replace_string_string", (STRING, STRING, STRING), STRING, _replace),
             ("string_replace_string_string_int", (STRING, STRING, STRING, INT), STRING, _replace),
+            estimate=_replace_estimate,
         ),
         _members(
             "split",
             first_double_traversal,
             ("string_split_string", (STRING, STRING), _STRINGS, _split),
             ("string_split_string_int", (STRING, STRING, INT), _STRINGS, _split),
+            estimate=_split_estimate,
         ),
         _members(
             "substring",
             first_traversal,
             ("string_substring_int", (STRING, INT), STRING, _substring),
             ("string_substring_int_int", (STRING, INT, INT), STRING, _substring),
+            estimate=receiver_estimate,
         ),
-        _members("trim", first_traversal, ("string_trim", (STRING,), STRING, lambda text: text.strip(GO_SPACE))),
-        _members("upperAscii", first_traversal, ("string_upper_ascii", (STRING,), STRING, _UPPER_ASCII)),
+        _members(
+            "trim",
+            first_traversal,
+            ("string_trim", (STRING,), STRING, lambda text: text.strip(GO_SPACE)),
+            estimate=receiver_estimate,
+        ),
+        _members(
+            "upperAscii",
+            first_traversal,
+            ("string_upper_ascii", (STRING,), STRING, _UPPER_ASCII),
+            estimate=receiver_estimate,
+        ),
         _format(format_string),
         Function("strings.quote", (Overload("strings_quote", (STRING,), STRING, implementation=_quote),)),
         _members(
@@ -212,6 +288,7 @@ STRINGS = Library(
             result_double_traversal,
             ("list_join", (_STRINGS,), STRING, _join),
             ("list_join_string", (_STRINGS, STRING), STRING, _join),
+            estimate=_join_estimate,
         ),
     ),
 )

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from replay.cel.declare.estimate import ONE
 from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, STRING, list_type, map_type, struct_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
-from replay.cellib.library.cost import first_traversal, nominal_cost
+from replay.cellib.library.cost import argument_estimate, first_traversal, nominal_cost
 from replay.cellib.version import KubernetesVersion
 from replay.go.url import ParsedURL, URLError, from_bytes, parse_request_uri, parse_url
 
@@ -75,7 +76,19 @@ def _part(name: str, id_: str, read: Callable[[ParsedURL], str]) -> Function:
 
 def _parsers(parse: Implementation, is_url: Implementation) -> tuple[Function, Function]:
     return (
-        Function("url", (Overload("string_to_url", (STRING,), URL_TYPE, implementation=parse, cost=first_traversal),)),
+        Function(
+            "url",
+            (
+                Overload(
+                    "string_to_url",
+                    (STRING,),
+                    URL_TYPE,
+                    implementation=parse,
+                    cost=first_traversal,
+                    estimate=argument_estimate(sized=True),
+                ),
+            ),
+        ),
         Function("isURL", (Overload("is_url_string", (STRING,), BOOL, implementation=is_url),)),
     )
 
@@ -103,6 +116,7 @@ URL = Library(
             ),
         ),
     ),
+    equality={URL_TYPE.name: ONE},
 )
 """`url`, `isURL` and the members of URLs."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from replay.cel.declare.estimate import fixed
 from replay.cellib.environment import PER_CALL_LIMIT
 from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
@@ -16,7 +17,6 @@ from replay.manifests.lint.warning import LintContext, Warned, warned
 from replay.manifests.loader import LoadedObject
 
 if TYPE_CHECKING:
-    from replay.cel.ast.tree import Ast
     from replay.cellib.composition import Evaluated
 
 _LARGE = 200
@@ -61,21 +61,14 @@ def _reading(checked: CheckedExpression) -> Reading:
 
 def _lint_cost(policy: LoadedObject, checked: CheckedExpression) -> Iterator[Warned]:
     assert checked.compiled.program is not None
-    cost = _estimated_cost(checked.compiled.program.ast)
+    # The server's own estimate, given large lists.
+    cost = checked.compiled.program.estimated_cost(fixed(_LARGE)).most
     if cost > PER_CALL_LIMIT:
         message = (
             f"it can cost {cost:,} where lists have {_LARGE} elements and texts {_LARGE} characters; "
             f"the limit is {PER_CALL_LIMIT:,}"
         )
         yield warned(policy, catalogue.COST, message, checked.path)
-
-
-def _estimated_cost(ast: Ast) -> int:
-    """The server's own estimate, given large lists."""
-    from replay.cel.check.estimate import fixed  # noqa: PLC0415 - keeps loading a set short
-    from replay.cellib.estimates import estimated_cost  # noqa: PLC0415
-
-    return estimated_cost(ast, fixed(_LARGE)).most
 
 
 def _lint_namespace(policy: LoadedObject, checked: CheckedExpression) -> Iterator[Warned]:

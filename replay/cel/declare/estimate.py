@@ -1,0 +1,100 @@
+"""What a call may cost before it runs, as libraries declare it (cel-go `checker.CallEstimate`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from replay.cel.ast.tree import Expr
+from replay.cel.declare.cost import REGEX_FACTOR, STRING_FACTOR
+from replay.cel.value.types import Type
+
+UNBOUNDED = 2**64 - 1
+
+
+class Range(NamedTuple):
+    """A least and a greatest cost or size; sums and products stop at `UNBOUNDED`."""
+
+    least: int
+    most: int
+
+    def plus(self, other: Range) -> Range:
+        """The sum."""
+        return Range(min(self.least + other.least, UNBOUNDED), min(self.most + other.most, UNBOUNDED))
+
+    def times(self, other: Range) -> Range:
+        """The product."""
+        return Range(min(self.least * other.least, UNBOUNDED), min(self.most * other.most, UNBOUNDED))
+
+    def scaled(self, factor: float) -> Range:
+        """Both ends times a factor, rounded up, by way of doubles as in Go."""
+        return Range(_scaled(self.least, factor), _scaled(self.most, factor))
+
+    def union(self, other: Range) -> Range:
+        """The range that holds both."""
+        return Range(min(self.least, other.least), max(self.most, other.most))
+
+
+def _scaled(value: int, factor: float) -> int:
+    number = float(value)
+    if number > 0 and factor > 0 and number > float(UNBOUNDED) / factor:
+        return UNBOUNDED
+    product = math.ceil(number * factor)
+    return UNBOUNDED if product >= 2**64 else product
+
+
+def fixed(value: int) -> Range:
+    """A range of one figure."""
+    return Range(value, value)
+
+
+ANY_SIZE = Range(0, UNBOUNDED)
+ONE = fixed(1)
+
+
+class Node(NamedTuple):
+    """An argument as estimators see it: `size` is None where nothing is known of it, and taken to be `assumed`."""
+
+    expr: Expr
+    type: Type
+    size: Range | None
+    assumed: Range = ANY_SIZE
+
+    @property
+    def any_size(self) -> Range:
+        """The size, or what is assumed."""
+        return self.assumed if self.size is None else self.size
+
+
+class CallEstimate(NamedTuple):
+    """The cost of a call beside that of its arguments, and the size of its result if that is known."""
+
+    cost: Range
+    size: Range | None = None
+
+
+CallEstimator = Callable[[Node | None, Sequence[Node]], CallEstimate | None]
+"""From receiver and arguments; None leaves it to the standard estimate."""
+
+
+class Estimates(NamedTuple):
+    """What libraries declare: estimators of calls by overload id, and what `==` of two values of a type costs by its name."""
+
+    calls: Mapping[str, CallEstimator]
+    equality: Mapping[str, Range]
+
+    def of_call(self, overload: str, target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+        """The estimate of a call, None for one that is estimated as those of standard CEL."""
+        estimator = self.calls.get(overload)
+        if estimator is not None:
+            return estimator(target, args)
+        if overload != "equals" or len(args) != 2 or args[0].type.name != args[1].type.name:
+            return None
+        cost = self.equality.get(args[0].type.name)
+        return None if cost is None else CallEstimate(cost)
+
+
+def pattern_estimate(text: Range, pattern: Range) -> Range:
+    """The cost of a regular expression over a text."""
+    return text.plus(ONE).scaled(STRING_FACTOR).times(pattern.scaled(REGEX_FACTOR))
