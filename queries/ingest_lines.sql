@@ -4,8 +4,8 @@
 --             $compression  none, gzip or zstd
 --             $tolerant true where a line that is no JSON object is to become a row of nulls (newline_delimited only)
 --             $longest  the size of the longest document in bytes (lines may be longer)
+--             $columns  the fields that are read, those of an event (`replay/audit/format/columns.py`) or of what wraps it
 --             $first_row, $first_file  numbers of the first row and of the first file
--- Columns:    as an audit.k8s.io/v1 Event spells its fields, and `items` of an EventList. Bodies stay JSON text.
 -- Example:    part of the ingest; see `replay/audit/ingest.py`
 select
   row_number() over () - 1 + $first_row::bigint as row_id,
@@ -21,25 +21,5 @@ from read_json(
   -- A directory called COLUMN=VALUE says nothing about what is in the file.
   hive_partitioning = false,
   maximum_object_size = $longest,
-  columns = {
-    kind: 'VARCHAR',
-    apiVersion: 'VARCHAR',
-    items: 'JSON',
-    level: 'VARCHAR',
-    auditID: 'VARCHAR',
-    stage: 'VARCHAR',
-    requestURI: 'VARCHAR',
-    verb: 'VARCHAR',
-    "user": 'JSON',
-    impersonatedUser: 'JSON',
-    sourceIPs: 'VARCHAR[]',
-    userAgent: 'VARCHAR',
-    objectRef: 'STRUCT(resource VARCHAR, "namespace" VARCHAR, "name" VARCHAR, uid VARCHAR, apiGroup VARCHAR, apiVersion VARCHAR, resourceVersion VARCHAR, subresource VARCHAR)',
-    responseStatus: 'STRUCT(status VARCHAR, message VARCHAR, reason VARCHAR, code INTEGER)',
-    requestObject: 'JSON',
-    responseObject: 'JSON',
-    requestReceivedTimestamp: 'VARCHAR',
-    stageTimestamp: 'VARCHAR',
-    annotations: 'JSON'
-  }
+  columns = $columns
 )

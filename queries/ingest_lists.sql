@@ -1,6 +1,7 @@
 -- What:       the events inside the EventLists that a webhook backend sent, in the columns of ingest_lines.sql.
 --             An item leaves out kind and apiVersion where the list states them for all.
 -- Parameters: $lists      list of Parquet files with rows of ingest_request.sql whose `reject` is 'list'
+--             $structure  the columns of an event, as json_transform takes them
 --             $first_row  number of the first row
 -- Example:    part of the ingest; see `replay/audit/ingest.py`
 select
@@ -15,29 +16,9 @@ select
 from (
   select
     file_id,
-    row_id as list_row,
+    coalesce(list_row, row_id) as list_row,
     api_version as list_version,
-    json_transform(unnest(from_json(items, '["JSON"]')), '{
-      "kind": "VARCHAR",
-      "apiVersion": "VARCHAR",
-      "items": "JSON",
-      "level": "VARCHAR",
-      "auditID": "VARCHAR",
-      "stage": "VARCHAR",
-      "requestURI": "VARCHAR",
-      "verb": "VARCHAR",
-      "user": "JSON",
-      "impersonatedUser": "JSON",
-      "sourceIPs": ["VARCHAR"],
-      "userAgent": "VARCHAR",
-      "objectRef": {"resource": "VARCHAR", "namespace": "VARCHAR", "name": "VARCHAR", "uid": "VARCHAR", "apiGroup": "VARCHAR", "apiVersion": "VARCHAR", "resourceVersion": "VARCHAR", "subresource": "VARCHAR"},
-      "responseStatus": {"status": "VARCHAR", "message": "VARCHAR", "reason": "VARCHAR", "code": "INTEGER"},
-      "requestObject": "JSON",
-      "responseObject": "JSON",
-      "requestReceivedTimestamp": "VARCHAR",
-      "stageTimestamp": "VARCHAR",
-      "annotations": "JSON"
-    }') as event
+    json_transform(unnest(from_json(items, '["JSON"]')), '$structure') as event
   from read_parquet($lists, hive_partitioning = false)
   where reject = 'list'
 )

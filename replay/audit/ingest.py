@@ -23,6 +23,11 @@ import duckdb
 from replay.audit import queries
 from replay.audit.engine import connect, literal
 from replay.audit.file.salvage import DamagedError, is_altered, rewritten, salvage
+from replay.audit.format.columns import EVENT, structure
+from replay.audit.format.form import Form, Layout
+from replay.audit.format.head import head_of
+from replay.audit.format.recognise import form_of
+from replay.audit.format.table import LogFormat
 from replay.audit.moment import EARLIEST, LATEST, YEAR
 from replay.audit.reject import Reject, RejectReason
 from replay.audit.source import LogFile, batches
@@ -59,7 +64,6 @@ _MEMORY_FOR_LINE = 32
 _POLL_SECONDS = 0.2
 _UNREADABLE = (OSError, duckdb.IOException, duckdb.InvalidInputException, UnicodeDecodeError)
 """What damage raises; the last one comes from messages of DuckDB that quote bytes which are no text."""
-_FORMATS = ("unstructured", "array")
 
 
 @dataclass(frozen=True)
@@ -82,21 +86,31 @@ class ReadFile:
 
     number: int
     file: LogFile
+    form: Form = field(default_factory=Form)
     first_row: int = 0
     lines: int = 0
     events: int = 0
     lists: int = 0
     malformed: int = 0
 
+    @property
+    def kind(self) -> object:
+        """What the files that are read together have in common; those of text are read one by one."""
+        return self.number if self.form.text else self.form
+
 
 @dataclass
 class Reader:
-    """Reads files into Parquet files under `target`, one directory for each batch."""
+    """Reads files into Parquet files under `target`, one directory for each batch.
+
+    `formats` are those that the files may have, where that was said; otherwise what they are is told from how they begin.
+    """
 
     connection: duckdb.DuckDBPyConnection
     target: Path
     numbers: Numbers
     progress: Progress
+    formats: Sequence[LogFormat] = ()
     files: list[ReadFile] = field(default_factory=list)
     damaged: list[Reject] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
@@ -105,12 +119,16 @@ class Reader:
 
     def read(self, files: Sequence[LogFile], workers: int) -> None:
         """Read all files; raises `StoreError` if the rows cannot be written."""
-        self.files = [ReadFile(self.numbers.file + index, file) for index, file in enumerate(files)]
-        position = {id(file): index for index, file in enumerate(files)}
-        jobs = [[self.files[position[id(file)]] for file in batch] for batch in batches(files, BATCH_BYTES)]
+        self.files = [
+            ReadFile(self.numbers.file + index, file, form_of(head_of(file, self.connection), self.formats))
+            for index, file in enumerate(files)
+        ]
+        known = {id(read.file): read for read in self.files}
+        runs = batches(files, BATCH_BYTES, lambda file: known[id(file)].kind)
+        jobs = [[known[id(file)] for file in batch] for batch in runs]
         self._run([(job, self._next_batch()) for job in jobs], workers)
         self._count()
-        again = [file for file in self.files if file.malformed and not file.events and not file.lists]
+        again = [file for file in self.files if file.malformed and not (file.events or file.lists or file.form.text)]
         for file in again:
             self._read_documents(file)
         if again:
@@ -157,7 +175,7 @@ class Reader:
     def _read_batch(self, cursor: duckdb.DuckDBPyConnection, files: list[ReadFile], batch: int) -> None:
         """Read files that follow each other in number; where one is damaged, each on its own."""
         try:
-            if not any(is_altered(read.file) for read in files):
+            if not files[0].form.text and not any(is_altered(read.file) for read in files):
                 self._copy_lines(cursor, files, batch)
                 return
         except _UNREADABLE as error:
@@ -166,49 +184,57 @@ class Reader:
             for file in files:
                 self._read_batch(cursor, [file], self._next_batch())
         else:
-            self._read_by_line(files[0], batch)
+            self._read_by_line(cursor, files[0], batch)
 
-    def _read_by_line(self, read: ReadFile, batch: int) -> None:
-        """Read a file that is damaged, or has lines that are too long, so that only these are lost."""
+    def _read_by_line(self, cursor: duckdb.DuckDBPyConnection, read: ReadFile, batch: int) -> None:
+        """Read a file that is damaged, or has lines that are too long, so that only these are lost; or one that is not JSON."""
         target = self.target / f"rewritten-{read.number}"
+        documents = read.form.text.documents if read.form.text else None
         try:
-            file, longest = rewritten(read.file, target)
+            file, longest = rewritten(read.file, target, documents)
         except DamagedError:
             self.damaged.append(Reject(read.file.name, 0, RejectReason.DAMAGED, "", ""))
             read.file = salvage(read.file, self.target / f"salvaged-{read.number}")
-            file, longest = rewritten(read.file, target)
-        if file.size:
+            file, longest = rewritten(read.file, target, documents)
+        if file.size and longest < LONGEST_LINE and documents:
+            self._copy_lines(cursor, [replace(read, file=file)], batch)
+        elif file.size:
             # DuckDB wants room for a longest line in every thread, more than the others have together.
             memory = f"{max(longest * _MEMORY_FOR_LINE >> 20, 1024)}MB"
             with connect(str(self.target), threads=1, memory=memory) as connection:
                 self._running.append(connection)
-                self._copy_lines(connection, [replace(read, file=file)], batch, longest=longest)
+                self._copy_alone(connection, replace(read, file=file), batch, longest)
         target.unlink()
 
+    def _copy_alone(self, cursor: duckdb.DuckDBPyConnection, read: ReadFile, batch: int, longest: int) -> None:
+        """Write the rows of a file; where it is not laid out as it began, line by line."""
+        try:
+            self._copy_lines(cursor, [read], batch, longest)
+        except _UNREADABLE:
+            if read.form.layout is Layout.LINES:
+                raise
+            self._copy_lines(cursor, [replace(read, form=Form())], batch, longest)
+
     def _copy_lines(
-        self,
-        cursor: duckdb.DuckDBPyConnection,
-        files: list[ReadFile],
-        batch: int,
-        json_format: str = "newline_delimited",
-        longest: int = 0,
+        self, cursor: duckdb.DuckDBPyConnection, files: list[ReadFile], batch: int, longest: int = 0
     ) -> None:
-        """Write the rows of files; the longest document has so many bytes, if that is known."""
-        is_lines = json_format == "newline_delimited"
-        parameters = {
+        """Write the rows of files of one form; the longest document has so many bytes, if that is known."""
+        form = files[0].form
+        is_lines = form.layout is Layout.LINES
+        parameters: dict[str, object] = {
             "files": [file.file.path for file in files],
-            "format": json_format,
+            "format": form.layout.value,
             "compression": files[0].file.compression,
             "tolerant": is_lines,
             "longest": max(longest, LONGEST_LINE if is_lines else LONGEST_DOCUMENT),
             "first_file": files[0].number,
         }
-        self._copy(cursor, "ingest_lines", batch, parameters)
+        self._copy(cursor, form.source(), batch, parameters)
 
     def _copy(self, cursor: duckdb.DuckDBPyConnection, source: str, batch: int, parameters: dict[str, object]) -> None:
         """Write the rows of a source, part by part; nothing is left of a failure."""
         directory = self.target / f"rows-{batch}"
-        query = f"with event as ({queries.text(source)}) {queries.text('ingest_request')}"
+        query = f"with event as ({source}) {queries.text('ingest_request')}"
         # Bodies hardly ever repeat: dictionaries of them would be built and thrown away.
         options = "format parquet, compression zstd, compression_level 1, string_dictionary_page_size_limit 4096"
         parts, first = self.numbers.parts, first_parts(self.numbers.parts)
@@ -228,10 +254,11 @@ class Reader:
 
     def _read_documents(self, read: ReadFile) -> None:
         """Read a file that is not one event a line: documents over several lines, or an array of events."""
-        for json_format in _FORMATS:
+        for layout in (Layout.DOCUMENTS, Layout.ARRAY):
             batch = self._next_batch()
             try:
-                self._copy_lines(self.connection, [read], batch, json_format)
+                form = replace(read.form, layout=layout)
+                self._copy_lines(self.connection, [replace(read, form=form)], batch)
             except _UNREADABLE as error:
                 _raise_if_disk_full(error, self.target.parents[1])
                 continue
@@ -241,7 +268,8 @@ class Reader:
     def _read_lists(self) -> None:
         """Take the events out of the EventLists."""
         lists = self.paths(-1)
-        self._copy(self.connection, "ingest_lists", self._next_batch(), {"lists": lists})
+        items = queries.filled("ingest_lists", structure=structure(EVENT))
+        self._copy(self.connection, items, self._next_batch(), {"lists": lists})
 
     def _count(self) -> None:
         """Count the rows of each file; of a file that was read twice only the second time counts."""
@@ -253,7 +281,8 @@ class Reader:
             file = by_number[number]
             if first_rows < file.first_row:
                 continue
-            file.first_row = first_rows
+            # Of a file of text, which is alone in its batch, the first lines may be parts of a document.
+            file.first_row = first_rows >> ROW_BITS << ROW_BITS if file.form.text else first_rows
             file.lines, file.events, file.lists, file.malformed = lines, events, lists, malformed
 
     def paths(self, part: int | None = None) -> list[str]:

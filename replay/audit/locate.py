@@ -8,9 +8,10 @@ from typing import BinaryIO, NamedTuple
 import orjson
 
 from replay.audit.file.salvage import LONGEST_READ
+from replay.audit.format.form import Form
 from replay.audit.ingest import ReadFile
 from replay.audit.reject import Reject, RejectReason
-from replay.audit.source import LogFile, open_log
+from replay.audit.source import open_log
 
 SHOWN = 200
 """How many bytes of a rejected line are kept."""
@@ -42,7 +43,7 @@ def located(rows: Iterable[RejectedRow], files: Sequence[ReadFile]) -> Iterator[
     for read in files:
         found = sorted(by_file.get(read.number, ()), key=lambda row: row.row)
         if found:
-            lines = _lines(read.file, {row.row - read.first_row: row.reason is RejectReason.MALFORMED for row in found})
+            lines = _lines(read, {row.row - read.first_row: row.reason is RejectReason.MALFORMED for row in found})
             yield from (_reject(read, row, lines) for row in found)
 
 
@@ -56,7 +57,7 @@ def _reject(read: ReadFile, row: RejectedRow, lines: Mapping[int, _Line]) -> Rej
     return Reject(read.file.name, line.number, line.reason or row.reason, row.audit_id, text)
 
 
-def _reason(text: bytes) -> RejectReason:
+def _reason(text: bytes, form: Form) -> RejectReason:
     """What is wrong with a line that is no event, closer than the reader of all lines can say."""
     if len(text) > LONGEST_READ:
         return RejectReason.TOO_LONG
@@ -65,10 +66,11 @@ def _reason(text: bytes) -> RejectReason:
     except orjson.JSONDecodeError:
         is_cut = not text.endswith(b"\n") and text.lstrip(_BLANK).startswith(b"{")
         return RejectReason.TRUNCATED if is_cut else RejectReason.MALFORMED
-    return RejectReason.NOT_AN_EVENT if isinstance(value, dict) else RejectReason.MALFORMED
+    is_other = isinstance(value, dict) and not form.wraps(value)
+    return RejectReason.NOT_AN_EVENT if is_other else RejectReason.MALFORMED
 
 
-def _lines(file: LogFile, places: Mapping[int, bool]) -> dict[int, _Line]:
+def _lines(read: ReadFile, places: Mapping[int, bool]) -> dict[int, _Line]:
     """The lines at some places, counted from 0 without blank lines, as the reader of all lines counts them.
 
     What is wrong with a line is looked at where the place asks for it.
@@ -77,13 +79,13 @@ def _lines(file: LogFile, places: Mapping[int, bool]) -> dict[int, _Line]:
     found: dict[int, _Line] = {}
     target = next(wanted, None)
     place = -1
-    with open_log(file) as stream:
+    with open_log(read.file) as stream:
         for number, text in _numbered(stream):
             if not text.strip(_BLANK):
                 continue
             place += 1
             if place == target:
-                found[place] = _Line(number, text[:SHOWN], _reason(text) if places[place] else None)
+                found[place] = _Line(number, text[:SHOWN], _reason(text, read.form) if places[place] else None)
                 target = next(wanted, None)
                 if target is None:
                     break

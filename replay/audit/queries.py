@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
 from replay.errors import StoreError
 
 _PACKAGE = Path(__file__).parents[1]
+_PART = re.compile(r"\$(\w+)")
 
 
 @cache
@@ -31,6 +33,13 @@ def text(name: str) -> str:
     if not path.is_file():
         raise StoreError(f"no query `{name}`: there are {', '.join(names())}")
     return path.read_text(encoding="utf-8")
+
+
+def filled(name: str, **parts: str) -> str:
+    """The SQL of a query, without its header, with SQL in place of `$name` for each part."""
+    lines = text(name).splitlines(keepends=True)
+    query = "".join(lines[next(place for place, line in enumerate(lines) if not line.startswith("--")) :])
+    return _PART.sub(lambda match: parts.get(match[1], match[0]), query)
 
 
 def header(name: str) -> str:

@@ -13,7 +13,7 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,16 +219,15 @@ def open_log(file: LogFile) -> BinaryIO:
     return Path(file.path).open("rb")
 
 
-def batches(files: Sequence[LogFile], limit: int) -> Iterator[list[LogFile]]:
-    """Runs of files of one compression, of about `limit` bytes of JSON or 1,000 files at most; empty files are left out."""
+def batches(files: Sequence[LogFile], limit: int, kind: Callable[[LogFile], object]) -> Iterator[list[LogFile]]:
+    """Runs of files of one compression and kind, of about `limit` bytes of JSON or 1,000 files at most; empty files are left out."""
     batch: list[LogFile] = []
     size = 0
     for file in files:
         if not file.size:
             continue
-        if batch and (
-            file.compression != batch[0].compression or size + file.expected_bytes > limit or len(batch) == 1000
-        ):
+        is_other = bool(batch) and (file.compression, kind(file)) != (batch[0].compression, kind(batch[0]))
+        if batch and (is_other or size + file.expected_bytes > limit or len(batch) == 1000):
             yield batch
             batch, size = [], 0
         batch.append(file)

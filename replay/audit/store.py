@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import duckdb
 import orjson
@@ -40,6 +40,7 @@ from replay.audit.directory.prune import sweep, sweep_segments
 from replay.audit.directory.scratch import scratch
 from replay.audit.engine import INGEST_MEMORY, QUERY_MEMORY, connect
 from replay.audit.event import RequestRecord
+from replay.audit.format.table import LogFormat
 from replay.audit.ingest import LOOKED_UP, Numbers, Progress, Reader, first_parts
 from replay.audit.lookups import Lookups, write_lookups
 from replay.audit.part import Predicate, StorePart, Tables, numbered_records
@@ -72,6 +73,13 @@ class IngestReport:
     requests: int = 0
     superseded: int = 0
     rejects: Rejects = field(default_factory=Rejects)
+
+
+class _Reading(NamedTuple):
+    """How files are read: whom the progress is told, and which formats they may have."""
+
+    progress: Progress
+    formats: Sequence[LogFormat]
 
 
 def _silent(_what: str, _done: int, _total: int) -> None:
@@ -152,8 +160,12 @@ class Store:
             self._connection.close()
             self._connection = None
 
-    def ingest(self, arguments: Sequence[str | Path], progress: Progress = _silent) -> IngestReport:
+    def ingest(
+        self, arguments: Sequence[str | Path], progress: Progress = _silent, formats: Sequence[LogFormat] = ()
+    ) -> IngestReport:
         """Read audit logs: files, directories, globs, `-` for standard input; what the store knows is not read again.
+
+        `formats` are those that the files may have; without any they are recognised.
 
         Raises `AuditLogError` if an argument names nothing, or if there is no event at all in the files and the store;
         `StoreError` if the store cannot be written. The store is then as it was.
@@ -164,7 +176,7 @@ class Store:
                 digests = {file: file.digest() for file in found} if self._kept else {}
                 if digests and self._catalog.digests.issuperset(digests.values()):
                     return IngestReport(known_files=len(found))  # nothing is written: a read-only store will do
-                return self._locked_ingest(stack, found, digests, progress)
+                return self._locked_ingest(stack, found, digests, _Reading(progress, formats))
             except OSError as error:
                 raise store_error(error, self.directory) from error
             except duckdb.Error as error:
@@ -178,7 +190,7 @@ class Store:
         return path
 
     def _locked_ingest(
-        self, stack: ExitStack, found: list[LogFile], digests: dict[LogFile, str], progress: Progress
+        self, stack: ExitStack, found: list[LogFile], digests: dict[LogFile, str], reading: _Reading
     ) -> IngestReport:
         if self._kept:
             stack.enter_context(locked(self.directory / "lock", BUSY))
@@ -186,7 +198,7 @@ class Store:
             sweep_segments(self.directory)  # nobody else writes now: what does not count was left by a killed process
         target = Path(tempfile.mkdtemp(prefix="new-", dir=self._working_directory()))
         stack.callback(shutil.rmtree, target, ignore_errors=True)
-        return self._ingest(target, found, digests, progress)
+        return self._ingest(target, found, digests, reading)
 
     def _working_directory(self) -> Path:
         """Where segments are: a new one is written there, because only there it can be renamed."""
@@ -200,7 +212,7 @@ class Store:
         return path
 
     def _ingest(
-        self, target: Path, found: list[LogFile], digests: dict[LogFile, str], progress: Progress
+        self, target: Path, found: list[LogFile], digests: dict[LogFile, str], reading: _Reading
     ) -> IngestReport:
         known = self._catalog.digests
         files = [file for file in found if digests.get(file) not in known]
@@ -209,7 +221,7 @@ class Store:
         catalog = self._catalog
         numbers = Numbers(catalog.parts or self._parts_for(files), catalog.batch, catalog.file)
         self._disconnect()
-        reader = Reader(self._connect(INGEST_MEMORY), target, numbers, progress)
+        reader = Reader(self._connect(INGEST_MEMORY), target, numbers, reading.progress, reading.formats)
         segment = write_segment(reader, files, is_first=not catalog.segments)
         if not segment.events and not catalog.segments:
             raise AuditLogError(_nothing(segment.rejects), path=files[0].name if len(files) == 1 else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -14,6 +15,8 @@ LONGEST_READ = 1 << 28
 PLACEHOLDER = b"0\n"
 """What stands for a line that is left out, so that the others keep their places: JSON, but no event."""
 _CHUNK = 1 << 20
+Documents = Callable[[Iterable[bytes]], Iterator[bytes]]
+"""What gives a line for each line."""
 
 
 class DamagedError(Exception):
@@ -55,22 +58,26 @@ def salvage(file: LogFile, target: Path) -> LogFile:
     return plain_file(file.name, target)
 
 
-def rewritten(file: LogFile, target: Path) -> Rewritten:
+def rewritten(file: LogFile, target: Path, documents: Documents | None = None) -> Rewritten:
     """The lines of a file as a plain one, with a placeholder for each line that is too long or no text.
 
-    Raises `DamagedError` if the file cannot be read to its end, `OSError` if the lines cannot be written.
+    `documents` gives a line for each line, where those of the file are more than JSON. Raises `DamagedError` if the file cannot be read to its end, `OSError` if the lines cannot be written.
     """
     longest = 0
     with open_log(file) as stream, target.open("wb") as plain:
-        while line := _read_line(stream):
-            if len(line) <= LONGEST_READ and _is_text(line):
-                longest = max(longest, len(line))
-                plain.write(line)
-            else:
-                plain.write(PLACEHOLDER)
-            while len(line) > LONGEST_READ and not line.endswith(b"\n"):
-                line = _read_line(stream)
+        lines = _lines(stream)
+        for line in documents(lines) if documents else lines:
+            longest = max(longest, len(line))
+            plain.write(line)
     return Rewritten(plain_file(file.name, target), longest)
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    """The lines of a stream, with placeholders."""
+    while line := _read_line(stream):
+        yield line if len(line) <= LONGEST_READ and _is_text(line) else PLACEHOLDER
+        while len(line) > LONGEST_READ and not line.endswith(b"\n"):
+            line = _read_line(stream)
 
 
 def _read(stream: BinaryIO, size: int) -> bytes:

@@ -1,0 +1,76 @@
+"""How one file is read: how its documents follow each other, and the wrappers to be taken off, the outermost first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from replay.audit import queries
+from replay.audit.format.columns import EVENT, Columns, read_columns, structure
+from replay.audit.format.table import LogFormat
+from replay.audit.format.text import PART
+from replay.audit.format.wrapper import FieldWrapper, TextWrapper, Translation
+
+_TOLD = "told.*"
+_EVENT_TOLD = "told.* replace (coalesce(told.kind, if(told is null, null, '')) as kind)"
+"""An object that has no field of an event is none, and not a damaged one."""
+
+
+class Layout(StrEnum):
+    """How the documents of a file follow each other; the value is what `read_json` calls it."""
+
+    LINES = "newline_delimited"
+    DOCUMENTS = "unstructured"
+    ARRAY = "array"
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form of a file: of its wrappers one of text stands first, a translation last."""
+
+    layout: Layout = Layout.LINES
+    wrappers: tuple[LogFormat, ...] = ()
+
+    @property
+    def text(self) -> TextWrapper | None:
+        """What is taken off line by line before the rest is read."""
+        outer = self.wrappers[0].wrapper if self.wrappers else None
+        return outer if isinstance(outer, TextWrapper) else None
+
+    def wraps(self, value: object) -> bool:
+        """Whether a decoded line holds documents in the outermost wrapper."""
+        outer = self.wrappers[0].wrapper if self.wrappers else None
+        return isinstance(outer, FieldWrapper) and bool(outer.found(value))
+
+    def source(self) -> str:
+        """The SQL of the rows of files in this form: the columns of an event, and `row_id`, `file_id` and `list_row`."""
+        wrappers = [each.wrapper for each in self.wrappers]
+        steps = [each for each in wrappers if isinstance(each, FieldWrapper)]
+        translation = next((each for each in wrappers if isinstance(each, Translation)), None)
+        columns = [*(step.columns for step in steps), translation.columns if translation else EVENT]
+        if self.text is not None:
+            lines = queries.filled("ingest_lines", columns=read_columns({**columns[0], PART: "BOOLEAN"}))
+            rows = f"select * exclude ({PART}) from ({lines}) where {PART} is null"  # noqa: S608
+        else:
+            rows = queries.filled("ingest_lines", columns=read_columns(columns[0]))
+        for place, step in enumerate(steps):
+            rows = _told(_listed(rows, step), columns[place + 1])
+        return _translated(rows, translation) if translation else rows
+
+
+def _listed(rows: str, step: FieldWrapper) -> str:
+    """One row for each document of each row."""
+    return f"select file_id, coalesce(list_row, row_id) as line_row, unnest({step.documents}) as document from ({rows})"  # noqa: S608
+
+
+def _told(documents: str, columns: Columns) -> str:
+    """The columns of documents."""
+    told = _EVENT_TOLD if columns is EVENT else _TOLD
+    return queries.filled("ingest_documents", structure=structure(columns), told=told, documents=documents)
+
+
+def _translated(rows: str, translation: Translation) -> str:
+    """Events in place of what tells of them."""
+    terms = "".join(f", {term} as {name}" for name, term in translation.terms.items())
+    fields = ", ".join(f'{translation.fields.get(name, "null")} as "{name}"' for name in EVENT)
+    return f"select row_id, file_id, {fields}, list_row from (select *{terms} from ({rows}))"  # noqa: S608

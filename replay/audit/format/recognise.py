@@ -1,0 +1,157 @@
+"""Which form a file has, told from its beginning: what it is called says nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import orjson
+
+from replay.audit.format.form import Form, Layout
+from replay.audit.format.table import CONTAINER, FORMATS, PLAIN, PREFIXED, LogFormat
+from replay.audit.format.text import CONTAINER_LINE
+from replay.audit.format.wrapper import FieldWrapper, TextWrapper, Translation
+
+HEAD = 1 << 18
+"""How many bytes of a file are looked at, at most."""
+_LOOKED_AT = 32
+"""How many lines, documents, or parts of one are looked at, at most."""
+_DEPTH = 3
+"""How many wrappers are taken off each other at most."""
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*("|\Z|\\\Z)|[{}\[\],]', re.DOTALL)
+_LONGEST_ESCAPE = 6
+_AUDIT = "audit.k8s.io/"
+
+
+def form_of(head: bytes, asked: Sequence[LogFormat] = ()) -> Form:
+    """The form of a file that begins like this; `asked` are the formats that the outermost wrapper may have, if that was said.
+
+    What is not recognised has the form of a plain log, or of the first format that was asked for.
+    """
+    text = head.decode("utf-8", "replace")
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        return Form()
+    layout, values = _json_values(text, lines)
+    if layout is not None and (wrappers := _wrappers(values, asked or FORMATS)) is not None:
+        return Form(layout, wrappers) if wrappers else Form()
+    if layout is None and (form := _text_form(lines, asked)) is not None:
+        return form
+    forced = next((each for each in asked if each.wrapper is not None), None)
+    return Form(layout or Layout.LINES, (forced,)) if forced and PLAIN not in asked else Form()
+
+
+def _json_values(text: str, lines: Sequence[str]) -> tuple[Layout | None, list[Any]]:
+    """How JSON is laid out, and its first values; no layout where the file does not begin as JSON."""
+    start = text.lstrip()
+    if start.startswith("["):
+        first = beginning(start)
+        return (Layout.ARRAY, first[:_LOOKED_AT]) if isinstance(first, list) and first else (None, [])
+    values = [value for line in lines[:_LOOKED_AT] if isinstance(value := _decoded(line), dict) and value]
+    if values:
+        return Layout.LINES, values
+    first = beginning(start) if start.startswith("{") else None
+    if not isinstance(first, dict) or not first:
+        return None, []
+    return (Layout.LINES if len(lines) == 1 and _decoded_prefix(start) else Layout.DOCUMENTS), [first]
+
+
+def _decoded_prefix(text: str) -> bool:
+    """Whether a text of one line is one document that the head cuts off, not several that follow each other."""
+    return _end(text) is None
+
+
+def _text_form(lines: Sequence[str], asked: Sequence[LogFormat]) -> Form | None:
+    """The form of lines that are more than JSON."""
+    looked_at = [line.encode() for line in lines[:_LOOKED_AT]]
+    is_container = any(map(CONTAINER_LINE.match, looked_at))
+    outer = CONTAINER if is_container else PREFIXED
+    if asked and outer not in asked:
+        return None
+    assert isinstance(outer.wrapper, TextWrapper)
+    texts = [line.decode() for line in outer.wrapper.documents(looked_at)]
+    values = [value for text in texts if isinstance(value := beginning(text), dict)]
+    inner = _wrappers(values, FORMATS)
+    if inner is None:
+        return Form(Layout.LINES, (outer,)) if is_container or outer in asked else None
+    return Form(Layout.LINES, (outer, *inner))
+
+
+def _wrappers(values: Sequence[Any], formats: Iterable[LogFormat], depth: int = 0) -> tuple[LogFormat, ...] | None:
+    """The wrappers of decoded values, none where they are events; None for what no format fits."""
+    if any(map(_is_event, values)):
+        return ()
+    if depth == _DEPTH:
+        return None
+    weak: tuple[LogFormat, ...] | None = None
+    for each in formats:
+        if isinstance(each.wrapper, Translation) and any(map(each.wrapper.tells, values)):
+            return (each,)
+        if not isinstance(each.wrapper, FieldWrapper):
+            continue
+        found = [inner for value in values for inner in each.wrapper.found(value)][:_LOOKED_AT]
+        if not found:
+            continue
+        decoded = [beginning(inner) if isinstance(inner, str) else inner for inner in found]
+        inner_wrappers = _wrappers(decoded, FORMATS, depth + 1)
+        if inner_wrappers is not None:
+            return (each, *inner_wrappers)
+        weak = weak or (each,)
+    return weak if depth == 0 else None
+
+
+def _is_event(value: Any) -> bool:
+    """Whether a value is an event, or a list of them."""
+    return (
+        isinstance(value, dict)
+        and value.get("kind") in ("Event", "EventList")
+        and str(value.get("apiVersion")).startswith(_AUDIT)
+    )
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _end(text: str) -> int | None:
+    """Where the first value of a text ends; None where the text ends before it."""
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        if token[0].startswith('"'):
+            continue
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token[0], 0)
+        if depth == 0:
+            return token.end()
+    return None
+
+
+def beginning(text: str) -> Any:
+    """The first value of a text; of one that is cut off what is whole of it, and what there is of its last string.
+
+    None where there is none.
+    """
+    if (end := _end(text)) is not None:
+        return _decoded(text[:end])
+    closers: list[str] = []
+    cut = ""
+    for token in _TOKEN.finditer(text):
+        if token[0].startswith('"'):
+            if token[1] != '"':
+                value = _decoded(_closed_string(text) + "".join(reversed(closers)))
+                return value if value is not None else _decoded(cut)
+            continue
+        if token[0] in "{[":
+            closers.append("}" if token[0] == "{" else "]")
+        elif token[0] in "}]" and (not closers or closers.pop() != token[0]):
+            return None
+        cut = text[: token.start() if token[0] == "," else token.end()] + "".join(reversed(closers))
+    return _decoded(cut)
+
+
+def _closed_string(text: str) -> str:
+    """A text that ends within a string, with an end to it; what may be half an escape is left out."""
+    return text[:-_LONGEST_ESCAPE].rstrip("\\") + '"'

@@ -1,0 +1,63 @@
+"""Which log formats there are: one row each. A new one is a row here, a fixture, and a section of `docs/logs.md`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from replay.audit.format.azure import AKS_TABLE
+from replay.audit.format.text import after_prefix, container_documents
+from replay.audit.format.wrapper import FieldWrapper, TextWrapper, Wrapper
+from replay.errors import ReplayError
+
+
+@dataclass(frozen=True)
+class LogFormat:
+    """A way to wrap audit events: its name, the products that write it (names too), and how it is taken off.
+
+    Without a wrapper events stand for themselves, one a line, over several lines, in an array or an EventList.
+    """
+
+    name: str
+    products: tuple[str, ...]
+    wrapper: Wrapper | None
+
+
+PLAIN = LogFormat("plain", ("openshift", "k3s", "rke2", "eventlist"), None)
+PREFIXED = LogFormat("prefixed", ("eks", "openshift", "syslog"), TextWrapper(after_prefix))
+CONTAINER = LogFormat("cri", (), TextWrapper(container_documents))
+FORMATS: tuple[LogFormat, ...] = (
+    PLAIN,
+    PREFIXED,
+    CONTAINER,
+    LogFormat("cloudwatch-subscription", ("eks",), FieldWrapper("logEvents[].message")),
+    LogFormat("cloudwatch-events", ("eks",), FieldWrapper("events[].message")),
+    LogFormat("azure-records", ("aks",), FieldWrapper("records[].properties.log")),
+    LogFormat("azure-record", ("aks",), FieldWrapper("properties.log")),
+    LogFormat("azure-diagnostics", ("aks",), FieldWrapper("log_s")),
+    LogFormat("aks-table", ("aks",), AKS_TABLE),
+    LogFormat("splunk-export", ("splunk",), FieldWrapper("result._raw")),
+    LogFormat("splunk-raw", ("splunk",), FieldWrapper("_raw")),
+    LogFormat("loki-query", ("loki",), FieldWrapper("data.result[].values[][1]")),
+    LogFormat("loki-push", ("loki",), FieldWrapper("streams[].values[][1]")),
+    LogFormat("loki-line", ("loki",), FieldWrapper("line")),
+    LogFormat("elastic-hits", ("elasticsearch", "logstash"), FieldWrapper("hits.hits[]._source")),
+    LogFormat("elastic-hit", ("elasticsearch", "logstash"), FieldWrapper("_source")),
+    LogFormat("event-original", ("logstash", "elasticsearch"), FieldWrapper("event.original")),
+    LogFormat("log", ("fluentbit", "fluentd", "docker"), FieldWrapper("log")),
+    LogFormat("log-processed", ("fluentbit",), FieldWrapper("log_processed")),
+    LogFormat("message", ("fluentd", "logstash", "vector"), FieldWrapper("message")),
+    LogFormat("event", ("splunk", "vector"), FieldWrapper("event")),
+)
+
+
+def formats_named(name: str) -> tuple[LogFormat, ...]:
+    """The formats of a name, of a product or their own; raises ReplayError for one that is not known."""
+    found = tuple(each for each in FORMATS if name == each.name or name in each.products)
+    if not found:
+        raise ReplayError(f"--from: `{name}` is not known: there are {', '.join(names())}")
+    return found
+
+
+def names() -> list[str]:
+    """All names that a format goes by."""
+    return sorted({name for each in FORMATS for name in (each.name, *each.products)})

@@ -1,0 +1,100 @@
+"""How a document is taken out of what wraps it: at a path of JSON, behind other text, or told in fields of another API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from replay.audit.format.columns import Column, Columns, quoted
+
+EACH = "[]"
+"""The step of a path into all items of an array."""
+
+
+@dataclass(frozen=True)
+class FieldWrapper:
+    """Documents at a path of a JSON value, each a string or an object there: `records[].properties.log`.
+
+    A step is the name of a field, `[]` all items of an array, `[1]` its second one.
+    """
+
+    path: str
+
+    @property
+    def columns(self) -> Columns:
+        """The fields that lead to the documents."""
+        column: Column = "VARCHAR"  # an object becomes its JSON text
+        for step in reversed(self._steps):
+            column = [column] if step.startswith("[") else {step: column}
+        assert isinstance(column, Mapping)
+        return column
+
+    @property
+    def documents(self) -> str:
+        """The list of documents in SQL, over `columns`; a list of null where there is none, so that no line is lost."""
+        first, *steps = self._steps
+        found = _documents(quoted(first), steps, 0)
+        return f"if(len({found}) > 0, {found}, [null])" if EACH in steps else f"[{found}]"
+
+    def found(self, value: object) -> list[Any]:
+        """The documents of one decoded value, as they stand there."""
+        return list(_leaves(value, self._steps))
+
+    @property
+    def _steps(self) -> list[str]:
+        return self.path.replace("[", ".[").split(".")
+
+
+def _documents(value: str, steps: list[str], depth: int) -> str:
+    if not steps:
+        return value
+    step, rest = steps[0], steps[1:]
+    if step == EACH:
+        item = f"item_{depth}"
+        inner = _documents(item, rest, depth + 1)
+        listed = f"list_transform({value}, lambda {item}: {inner})"
+        return f"flatten({listed})" if EACH in rest else listed
+    place = f"[{int(step[1:-1]) + 1}]" if step.startswith("[") else f".{quoted(step)}"
+    return _documents(f"{value}{place}", rest, depth)
+
+
+def _leaves(value: Any, steps: list[str]) -> Iterator[Any]:
+    if not steps:
+        if isinstance(value, (str, dict)):
+            yield value
+        return
+    step, rest = steps[0], steps[1:]
+    if step == EACH:
+        for each in value if isinstance(value, list) else ():
+            yield from _leaves(each, rest)
+    elif step.startswith("["):
+        place = int(step[1:-1])
+        if isinstance(value, list) and place < len(value):
+            yield from _leaves(value[place], rest)
+    elif isinstance(value, dict) and step in value:
+        yield from _leaves(value[step], rest)
+
+
+@dataclass(frozen=True)
+class TextWrapper:
+    """Lines of text that hold a document: `documents` gives a line of JSON for each line of a file."""
+
+    documents: Callable[[Iterable[bytes]], Iterator[bytes]]
+
+
+@dataclass(frozen=True)
+class Translation:
+    """What is no audit event, but tells of the same requests: `fields` give the columns of an event in SQL.
+
+    They are made of `columns` and of `terms`, names for what is read more than once. `tells` says whether a decoded value is one
+    of these.
+    """
+
+    columns: Columns
+    fields: Mapping[str, str]
+    tells: Callable[[Any], bool]
+    terms: Mapping[str, str] = field(default_factory=dict)
+
+
+Wrapper: TypeAlias = FieldWrapper | TextWrapper | Translation
