@@ -40,7 +40,8 @@ from replay.audit.directory.prune import sweep, sweep_segments
 from replay.audit.directory.scratch import scratch
 from replay.audit.engine import INGEST_MEMORY, QUERY_MEMORY, connect
 from replay.audit.event import RequestRecord
-from replay.audit.format.table import LogFormat
+from replay.audit.format.recognise import beginning
+from replay.audit.format.table import LogFormat, products
 from replay.audit.ingest import LOOKED_UP, Numbers, Progress, Reader, first_parts
 from replay.audit.lookups import Lookups, write_lookups
 from replay.audit.part import Predicate, StorePart, Tables, numbered_records
@@ -381,4 +382,12 @@ def _nothing(rejects: Rejects) -> str:
     if not rejects.total:
         return "no audit event: the log is empty"
     reason, count = rejects.counts.most_common(1)[0]
-    return f"no audit event: {count} of {rejects.total} unusable lines are `{reason}` ({EXPLANATIONS[reason]})"
+    told = f"no audit event: {count} of {rejects.total} unusable lines are `{reason}` ({EXPLANATIONS[reason]})"
+    fields = beginning(rejects.examples[reason][0].text)
+    if reason not in (RejectReason.NOT_AN_EVENT, RejectReason.MALFORMED) or not isinstance(fields, dict) or not fields:
+        return told
+    named = ", ".join(f"`{name}`" for name in fields)
+    return (
+        f"{told}; no known format has lines with the fields {named}: "
+        f"say what wrote them with --from {'|'.join(products())}, or see docs/logs.md"
+    )

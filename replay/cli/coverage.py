@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replay.cli.options import Candidate, Cluster, Current, Logs, Store, Version, Workers, scenario_of
+from replay.cli.options import Candidate, Cluster, Current, LogFormat, Logs, Store, Version, Workers, scenario_of
 from replay.errors import ReplayError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ EPILOG = (
 
 def coverage(
     logs: Logs = None,
+    log_format: LogFormat = None,
     current: Current = None,
     candidate: Candidate = None,
     cluster: Cluster = None,
@@ -50,7 +51,7 @@ def coverage(
     from replay.report.coverage_report import coverage_document, coverage_json, policy_text  # noqa: PLC0415
     from replay.report.render.terminal import print_document  # noqa: PLC0415
 
-    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version)
+    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format)
     options = Options(workers=workers)
     with progress_on(Console(stderr=True)) as progress:
         result = measure(scenario, options, progress, secrets=secrets)

@@ -15,6 +15,7 @@ from replay.cli.options import (
     Candidate,
     Cluster,
     Current,
+    LogFormat,
     Logs,
     Redact,
     Store,
@@ -29,6 +30,7 @@ EPILOG = "Example: replay explain 4643ba19-8f5c-4d9d-921a-eb6cb22bdb75 sample_au
 def explain(
     audit_id: Annotated[str, typer.Argument(help="The auditID of the request (`replay lookup` shows it).")],
     logs: Logs = None,
+    log_format: LogFormat = None,
     store: Store = None,
     current: Current = None,
     candidate: Candidate = None,
@@ -61,7 +63,7 @@ def explain(
     from replay.report.render.terminal import print_document  # noqa: PLC0415
 
     zone = time_zone(tz)
-    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version)
+    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format)
     with progress_on(Console(stderr=True)) as progress:
         options = Options(redact=redact, webhooks=tuple(webhook or ()), authorization_mode=authorization_mode)
         found = explain_request(scenario, audit_id, progress, item=item, options=options)

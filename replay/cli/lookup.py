@@ -14,6 +14,7 @@ from replay.cli.options import (
     Candidate,
     Cluster,
     Current,
+    LogFormat,
     Logs,
     Redact,
     Store,
@@ -46,6 +47,7 @@ class AuthorizationDecision(StrEnum):
 
 def lookup(
     logs: Logs = None,
+    log_format: LogFormat = None,
     store: Store = None,
     policy: Annotated[str | None, typer.Option(help="A policy or webhook; * stands for anything.")] = None,
     user: Annotated[str | None, typer.Option(help="Who admission saw; * stands for anything.")] = None,
@@ -100,7 +102,7 @@ def lookup(
 
     zone = time_zone(tz)
     if decision or reason or authorizer or binding:
-        scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version)
+        scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format)
         wanted = AuthorizationQuestion(decision, reason, authorizer, binding, user, namespace)
         options = Options(webhooks=tuple(webhook or ()))
         with progress_on(Console(stderr=True)) as progress:
@@ -112,7 +114,7 @@ def lookup(
         return
     asked = action.value if action else None
     question = Question(policy, user, namespace, object_, since, until, asked, audit_id, static)
-    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version)
+    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format)
     with progress_on(Console(stderr=True)) as progress:
         found = look_up(scenario, question, progress, zone=zone, redact=redact)
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from replay.cli.options import AsJson, Cluster, Current, Logs, Redact, Store, Version, Workers, scenario_of
+from replay.cli.options import AsJson, Cluster, Current, LogFormat, Logs, Redact, Store, Version, Workers, scenario_of
 
 EPILOG = (
     "Example: replay mutations audit.jsonl.zst --current manifests/current --cluster cluster.jsonl\n\n"
@@ -14,6 +14,7 @@ EPILOG = (
 
 def mutations(
     logs: Logs = None,
+    log_format: LogFormat = None,
     store: Store = None,
     current: Current = None,
     cluster: Cluster = None,
@@ -36,7 +37,7 @@ def mutations(
     from replay.report.mutations_report import mutations_document, mutations_json  # noqa: PLC0415
     from replay.report.render.terminal import print_document  # noqa: PLC0415
 
-    scenario = scenario_of(logs, store, current, None, cluster, kubernetes_version)
+    scenario = scenario_of(logs, store, current, None, cluster, kubernetes_version, log_format=log_format)
     options = Options(redact=redact, workers=workers)
     with progress_on(Console(stderr=True)) as progress:
         result = attribute(scenario, options, progress)

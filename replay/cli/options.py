@@ -15,6 +15,9 @@ Logs = Annotated[
     list[str] | None,
     typer.Argument(help="Audit logs: files, directories, globs, - for standard input; or one scenario directory."),
 ]
+LogFormat = Annotated[
+    str | None, typer.Option("--from", metavar="FORMAT", help="What wrote the logs, where that is not recognised.")
+]
 Store = Annotated[Path | None, typer.Option(help="A store: asked alone, or filled with the log files given.")]
 Current = Annotated[
     Path | None, typer.Option(help="The manifests in force: a directory or an AdmissionConfiguration file.")
@@ -45,6 +48,8 @@ def scenario_of(
     candidate: Path | None = None,
     cluster: Path | None = None,
     kubernetes_version: str = "1.37",
+    *,
+    log_format: str | None = None,
 ) -> Scenario:
     """What the options of a command are about. Raises ReplayError for a version that is not known."""
     from replay.cellib.version import KubernetesVersion  # noqa: PLC0415 - `--help` must not pay for it
@@ -52,6 +57,12 @@ def scenario_of(
 
     version = KubernetesVersion.parse(kubernetes_version)
     found = Scenario(
-        tuple(logs or ()), store=store, current=current, candidate=candidate, cluster=cluster, version=version
+        tuple(logs or ()),
+        log_format=log_format or "",
+        store=store,
+        current=current,
+        candidate=candidate,
+        cluster=cluster,
+        version=version,
     )
     return found.resolved()

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.options import Cluster
+from replay.cli.options import Cluster, LogFormat
 
 EPILOG = (
     "Example: replay plugin PodSecurity --config restricted.yaml --cases requests.jsonl --cluster cluster.jsonl --out results.jsonl\n\n"
@@ -27,6 +27,7 @@ def plugin(
         ),
     ] = None,
     *,
+    log_format: LogFormat = None,
     config: Annotated[
         Path, typer.Option(help="A YAML file: configuration, flags, namespaces and objects of the cluster.")
     ],
@@ -50,7 +51,7 @@ def plugin(
 
     with ExitStack() as files:
         target = files.enter_context(out.open("wb")) if out is not None else sys.stdout.buffer
-        scenario = Scenario(tuple(logs or ()), cluster=cluster)
+        scenario = Scenario(tuple(logs or ()), cluster=cluster, log_format=log_format or "")
         progress = files.enter_context(progress_on(Console(stderr=True)))
         for line in plugin_results(name, config, cases, scenario, progress):
             target.write(orjson.dumps(line) + b"\n")

@@ -15,6 +15,7 @@ from replay.cli.options import (
     Candidate,
     Cluster,
     Current,
+    LogFormat,
     Logs,
     Store,
     TimeZone,
@@ -37,6 +38,7 @@ class ReportFormat(StrEnum):
 
 def report(
     logs: Logs = None,
+    log_format: LogFormat = None,
     store: Store = None,
     since: Annotated[
         str | None, typer.Option(help="7d, 12h, 30m before the last event, or a time such as 2026-11-21T03:00Z.")
@@ -87,7 +89,7 @@ def report(
     if since and start:
         raise ReplayError("give --since or --from, not both: they mean the same")
     zone = time_zone(tz)
-    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version)
+    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format)
     if output is ReportFormat.RBAC:
         if not user:
             raise ReplayError("`--format rbac` needs the user that the Role is for", path="--user")

@@ -13,6 +13,7 @@ from replay.cli.options import (
     Candidate,
     Cluster,
     Current,
+    LogFormat,
     Logs,
     Store,
     Version,
@@ -28,6 +29,7 @@ EPILOG = (
 
 def run(
     logs: Logs = None,
+    log_format: LogFormat = None,
     current: Current = None,
     candidate: Candidate = None,
     cluster: Cluster = None,
@@ -66,7 +68,7 @@ def run(
     from replay.pipeline.run import exit_code  # noqa: PLC0415
     from replay.pipeline.run import run as run_scenario  # noqa: PLC0415
 
-    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version)
+    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format)
     options = Options(
         outcomes=outcomes,
         rejects=rejects,

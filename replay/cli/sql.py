@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replay.cli.options import Logs, Redact, Store, TimeZone, scenario_of
+from replay.cli.options import LogFormat, Logs, Redact, Store, TimeZone, scenario_of
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -33,6 +33,7 @@ class SqlFormat(StrEnum):
 def sql(
     query: Annotated[str | None, typer.Argument(help="The name of a query, an SQL file, or a SELECT.")] = None,
     logs: Logs = None,
+    log_format: LogFormat = None,
     store: Store = None,
     param: Annotated[list[str] | None, typer.Option(help="k=v: the variable or parameter k (repeatable).")] = None,
     output: Annotated[SqlFormat, typer.Option("--format", help="How to print the rows.")] = SqlFormat.TABLE,
@@ -62,7 +63,7 @@ def sql(
     wrong = next((name for name, sign, _ in pairs if not sign), None)
     if wrong is not None:
         raise ReplayError(f"`--param {wrong}` has no value: write --param {wrong}=…")
-    zone, scenario = time_zone(tz), scenario_of(logs, store)
+    zone, scenario = time_zone(tz), scenario_of(logs, store, log_format=log_format)
     with progress_on(Console(stderr=True)) as progress:
         rows = run_query(scenario, query, {k: v for k, _, v in pairs}, progress, redact=redact)
     form = SqlFormat.JSON if as_json else output

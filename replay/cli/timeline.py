@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.options import AsJson, Logs, Redact, Store, TimeZone, scenario_of
+from replay.cli.options import AsJson, LogFormat, Logs, Redact, Store, TimeZone, scenario_of
 
 EPILOG = "Example: replay timeline Deployment team-a/app-871 sample_audit/shop"
 
@@ -16,6 +16,7 @@ def timeline(
     kind: Annotated[str, typer.Argument(help="Kind or resource, with its group if need be: Deployment, jobs.batch.")],
     name: Annotated[str, typer.Argument(help="NAMESPACE/NAME, or NAME for cluster scope.")],
     logs: Logs = None,
+    log_format: LogFormat = None,
     store: Store = None,
     as_json: AsJson = False,
     tz: TimeZone = None,
@@ -35,7 +36,7 @@ def timeline(
     from replay.report.render.terminal import print_document  # noqa: PLC0415
     from replay.report.timeline_report import timeline_document, timeline_json  # noqa: PLC0415
 
-    zone, scenario = time_zone(tz), scenario_of(logs, store)
+    zone, scenario = time_zone(tz), scenario_of(logs, store, log_format=log_format)
     with progress_on(Console(stderr=True)) as progress:
         found = object_timeline(scenario, kind, name, progress, redact=redact)
     if as_json:

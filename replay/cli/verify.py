@@ -13,6 +13,7 @@ from replay.cli.options import (
     AuthorizerWebhooks,
     Cluster,
     Current,
+    LogFormat,
     Logs,
     Store,
     Version,
@@ -29,6 +30,7 @@ DISAGREES = 1
 
 def verify(
     logs: Logs = None,
+    log_format: LogFormat = None,
     current: Current = None,
     cluster: Cluster = None,
     store: Store = None,
@@ -54,7 +56,7 @@ def verify(
     from replay.report.render.terminal import print_document  # noqa: PLC0415
     from replay.report.verify_report import agrees, verify_document, verify_json  # noqa: PLC0415
 
-    scenario = scenario_of(logs, store, current, None, cluster, kubernetes_version)
+    scenario = scenario_of(logs, store, current, None, cluster, kubernetes_version, log_format=log_format)
     options = Options(workers=workers, webhooks=tuple(webhook or ()), authorization_mode=authorization_mode)
     with progress_on(Console(stderr=True)) as progress:
         result = compare(scenario, options, progress, second_opinion=second_opinion)

@@ -29,7 +29,7 @@ def filled(scenario: Scenario, progress: Progress) -> Iterator[tuple[Store, Inge
     if not scenario.logs and scenario.store is not None and not (scenario.store / "store.json").is_file():
         raise AuditLogError("there is no store: give log files as well, and it is made", path=str(scenario.store))
     with Store.open(scenario.store) as store:
-        yield store, store.ingest(scenario.logs, progress) if scenario.logs else IngestReport()
+        yield store, store.ingest(scenario.logs, progress, scenario.formats) if scenario.logs else IngestReport()
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import os
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 
+from replay.audit.format.table import LogFormat, formats_named
 from replay.cellib.version import NEWEST, KubernetesVersion
 
 STDIN = "-"
@@ -18,15 +19,24 @@ def name_of(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Log files, a store, or files to be added to a store, with what else is known; a set that is None is not known."""
+    """Log files, a store, or files to be added to a store, with what else is known; a set that is None is not known.
+
+    `log_format` names what wrote the log files, where that was said.
+    """
 
     logs: tuple[str, ...] = ()
     _: KW_ONLY
+    log_format: str = ""
     store: Path | None = None
     current: Path | None = None
     candidate: Path | None = None
     cluster: Path | None = None
     version: KubernetesVersion = NEWEST
+
+    @property
+    def formats(self) -> tuple[LogFormat, ...]:
+        """The formats that the log files may have, none where that is to be recognised; raises ReplayError for a name."""
+        return formats_named(self.log_format) if self.log_format else ()
 
     @property
     def name(self) -> str:

@@ -18,6 +18,7 @@ from replay.audit.store import IngestReport, Store
 from replay.errors import ReplayError
 from replay.pipeline.period import instant
 from replay.pipeline.replay.kept import forget
+from replay.pipeline.scenario import Scenario
 
 _MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -31,13 +32,13 @@ class Pruned(NamedTuple):
     requests: int
 
 
-def fill(directory: Path, logs: Sequence[str], rejects: Path | None, progress: Progress) -> tuple[IngestReport, int]:
-    """Ingest logs into a store, which is made if it is not there; what was read, and how many requests it holds now.
+def fill(scenario: Scenario, rejects: Path | None, progress: Progress) -> tuple[IngestReport, int]:
+    """Ingest the logs of a scenario into its store, which is made if it is not there.
 
-    `rejects` is where every line that is not used is written. Raises ReplayError; the store is then as it was.
+    The result is what was read, and how many requests the store holds now. `rejects` is where every line that is not used is written. Raises ReplayError; the store is then as it was.
     """
-    with Store.open(directory) as store:
-        report = store.ingest(logs, progress)
+    with Store.open(scenario.store) as store:
+        report = store.ingest(scenario.logs, progress, scenario.formats)
         if rejects is not None:
             write_rejects(store.rejects(), rejects)
         return report, store.requests

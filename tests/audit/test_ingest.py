@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from replay.audit.event import RequestRecord
+from replay.audit.format.table import products
 from replay.audit.reject import RejectReason
 from replay.audit.store import Store
 from replay.errors import AuditLogError, ReplayError
@@ -229,6 +230,12 @@ NOTHINGS = [
         "YAML",
         b"kind: Pod\n",
         "no audit event: 1 of 1 unusable lines are `malformed` (the line is not one JSON object)",
+    ),
+    Nothing(
+        "fields of no format",
+        b'{"a": {"b": 1}, "c": ["' + b"x" * 500 + b'"]}',
+        "no audit event: 1 of 1 unusable lines are `not an event` (the kind is not Event or EventList); no known format has lines "
+        f"with the fields `a`, `c`: say what wrote them with --from {'|'.join(products())}, or see docs/logs.md",
     ),
     Nothing(
         "old version",

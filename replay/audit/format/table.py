@@ -54,10 +54,10 @@ def formats_named(name: str) -> tuple[LogFormat, ...]:
     """The formats of a name, of a product or their own; raises ReplayError for one that is not known."""
     found = tuple(each for each in FORMATS if name == each.name or name in each.products)
     if not found:
-        raise ReplayError(f"--from: `{name}` is not known: there are {', '.join(names())}")
+        raise ReplayError(f"--from: `{name}` is not known: there are {', '.join(products())}")
     return found
 
 
-def names() -> list[str]:
-    """All names that a format goes by."""
-    return sorted({name for each in FORMATS for name in (each.name, *each.products)})
+def products() -> list[str]:
+    """The names of all that writes logs."""
+    return sorted({product for each in FORMATS for product in each.products})
