@@ -39,7 +39,8 @@ def admission_request(
         request["namespace"] = attributes.namespace
     unknown = [attributes.options] if isinstance(attributes.options, Missing) else []
     for missing in attributes.missing:
-        request[missing.path.removeprefix("request.")] = missing
+        *above, name = missing.path.split(".")[1:]
+        (request[above[0]] if above else request)[name] = missing
         unknown.append(missing)
     return PartialObject(request, tuple(unknown)) if unknown else request
 

@@ -55,6 +55,11 @@ class RequestRecord(NamedTuple):
     response_resource_version: str = ""
 
 
+def has_query(record: RequestRecord) -> bool:
+    """Whether a record tells the query of its request: what was made of another API's log does not, nor all of the user."""
+    return not record.user.missing
+
+
 def annotations_of(record: RequestRecord) -> dict[str, str]:
     """The audit annotations of a record; what is no text, or no JSON, counts as absent."""
     try:

@@ -23,6 +23,8 @@ from replay.kube.attributes import UserInfo
 _SLICE = 2048
 _ELSEWHERE = ("file", "line", "selected")
 _STORED = ["identity", "row_id", "list_row", "file_id", *(n for n in RequestRecord._fields if n not in _ELSEWHERE)]
+_NOT_TOLD = ("uid", "groups", "extra")
+"""What logs of other APIs do not tell of a user; an audit event leaves it out where it is empty, and has no null."""
 _BODIES = ("request_object", "response_object")
 _USER = RequestRecord._fields.index("user")
 _FEW_VALUES = [
@@ -159,7 +161,7 @@ def engine(temporary: str) -> duckdb.DuckDBPyConnection:
 
 @lru_cache(maxsize=4096)
 def user_info_from_json(text: str | None) -> UserInfo:
-    """The user of an event; what is not of the type that the API states is left out."""
+    """The user of an event; what is not of the type that the API states is left out, and a field that is null not known."""
     try:
         value = orjson.loads(text) if text else None
     except orjson.JSONDecodeError:  # DuckDB reads deeper JSON than orjson
@@ -172,6 +174,7 @@ def user_info_from_json(text: str | None) -> UserInfo:
         _string(value.get("uid")),
         _strings(value.get("groups")),
         {key: _strings(values) for key, values in extra.items()} if isinstance(extra, Mapping) else {},
+        tuple(name for name in _NOT_TOLD if name in value and value[name] is None),
     )
 
 

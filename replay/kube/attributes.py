@@ -73,12 +73,13 @@ def field_of(obj: JSON | PartialObject, *path: str) -> JSON | Missing:
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """Who admission saw: the impersonated user where there is one."""
+    """Who admission saw: the impersonated user where there is one. `missing` names the fields that are not known."""
 
     username: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -88,7 +89,8 @@ class Attributes:
     `kind` and `resource` are those of the request as it came in (`requestKind`, `requestResource` of an
     AdmissionRequest); a matcher with `matchPolicy: Equivalent` derives the matched ones. Objects are plain JSON and
     are never changed in place: whoever mutates, copies. `missing` lists what is not known apart from the objects:
-    `request.name` where a name was generated that the log does not hold (`name` is empty then).
+    `request.name` where a name was generated that the log does not hold (`name` is empty then), `request.userInfo.groups` and the
+    like where the log is none of audit events.
     """
 
     operation: Operation

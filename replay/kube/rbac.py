@@ -59,6 +59,9 @@ class RBACVerdict(NamedTuple):
         return tuple(f"RBAC: allowed by {grant.source}" for grant in self.allowing)
 
 
+_UNKNOWN_GROUPS = Missing("authorizer", "the groups of the user are not in the log")
+
+
 class Grants:
     """All that bindings give to a user in a namespace, in the order of their names, cluster-wide ones first.
 
@@ -111,7 +114,7 @@ class RoleResolver:
         self._base = base
         self._bindings: dict[str, Bindings | Missing] = {}
         self._bound: dict[tuple[str, tuple[str, ...], str], tuple[tuple[Bound, ...], tuple[Missing, ...]]] = {}
-        self._grants: dict[tuple[str, tuple[str, ...], str], Grants] = {}
+        self._grants: dict[tuple[object, ...], Grants] = {}
         self._known: _Known = base.known if base is not None else {}
 
     @property
@@ -130,7 +133,7 @@ class RoleResolver:
 
     def grants(self, user: UserInfo, namespace: str) -> Grants:
         """Everything that applies to a user in a namespace; empty for the cluster."""
-        key = (user.username, user.groups, namespace)
+        key = (user.username, user.groups, user.missing, namespace)
         found = self._grants.get(key)
         if found is None:
             found = self._grants[key] = self._resolved(user, namespace)
@@ -159,6 +162,8 @@ class RoleResolver:
     def _all_bound(self, user: UserInfo, namespace: str) -> tuple[Sequence[Bound], tuple[Missing, ...]]:
         """The bindings for a user, those of the cluster first, and what there may be beside them."""
         own, missing = self.own_bindings(user, namespace)
+        if "groups" in user.missing:
+            missing = (*missing, _UNKNOWN_GROUPS)
         if self._base is None:
             return own, missing
         below, missing_below = self._base.own_bindings(user, namespace)

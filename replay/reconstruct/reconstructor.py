@@ -27,7 +27,7 @@ from replay.reconstruct.record.body import UnusableBodyError
 from replay.reconstruct.record.exchange import CONNECT_SUBRESOURCES, Exchange
 from replay.reconstruct.record.known import Known, attribute, basis_of
 from replay.reconstruct.request import Reached, ReplayRequest
-from replay.reconstruct.request_fields import missing_name, name_of, namespace_of, options_of
+from replay.reconstruct.request_fields import missing_name, missing_of, name_of, namespace_of, options_of
 from replay.reconstruct.request_object import sent_object
 from replay.reconstruct.server.default_class import DefaultClasses
 from replay.reconstruct.skeleton import Skeletons
@@ -165,6 +165,7 @@ class Reconstructor:
             object=attribute(rebuilt.object, "object"),
             old_object=attribute(rebuilt.old_object, "oldObject"),
             namespace_object=attribute(_namespace_object(record, self.cluster.at(record)), "namespaceObject"),
+            missing=missing_of(record),
         )
         basis = dict.fromkeys(("object", "oldObject", "namespaceObject"), Basis.MISSING)
         told = progress(exchange) or Progress(Reached.VALIDATION)
@@ -231,7 +232,7 @@ class Reconstructor:
             self._attribute(rebuilt.object, "object", exchange),
             old_object,
             attribute(namespace_object, "namespaceObject"),
-            missing_name(exchange, name),
+            (*missing_name(exchange, name), *missing_of(record)),
         )
         basis = {
             "object": basis_of(rebuilt.object),
@@ -259,6 +260,7 @@ class Reconstructor:
             self._attribute(rebuilt.before_mutation, "object", exchange),
             of.old_object,
             of.namespace_object,
+            missing_of(exchange.record),
         )
 
     def _attribute(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replay.audit.event import RequestRecord
+from replay.audit.event import RequestRecord, has_query
 from replay.json import JSON
 from replay.kube.attributes import Missing, Operation
 from replay.reconstruct.history.old_object import RECORD_RESPONSES
@@ -10,6 +10,9 @@ from replay.reconstruct.rebuild import Rebuilt
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.server.options import delete_options, write_options
+
+_NOT_TOLD = "the log has no audit events, and its entries do not tell it"
+RECORD_EVENTS = "read the audit events of the API server"
 
 
 def namespace_of(record: RequestRecord) -> str:
@@ -36,6 +39,8 @@ def options_of(exchange: Exchange, rebuilt: Rebuilt) -> JSON | Missing | None:
     """The operation's options; a connection has none."""
     if rebuilt.operation is Operation.CONNECT:
         return None
+    if not has_query(exchange.record) and not (rebuilt.operation is Operation.DELETE and exchange.request.json):
+        return Missing("request.options", _NOT_TOLD, RECORD_EVENTS)
     if rebuilt.operation is Operation.DELETE:
         options = delete_options(exchange)
         if isinstance(options, Missing):
@@ -79,6 +84,14 @@ def _grace_period(options: JSON, old: Known | Missing) -> int | None:
         return 0
     period = asked if isinstance(asked, int) else get(old.value, ("spec", "terminationGracePeriodSeconds")) or 0
     return 1 if period < 0 else int(period)
+
+
+def missing_of(record: RequestRecord) -> tuple[Missing, ...]:
+    """What a log that is none of audit events does not tell of a request."""
+    if has_query(record):
+        return ()
+    user = (Missing(f"request.userInfo.{name}", _NOT_TOLD, RECORD_EVENTS) for name in record.user.missing)
+    return (*user, Missing("request.dryRun", _NOT_TOLD, RECORD_EVENTS))
 
 
 def missing_name(exchange: Exchange, name: str) -> tuple[Missing, ...]:

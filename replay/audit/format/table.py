@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from replay.audit.format.azure import AKS_TABLE
+from replay.audit.format.cloud_audit import CLOUD_AUDIT
 from replay.audit.format.text import after_prefix, container_documents
 from replay.audit.format.wrapper import FieldWrapper, TextWrapper, Wrapper
 from replay.errors import ReplayError
@@ -35,6 +36,7 @@ FORMATS: tuple[LogFormat, ...] = (
     LogFormat("azure-record", ("aks",), FieldWrapper("properties.log")),
     LogFormat("azure-diagnostics", ("aks",), FieldWrapper("log_s")),
     LogFormat("aks-table", ("aks",), AKS_TABLE),
+    LogFormat("cloud-audit", ("gke",), CLOUD_AUDIT),
     LogFormat("splunk-export", ("splunk",), FieldWrapper("result._raw")),
     LogFormat("splunk-raw", ("splunk",), FieldWrapper("_raw")),
     LogFormat("loki-query", ("loki",), FieldWrapper("data.result[].values[][1]")),

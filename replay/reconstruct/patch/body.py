@@ -1,7 +1,7 @@
 """The four forms of a PATCH body, and what each of them can have changed.
 
 An audit event has the patch but not its content type. A list is a JSON patch (RFC 6902); a whole object with
-`fieldManager` in the query is an apply configuration (server-side apply requires both); any other map is a merge patch
+`fieldManager` in the query is an apply configuration (server-side apply requires both; where the log has no query, the object tells); any other map is a merge patch
 (RFC 7386) or a strategic merge patch, which for most patches mean the same. Where they do not, the patch cannot be
 applied and the caller is told.
 """
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any
 
+from replay.audit.event import has_query
 from replay.json import JSON
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Path, get
@@ -34,7 +35,8 @@ def form_of(exchange: Exchange) -> PatchForm:
     patch = exchange.request.json
     if isinstance(patch, list):
         return PatchForm.JSON
-    if isinstance(patch, dict) and patch.get("apiVersion") and patch.get("kind") and "fieldManager" in exchange.query:
+    is_whole = isinstance(patch, dict) and patch.get("apiVersion") and patch.get("kind")
+    if is_whole and ("fieldManager" in exchange.query or not has_query(exchange.record)):
         return PatchForm.APPLY
     return PatchForm.MERGE
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from replay.audit.event import has_query
 from replay.go.strconv import parse_int
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing, Operation
+from replay.kube.gvk import GroupVersionKind
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
 
@@ -81,6 +83,12 @@ def connect_object(exchange: Exchange) -> Known | Missing:
     fields = _CONNECT_FIELDS.get(kind.kind) if kind else None
     if kind is None or fields is None:
         return Missing("", "the options of this connection are of a kind that is not known")
+    if not has_query(exchange.record):
+        return Missing("", "the options of this connection stand in its query, which the log does not tell")
+    return Known(_connect_options(exchange, kind, fields), Basis.RECORDED)
+
+
+def _connect_options(exchange: Exchange, kind: GroupVersionKind, fields: Mapping[str, type]) -> JSON:
     options: dict[str, JSON] = {"kind": kind.kind, "apiVersion": kind.api_version}
     for name, of in fields.items():
         values = exchange.query.get(name)
@@ -102,7 +110,7 @@ def connect_object(exchange: Exchange) -> Known | Missing:
             options[name] = values[0]
     if "path" in fields:
         options.update(_proxied_path(exchange))
-    return Known(options, Basis.RECORDED)
+    return options
 
 
 def _proxied_path(exchange: Exchange) -> dict[str, JSON]:

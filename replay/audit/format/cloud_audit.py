@@ -1,0 +1,110 @@
+"""The requests of GKE as Cloud Audit Logs tell of them: entries with an AuditLog of the service `k8s.io`, which are no audit events.
+
+`google.cloud.audit.AuditLog` and `google.logging.v2.LogEntry` state the fields. Method and resource, principal, bodies, status and
+annotations are there. Groups, uid and extra of the user are not (null here: not known), but for groups that follow from a name; nor
+the query of a request; nor the level and stage, for which stands what is there of the bodies. A status is one of gRPC.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replay.audit.format.columns import Columns
+from replay.audit.format.wrapper import Translation
+
+_SERVICE = "k8s.io"
+_COLUMNS: Columns = {
+    "protoPayload": {
+        "serviceName": "VARCHAR",
+        "methodName": "VARCHAR",
+        "resourceName": "VARCHAR",
+        "authenticationInfo": {"principalEmail": "VARCHAR"},
+        "requestMetadata": {"callerIp": "VARCHAR", "callerSuppliedUserAgent": "VARCHAR"},
+        "status": {"code": "INTEGER", "message": "VARCHAR"},
+        "request": "VARCHAR",
+        "response": "VARCHAR",
+    },
+    "insertId": "VARCHAR",
+    "operation": {"id": "VARCHAR"},
+    "labels": "JSON",
+    "timestamp": "VARCHAR",
+}
+_HTTP_OF_GRPC = (
+    "map {3: 400, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400, 10: 409, 11: 400, 12: 501, 13: 500, 14: 503, 4: 504, 16: 401}"
+)
+"""`google.rpc.Code` states the HTTP status of each code."""
+_REASON_OF_GRPC = (
+    "map {5: 'NotFound', 6: 'AlreadyExists', 7: 'Forbidden', 8: 'TooManyRequests', 10: 'Conflict', 16: 'Unauthorized'}"
+)
+"""Codes that only one reason of the API server has (`apimachinery/pkg/apis/meta/v1.StatusReason`)."""
+_TYPED = '{"@type":"'
+
+
+def _untyped(body: str) -> str:
+    """A body without the type that protobuf's JSON adds to it, first of all as its fields are in order."""
+    return (
+        f"case when starts_with({body}, '{_TYPED}') "
+        f"then '{{' || ltrim({body}[{len(_TYPED)} + instr({body}[{len(_TYPED)} + 1:], '\"') + 1:], ',') "
+        f"when contains({body}, '\"@type\"') then json_merge_patch({body}, '{{\"@type\": null}}') "
+        f"else {body} end::json"
+    )
+
+
+def _is_entry(value: Any) -> bool:
+    payload = value.get("protoPayload") if isinstance(value, dict) else None
+    return isinstance(payload, dict) and payload.get("serviceName") == _SERVICE
+
+
+CLOUD_AUDIT = Translation(
+    columns=_COLUMNS,
+    terms={
+        "place": "string_split(protoPayload.resourceName, '/')",
+        # `request.RequestInfoFactory`: a namespace's own subresources stand where the resources in it do.
+        "is_inside": "place[3] = 'namespaces' and len(place) > 4 and place[5] not in ('status', 'finalize')",
+        "path": "if(is_inside, place[5:], place[3:])",
+        "api_group": "if(place[1] = 'core', '', place[1])",
+        "method": "string_split(protoPayload.methodName, '.')[-1]",
+        "principal": "protoPayload.authenticationInfo.principalEmail",
+        "rpc": "coalesce(protoPayload.status.code, 0)",
+        "answer": "if(rpc <> 0 or method in ('update', 'patch'), json_extract_string(protoPayload.response, "
+        "['$.kind', '$.status', '$.message', '$.reason', '$.code', '$.metadata.creationTimestamp']), [])",
+        "is_status": "coalesce(answer[1] = 'Status', false)",
+        # A PUT without a revision, or an apply, may have created what came into being when it was sent: that is not told.
+        "is_new": "method in ('update', 'patch') and try_cast(answer[6] as timestamptz) >= "
+        "date_trunc('second', try_cast(\"timestamp\" as timestamptz)) and if(method = 'update', "
+        "json_extract_string(protoPayload.request, '$.metadata.resourceVersion') is null, "
+        "json_extract_string(protoPayload.request, '$.apiVersion') is not null)",
+    },
+    fields={
+        "kind": f"if(protoPayload is null, null, if(protoPayload.serviceName = '{_SERVICE}', 'Event', ''))",
+        "apiVersion": "if(protoPayload is null, null, 'audit.k8s.io/v1')",
+        "level": "case when protoPayload.response is not null then 'RequestResponse' "
+        "when protoPayload.request is not null then 'Request' else 'Metadata' end",
+        "auditID": "coalesce(operation.id, insertId)",
+        "stage": "'ResponseComplete'",
+        "requestURI": "concat_ws('/', if(api_group = '', '/api', '/apis/' || api_group), array_to_string(place[2:], '/'))",
+        "verb": "method",
+        "user": "json_object('username', principal, 'uid', null, 'extra', null, 'groups', case "
+        "when starts_with(principal, 'system:serviceaccount:') then ['system:serviceaccounts', "
+        "'system:serviceaccounts:' || split_part(principal, ':', 3), 'system:authenticated'] "
+        "when starts_with(principal, 'system:node:') then ['system:nodes', 'system:authenticated'] "
+        "when principal = 'system:anonymous' then ['system:unauthenticated'] end)",
+        "sourceIPs": "list_filter([protoPayload.requestMetadata.callerIp], lambda address: address is not null)",
+        "userAgent": "protoPayload.requestMetadata.callerSuppliedUserAgent",
+        "objectRef": "struct_pack(resource := path[1], \"namespace\" := if(is_inside or (path[1] = 'namespaces' and method <> 'create'), place[4], ''), "
+        "\"name\" := coalesce(path[2], ''), uid := '', apiGroup := api_group, apiVersion := place[2], "
+        "resourceVersion := '', subresource := coalesce(path[3], ''))",
+        "responseStatus": "struct_pack(status := if(is_status, answer[2], if(rpc <> 0, 'Failure', '')), "
+        "message := if(is_status, answer[3], coalesce(protoPayload.status.message, '')), "
+        f"reason := if(is_status, answer[4], coalesce({_REASON_OF_GRPC}[rpc], '')), "
+        "code := case when is_status then try_cast(answer[5] as integer) "
+        f"when rpc <> 0 then coalesce({_HTTP_OF_GRPC}[rpc], 500) "
+        "when is_new then null when method = 'create' then 201 else 200 end)",
+        "requestObject": _untyped("protoPayload.request"),
+        "responseObject": _untyped("protoPayload.response"),
+        "requestReceivedTimestamp": '"timestamp"',
+        "stageTimestamp": '"timestamp"',
+        "annotations": "labels",
+    },
+    tells=_is_entry,
+)
