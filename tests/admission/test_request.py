@@ -66,3 +66,14 @@ def test_a_generated_name_that_is_not_recorded_is_unknown() -> None:
     assert isinstance(request, PartialObject)
     assert request.value["name"] is missing
     assert request.missing == (missing,)
+
+
+def test_parts_of_the_user_that_are_not_known() -> None:
+    missing = (
+        Missing("request.userInfo.groups", "the log does not tell"),
+        Missing("request.dryRun", "the log does not tell"),
+    )
+    request = admission_request(replace(REQUEST, user_info=UserInfo("a"), missing=missing), EVENTS, EVENT)
+    assert isinstance(request, PartialObject)
+    assert request.missing == missing
+    assert (request.value["userInfo"], request.value["dryRun"]) == ({"username": "a", "groups": missing[0]}, missing[1])

@@ -109,6 +109,15 @@ def test_a_refused_node_is_undecided() -> None:
     assert decision.path == "authorizer"
 
 
+def test_groups_that_are_not_known_matter_where_nothing_else_allows() -> None:
+    authorizer = RBACAuthorizer(Objects(OBJECTS))
+    ann = UserInfo("ann", missing=("groups",))
+    assert authorizer.authorize(ask(ann, "get", "pods", namespace="x")) == AuthorizationDecision(True, READER)
+    decision = authorizer.authorize(ask(ann, "delete", "pods"))
+    assert decision == Missing("authorizer", "the groups of the user are not in the log")
+    assert authorizer.authorize(ask(ANN, "delete", "pods")) == AuthorizationDecision(False, "")
+
+
 def test_no_snapshot_is_undecided() -> None:
     missing = Missing("authorizer", "no snapshot of the cluster was given")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from replay.audit.event import RequestRecord
-from replay.kube.attributes import Missing, Operation
+from replay.kube.attributes import Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.server.options import connect_object, delete_options, write_options
@@ -56,6 +56,14 @@ def test_write_options(query: str, options: dict[str, Any], pod_record: Record) 
 def test_delete_options(query: str, body: Any, options: dict[str, Any], pod_record: Record) -> None:
     found = delete_options(exchange(pod_record("delete", uri=f"/api/v1/pods/web{query}", request=body)))
     assert found == {**DELETE, **options}
+
+
+def test_a_connection_without_its_query(pod_record: Record) -> None:
+    told = exchange(
+        pod_record("create", uri="/api/v1/pods/web/exec", replace={"user": UserInfo("a", missing=("uid",))})
+    )
+    told.is_connect = True
+    assert isinstance(connect_object(told), Missing)
 
 
 def test_delete_options_at_level_metadata(pod_record: Record) -> None:

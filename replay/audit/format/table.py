@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from replay.audit.format.azure import AKS_TABLE
 from replay.audit.format.cloud_audit import CLOUD_AUDIT
+from replay.audit.format.flattened import unflattened
 from replay.audit.format.text import after_prefix, container_documents
 from replay.audit.format.wrapper import FieldWrapper, TextWrapper, Wrapper
 from replay.errors import ReplayError
@@ -26,10 +27,12 @@ class LogFormat:
 PLAIN = LogFormat("plain", ("openshift", "k3s", "rke2", "eventlist"), None)
 PREFIXED = LogFormat("prefixed", ("eks", "openshift", "syslog"), TextWrapper(after_prefix))
 CONTAINER = LogFormat("cri", (), TextWrapper(container_documents))
+FLATTENED = LogFormat("flattened", ("fluentd", "vector", "splunk"), TextWrapper(unflattened))
 FORMATS: tuple[LogFormat, ...] = (
     PLAIN,
     PREFIXED,
     CONTAINER,
+    FLATTENED,
     LogFormat("cloudwatch-subscription", ("eks",), FieldWrapper("logEvents[].message")),
     LogFormat("cloudwatch-events", ("eks",), FieldWrapper("events[].message")),
     LogFormat("azure-records", ("aks",), FieldWrapper("records[].properties.log")),
