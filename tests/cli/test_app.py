@@ -46,7 +46,8 @@ def test_every_documented_command_and_option_exists() -> None:
     assert documented <= first_words
     options = {option for command in COMMANDS.values() for param in command.params for option in param.opts}
     options |= {option for command in COMMANDS.values() for param in command.params for option in param.secondary_opts}
-    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", DOCUMENTATION)) - {"--no-deps", "--help", "--dist"} <= options
+    own = re.sub(r"`(?:aws|gcloud|kubectl|logcli|oc) [^`]*`", "", DOCUMENTATION)
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", own)) - {"--no-deps", "--help", "--dist"} <= options
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *(f"docs/{path}" for path in sorted(PAGES))])
