@@ -2,46 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from replay.cel.ast.depth import with_room
 from replay.errors import ReplayError
 from replay.json import decode_json
 from replay.pipeline.cases import results
+from tests.support.cel_cases import COMPARED, CORPUS, decoded, is_answered, is_long, unpacked
 
 HERE = Path(__file__).parent / "data" / "cases.jsonl"
-CORPUS = Path(__file__).parents[2].parent / "shared" / "cel" / "kubernetes" / "cases.jsonl.zst"
-COMPARED = (
-    "compile_error",
-    "compile_error_on_create",
-    "type",
-    "value",
-    "error",
-    "out_of_budget",
-    "cost",
-    "decision",
-    "patch",
-    "patch_error",
-    "variable_types",
-    "variable_compile_errors",
-    "estimated",
-)
-
-
-def comparable(value: Any) -> Any:
-    """Doubles compare as numbers, maps without order."""
-    if isinstance(value, dict):
-        if set(value) == {"double"}:
-            return {"double": repr(float(value["double"].replace("Infinity", "inf")))}
-        return {key: comparable(item) for key, item in value.items()}
-    return [comparable(item) for item in value] if isinstance(value, list) else value
 
 
 def differences(lines: Iterable[str]) -> list[str]:
@@ -49,28 +21,11 @@ def differences(lines: Iterable[str]) -> list[str]:
     lines = list(lines)
     found = []
     for line, result in zip(lines, results(lines), strict=True):
-        case = with_room(lambda: json.loads(line))  # noqa: B023 - called at once
-        if not with_room(lambda: is_answered(case, result)):  # noqa: B023
+        case = decoded(line)
+        if not with_room(lambda: is_answered(case, result)):  # noqa: B023 - called at once
             wanted = {key: case[key] for key in COMPARED if key in case}
             found.append(f"{case['id']} {case['expr'][:200]}\n  wanted {wanted}\n  got {result}"[:2000])
     return found
-
-
-def is_answered(case: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
-    """Whether a result is what the server answers, or one of its answers where they vary with the order of maps."""
-    if "panic" in case:
-        return "error" in result or "compile_error" in result
-    if "variants" in case:
-        return any(comparable_unordered(each) == comparable_unordered(result) for each in case["variants"])
-    return all(comparable(case.get(key)) == comparable(result.get(key)) for key in COMPARED)
-
-
-def comparable_unordered(outcome: Mapping[str, Any]) -> Any:
-    """The value of an outcome, a list as a bag; its cost varies too."""
-    value = comparable(outcome.get("value"))
-    if isinstance(value, dict) and "list" in value:
-        return Counter(json.dumps(item) for item in value["list"])
-    return value
 
 
 def test_every_area() -> None:
@@ -78,12 +33,14 @@ def test_every_area() -> None:
 
 
 @pytest.mark.shared
-def test_whole_corpus() -> None:
+@pytest.mark.parametrize("long", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["short", "long"])
+def test_whole_corpus(*, long: bool) -> None:
+    """Those that reach the limits of cost run apart."""
     if not CORPUS.is_file():
         pytest.skip("the shared corpora are not here")
-    with pa.input_stream(str(CORPUS), compression="zstd") as stream:
-        text: str = stream.read().decode()
-    assert differences(text.splitlines()) == []
+    lines = [line for line in unpacked(CORPUS) if is_long(decoded(line)) is long]
+    assert len(lines) > 50
+    assert differences(lines) == []
 
 
 @pytest.mark.parametrize(

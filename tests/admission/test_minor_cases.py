@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from replay.cel.ast.depth import with_room
 from replay.cellib.version import KubernetesVersion
 from replay.pipeline.cases import results
-
-_spec = importlib.util.spec_from_file_location("cases", Path(__file__).parent / "test_cases.py")
-assert _spec is not None
-assert _spec.loader is not None
-cases = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(cases)
+from tests.support.cel_cases import CORPUS, SHARED, decoded, is_answered, is_long, unpacked
 
 HERE = Path(__file__).parent / "data" / "minors.jsonl"
-SHARED = Path(__file__).parents[2].parent / "shared"
-CORPUS = SHARED / "cel" / "kubernetes" / "cases.jsonl.zst"
 MINORS = tuple(range(30, 37))
 RESULTS = (
     *("compile_error", "compile_error_on_create", "type", "value", "error", "out_of_budget", "cost", "variants"),
@@ -46,17 +37,6 @@ EXPLAINED = {
 """What is not reproduced, by id."""
 
 
-def unpacked(path: Path) -> list[str]:
-    with pa.input_stream(str(path), compression="zstd") as stream:
-        text: str = stream.read().decode()
-    return text.splitlines()
-
-
-def decoded(line: str) -> dict[str, Any]:
-    case: dict[str, Any] = with_room(lambda: json.loads(line))
-    return case
-
-
 def compared(outcome: Mapping[str, Any]) -> dict[str, Any]:
     """Without what the corpora of older minors do not have."""
     kept = {key: value for key, value in outcome.items() if key != "estimated"}
@@ -72,19 +52,22 @@ def wrong(minor: int, rows: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str
     for (_, expected), result in zip(
         rows, results((line for line, _ in rows), KubernetesVersion(1, minor)), strict=True
     ):
-        if not with_room(lambda: cases.is_answered(compared(expected), compared(result))):  # noqa: B023 - called at once
+        if not with_room(lambda: is_answered(compared(expected), compared(result))):  # noqa: B023 - called at once
             found.append(expected["id"])
     return found
 
 
-def expectations(minor: int, *, share: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every case that differs in a minor, and one in `share` of the others."""
+def expectations(minor: int, *, is_whole: bool) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The cases that differ in a minor and the others, or a share of these; long ones are shared out among the minors."""
     differing = {case["id"]: case for case in map(decoded, unpacked(SHARED / "minors" / f"cel-1.{minor}.jsonl.zst"))}
     skipped = set(json.loads((SHARED / "minors" / "not_evaluated.json").read_text())[f"1.{minor}"])
     for number, line in enumerate(unpacked(CORPUS)):
         case = decoded(line)
         changed = differing.get(case["id"])
-        if case["id"] in skipped or (changed is None and number % share):
+        if case["id"] in skipped or (changed is None and not is_whole and number % SHARE):
+            continue
+        is_its = changed is not None or number % len(MINORS) == MINORS.index(minor)
+        if is_long(changed or case) and not (is_whole and is_its):
             continue
         if changed is not None:
             inputs = {key: value for key, value in case.items() if key not in RESULTS}
@@ -108,7 +91,7 @@ def require_corpora() -> None:
 @pytest.mark.parametrize("minor", MINORS)
 def test_what_differs_and_a_share_of_the_rest(minor: int) -> None:
     require_corpora()
-    assert set(wrong(minor, expectations(minor, share=SHARE))) <= set(EXPLAINED)
+    assert set(wrong(minor, expectations(minor, is_whole=False))) <= set(EXPLAINED)
 
 
 @pytest.mark.shared
@@ -116,4 +99,4 @@ def test_what_differs_and_a_share_of_the_rest(minor: int) -> None:
 @pytest.mark.parametrize("minor", MINORS)
 def test_whole_corpus(minor: int) -> None:
     require_corpora()
-    assert set(wrong(minor, expectations(minor, share=1))) <= set(EXPLAINED)
+    assert set(wrong(minor, expectations(minor, is_whole=True))) <= set(EXPLAINED)
