@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from replay.audit.source import log_files, open_log
+from tests.support.short_sample import SAMPLE, write_first_lines
 
-SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 LINES = 1500
 PATIENCE_SECONDS = 120.0
 
@@ -75,10 +72,7 @@ def command() -> Iterator[Command]:
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The first lines of the sample."""
     path = tmp_path_factory.mktemp("log") / "audit.jsonl"
-    with ExitStack() as held:
-        (file,) = log_files(sorted(SAMPLE.glob("audit.*")), path.parent, held)
-        stream = held.enter_context(open_log(file))
-        path.write_bytes(b"".join(itertools.islice(stream, LINES)))
+    write_first_lines(path, LINES)
     return path
 
 

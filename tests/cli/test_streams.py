@@ -57,10 +57,10 @@ def test_closed_input_is_an_empty_log() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "replay: <stdin>: no audit event: the log is empty\n")
 
 
-def test_output_that_takes_ascii_alone() -> None:
+def test_output_that_takes_ascii_alone(short_sample: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = subprocess.run(
-        [*COMMAND, "run", SAMPLE, "--workers", "1"], capture_output=True, check=False, env=environment
+        [*COMMAND, "run", short_sample, "--workers", "1"], capture_output=True, check=False, env=environment
     )
     assert (done.returncode, done.stderr) == (1, b"")
     assert rb"current \u2192 candidate" in done.stdout
@@ -78,9 +78,9 @@ def test_output_that_takes_ascii_alone() -> None:
     ],
     ids=lambda row: row[0],
 )
-def test_names_that_are_no_utf8(arguments: list[str], tmp_path: Path) -> None:
+def test_names_that_are_no_utf8(arguments: list[str], short_sample: Path, tmp_path: Path) -> None:
     names = {name: os.fsdecode(bytes(tmp_path / name) + b"\xff") for name in ("LOG", "SET", "OUT")}
-    Path(names["LOG"]).symlink_to(f"{SAMPLE}/audit.jsonl.zst")
+    Path(names["LOG"]).symlink_to(short_sample / "audit.jsonl")
     Path(names["SET"]).symlink_to(f"{SAMPLE}/current")
     command = [*COMMAND, *(names.get(each, each) for each in arguments)]
     done = subprocess.run(command, capture_output=True, check=False)
@@ -103,7 +103,7 @@ def test_ctrl_c_while_the_command_is_imported(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "replay: interrupted; nothing was written\n")
 
 
-def test_outcomes_go_into_a_pipe_and_leave_it_there(tmp_path: Path) -> None:
+def test_outcomes_go_into_a_pipe_and_leave_it_there(short_sample: Path, tmp_path: Path) -> None:
     pipe, link = tmp_path / "pipe", tmp_path / "link"
     os.mkfifo(pipe)
     link.symlink_to(pipe)
@@ -115,11 +115,11 @@ def test_outcomes_go_into_a_pipe_and_leave_it_there(tmp_path: Path) -> None:
 
     reader = threading.Thread(target=read)
     reader.start()
-    arguments = ["run", SAMPLE, "--workers", "1", "--outcomes", str(link)]
+    arguments = ["run", str(short_sample), "--workers", "1", "--outcomes", str(link)]
     done = subprocess.run([*COMMAND, *arguments], capture_output=True, check=False)
     reader.join()
     assert done.returncode == 1
-    assert len(lines) > 3000
+    assert len(lines) > 500
     assert (link.is_symlink(), stat.S_ISFIFO(pipe.stat().st_mode)) == (True, True)
 
 

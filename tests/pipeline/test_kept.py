@@ -19,11 +19,9 @@ from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.store import prune
 
-SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 
-
-def replayed(sets: Path, store: Path | None, *, redact: bool = True) -> str:
-    found = Scenario((str(SAMPLE),), store=store, current=sets / "current", candidate=sets / "candidate").resolved()
+def replayed(log: Path, sets: Path, store: Path | None, *, redact: bool = True) -> str:
+    found = Scenario((str(log),), store=store, current=sets / "current", candidate=sets / "candidate").resolved()
     return summary_json(run(found, Options(workers=1, redact=redact), lambda _what, _done, _total: None))
 
 
@@ -82,21 +80,25 @@ CHANGES = [
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store(short_sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with the results of the sample's own sets."""
     directory = tmp_path_factory.mktemp("kept") / "store"
-    replayed(SAMPLE, directory)
+    replayed(short_sample, short_sample, directory)
     return directory
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=[change.name for change in CHANGES])
-def test_a_kept_store_gives_what_a_run_without_one_gives(change: Change, store: Path, tmp_path: Path) -> None:
+def test_a_kept_store_gives_what_a_run_without_one_gives(
+    change: Change, store: Path, short_sample: Path, tmp_path: Path
+) -> None:
     sets, kept = tmp_path / "sets", tmp_path / "store"
     for name in ("current", "candidate"):
-        shutil.copytree(SAMPLE / name, sets / name)
+        shutil.copytree(short_sample / name, sets / name)
     change.make(sets)
     shutil.copytree(store, kept)
-    assert replayed(sets, kept, redact=change.redact) == replayed(sets, None, redact=change.redact)
+    assert replayed(short_sample, sets, kept, redact=change.redact) == replayed(
+        short_sample, sets, None, redact=change.redact
+    )
     before, added = results(store), len(results(kept) - results(store))
     found = Replayed.NONE if not added else Replayed.ALL if added == len(before) else Replayed.SOME
     assert found is change.replayed
@@ -110,26 +112,28 @@ DAMAGES: list[tuple[str, Callable[[bytes], bytes]]] = [
 
 
 @pytest.mark.parametrize("damage", [row[1] for row in DAMAGES], ids=[row[0] for row in DAMAGES])
-def test_what_is_damaged_is_replayed(damage: Callable[[bytes], bytes], store: Path, tmp_path: Path) -> None:
+def test_what_is_damaged_is_replayed(
+    damage: Callable[[bytes], bytes], store: Path, short_sample: Path, tmp_path: Path
+) -> None:
     kept = tmp_path / "store"
     shutil.copytree(store, kept)
     for path in (kept / RESULTS).glob("*/*"):
         path.write_bytes(damage(path.read_bytes()))
-    assert replayed(SAMPLE, kept) == replayed(SAMPLE, None)
+    assert replayed(short_sample, short_sample, kept) == replayed(short_sample, short_sample, None)
 
 
 def test_results_of_another_code_are_not_taken_over(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, short_sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = tmp_path / "store"
     shutil.copytree(store, kept)
     monkeypatch.setattr("replay.pipeline.replay.kept.code_digest", lambda: "another")
-    replayed(SAMPLE, kept)
+    replayed(short_sample, short_sample, kept)
     assert len(results(kept)) == 2 * len(results(store))
 
 
 def test_results_of_a_read_only_store_are_taken_over(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, short_sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_arguments: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
@@ -138,35 +142,37 @@ def test_results_of_a_read_only_store_are_taken_over(
     shutil.copytree(store, kept)
     monkeypatch.setattr("replay.pipeline.replay.kept.os.utime", refuse)
     monkeypatch.setattr("replay.pipeline.run.replay_parts", refuse)
-    assert replayed(SAMPLE, kept) == replayed(SAMPLE, store)
+    assert replayed(short_sample, short_sample, kept) == replayed(short_sample, short_sample, store)
 
 
-def test_results_that_cannot_be_read_are_made_anew(store: Path, tmp_path: Path) -> None:
+def test_results_that_cannot_be_read_are_made_anew(store: Path, short_sample: Path, tmp_path: Path) -> None:
     kept = tmp_path / "store"
     shutil.copytree(store, kept)
     for path in (kept / RESULTS).glob("*/*"):
         path.unlink()
         path.mkdir()
-    assert replayed(SAMPLE, kept) == replayed(SAMPLE, None)
+    assert replayed(short_sample, short_sample, kept) == replayed(short_sample, short_sample, None)
 
 
-def test_a_store_that_cannot_be_written_keeps_nothing(store: Path, tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_written_keeps_nothing(store: Path, short_sample: Path, tmp_path: Path) -> None:
     kept = tmp_path / "store"
     shutil.copytree(store, kept)
     shutil.rmtree(kept / RESULTS)
     (kept / RESULTS).write_bytes(b"in the way")
-    assert replayed(SAMPLE, kept) == replayed(SAMPLE, None)
+    assert replayed(short_sample, short_sample, kept) == replayed(short_sample, short_sample, None)
 
 
-def test_the_oldest_results_are_forgotten(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_results_are_forgotten(
+    store: Path, short_sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("replay.pipeline.replay.kept.IN_USE", -1)
     monkeypatch.setattr("replay.pipeline.replay.kept.MOST_SETS", 1)
     kept, sets = tmp_path / "store", tmp_path / "sets"
     shutil.copytree(store, kept)
     for name in ("current", "candidate"):
-        shutil.copytree(SAMPLE / name, sets / name)
+        shutil.copytree(short_sample / name, sets / name)
     removed("candidate/vap/no-exec.yaml")(sets)
-    replayed(sets, kept)
+    replayed(short_sample, sets, kept)
     assert len(results(kept)) == len(results(store))
     assert results(kept) != results(store)
 

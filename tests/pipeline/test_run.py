@@ -9,20 +9,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from replay.audit.source import log_files, open_log
 from replay.errors import ReplayError
 from replay.pipeline.options import Options
 from replay.pipeline.output import summary_json
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
+from tests.support.short_sample import SAMPLE, write_first_lines
 
-SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 LINES = 600
 COMMAND = [sys.executable, "-c", "from replay.cli.app import main; main()", "run"]
 PATIENCE_SECONDS = 60.0
@@ -37,10 +35,9 @@ def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scenario:
     """The first lines of the sample, in several parts."""
     monkeypatch.setattr("replay.audit.store.PART_BYTES", 1 << 17)
     log = tmp_path / "audit.jsonl"
-    with ExitStack() as held:
-        (file,) = log_files(sorted(SAMPLE.glob("audit.*")), tmp_path, held)
-        stream = held.enter_context(open_log(file))
-        log.write_bytes(b"".join(line for _, line in zip(range(LINES), stream, strict=False)) + b"nonsense\n")
+    write_first_lines(log, LINES)
+    with log.open("ab") as file:
+        file.write(b"nonsense\n")
     (cluster,) = SAMPLE.glob("cluster.*")
     return Scenario((str(log),), current=SAMPLE / "current", candidate=SAMPLE / "candidate", cluster=cluster)
 
