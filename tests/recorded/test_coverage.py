@@ -29,7 +29,7 @@ def quiet(_what: str, _done: int, _total: int) -> None:
     """No progress."""
 
 
-@pytest.fixture(scope="module", params=["sample", pytest.param("shared", marks=pytest.mark.shared)])
+@pytest.fixture(scope="module", params=["sample", pytest.param("shared", marks=[pytest.mark.shared, pytest.mark.slow])])
 def recording(request: pytest.FixtureRequest) -> Path:
     if request.param == "sample":
         return SAMPLE

@@ -33,7 +33,7 @@ class Replayed:
     lines: dict[str, dict[str, Any]]
 
 
-@pytest.fixture(scope="module", params=["sample", pytest.param("shared", marks=pytest.mark.shared)])
+@pytest.fixture(scope="module", params=["sample", pytest.param("shared", marks=[pytest.mark.shared, pytest.mark.slow])])
 def recording(request: pytest.FixtureRequest) -> Path:
     if request.param == "sample":
         return SAMPLE

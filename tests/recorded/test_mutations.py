@@ -28,7 +28,7 @@ SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 SHARED = Path(__file__).parents[2].parent / "shared" / "recordings" / "shop"
 
 
-@pytest.fixture(scope="module", params=["sample", pytest.param("shared", marks=pytest.mark.shared)])
+@pytest.fixture(scope="module", params=["sample", pytest.param("shared", marks=[pytest.mark.shared, pytest.mark.slow])])
 def recording(request: pytest.FixtureRequest) -> Path:
     folder = SAMPLE if request.param == "sample" else SHARED
     if not folder.is_dir():

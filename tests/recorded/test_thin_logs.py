@@ -25,7 +25,7 @@ DENIAL = ("policy", "binding", "message", "reason", "code")
 Lines = list[bytes]
 
 
-@pytest.fixture(scope="module", params=["sample", pytest.param("shared", marks=pytest.mark.shared)])
+@pytest.fixture(scope="module", params=["sample", pytest.param("shared", marks=[pytest.mark.shared, pytest.mark.slow])])
 def recording(request: pytest.FixtureRequest) -> Path:
     if request.param == "sample":
         return SAMPLE
