@@ -40,7 +40,7 @@ from replay.pipeline.replay.merge import class_results, merge, write_lines
 from replay.pipeline.replay.preparation import job_without_history, with_history
 from replay.pipeline.replay.totals import NOTHING, ClassResult
 from replay.pipeline.replay.webhook import webhook_answers
-from replay.pipeline.replay.workers import Progress, prepare_workers, replay_parts
+from replay.pipeline.replay.workers import Crew, Progress, Whole, prepare_workers
 from replay.pipeline.replay.world import world_of
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.whole_file import whole_file
@@ -103,27 +103,26 @@ def _replay(
     """All requests of a store, but for those whose results it keeps; `aside` are those, and what the authorizers say."""
     kept, authorized = aside
     known = kept.read() if kept is not None else {}
+    changed = [requests for requests in kept.files if requests not in known] if kept is not None else []
+    job = replace(job, within=of_classes(changed)) if changed else job
     results: list[PartResult] = []
     made: dict[CoarseClass, ClassResult] = {}
-    ready: Job | None = None
-    if kept is None:
-        unread = unread_counts(store, job.predicate)
-        ready = with_history(store, job)
-        results = _replay_parts(store, ready, options, progress)
-        made = class_results(results, unread)
-    elif changed := [requests for requests in kept.files if requests not in known]:
-        job = replace(job, within=of_classes(changed))
-        is_few = sum(kept.classes[requests] for requests in changed) < FEW_REQUESTS
-        if not is_few:
-            prepare_workers(options)
-        unread = unread_counts(store, job.predicate, job.within)
-        ready = with_history(store, job)
-        results = _replay_parts(store, ready, options, progress, is_few=is_few)
-        found = class_results(results, unread)
-        made = {requests: found.get(requests, NOTHING) for requests in changed}
-        kept.write(made)
-    classes = {**known, **made}
-    world = world_of(store, lambda: ready or with_history(store, job), classes.values(), options, progress)
+    with Crew(partial(with_history, store, job), options) as crew:
+        if kept is None:
+            unread = unread_counts(store, job.predicate)
+            results = _replay_parts(store, crew, progress)
+            made = class_results(results, unread)
+        elif changed:
+            is_few = sum(kept.classes[requests] for requests in changed) < FEW_REQUESTS
+            if not is_few:
+                prepare_workers(options)
+            unread = unread_counts(store, job.predicate, job.within)
+            results = _replay_parts(store, crew, progress, is_few=is_few)
+            found = class_results(results, unread)
+            made = {requests: found.get(requests, NOTHING) for requests in changed}
+            kept.write(made)
+        classes = {**known, **made}
+        world = world_of(store, crew, classes.values(), progress)
     with whole_file(options.outcomes, "the outcomes") if options.outcomes else nullcontext() as file:
         summary, fidelity = merge(classes, world)
         if file is not None:
@@ -131,13 +130,12 @@ def _replay(
     return summary, fidelity, world.facts
 
 
-def _replay_parts(
-    store: Store, job: Job, options: Options, progress: Progress, *, is_few: bool = False
-) -> list[PartResult]:
+def _replay_parts(store: Store, crew: Crew[Job], progress: Progress, *, is_few: bool = False) -> list[PartResult]:
     """All parts by workers; few requests here and now, and all at once."""
+    _ = crew.job  # all questions are asked before the store rests
     store.rest()
     parts = [store.whole()] if is_few else [store.part(number) for number in range(store.parts)]
-    return replay_parts(job, parts, options, progress)
+    return crew.run(Whole(), parts, progress)
 
 
 def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptResults | None:

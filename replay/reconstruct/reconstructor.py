@@ -54,10 +54,15 @@ class Write(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A record of an object, with the history of the object."""
+    """A record of an object, with all that are told of it."""
 
     exchange: Exchange
-    olds: OldObjects
+    about: _ObjectHistory
+
+    @property
+    def olds(self) -> OldObjects:
+        """The history of the object, made when somebody asks."""
+        return self.about.olds
 
 
 @dataclass(frozen=True)
@@ -96,10 +101,11 @@ class Reconstructor:
 
     def steps(self, records: Sequence[RequestRecord], *, checked: bool = False) -> Iterator[Step]:
         """Every record of an object, in order, with the history of all of them; `checked` looks at all bodies first."""
-        exchanges = [Exchange(record, self.cluster.discovery, checked=checked) for record in records]
-        olds = self._olds(exchanges)
-        for exchange in exchanges:
-            yield Step(exchange, olds)
+        about = _ObjectHistory(records, self.cluster.discovery, self._olds)
+        if checked:
+            about.check()
+        for exchange in about.exchanges:
+            yield Step(exchange, about)
 
     def of_step(self, step: Step) -> ReplayRequest:
         """The request of a step, rebuilt only where somebody asks for it."""
@@ -298,9 +304,14 @@ class _ObjectHistory:
         exchange = self.exchanges[index]
         if exchange.record.verb in ("create", "deletecollection"):
             return exchange, _NO_HISTORY
+        return exchange, self.olds
+
+    @property
+    def olds(self) -> OldObjects:
+        """The history of the object."""
         if self._olds is None:
             self._olds = self._make([each for each in self.exchanges if each.record.verb != "deletecollection"])
-        return exchange, self._olds
+        return self._olds
 
     def check(self) -> None:
         """Look at all bodies before they are taken for objects."""

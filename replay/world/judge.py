@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from replay.admission.chain import Chain
-from replay.admission.decision import Decision
+from replay.admission.decision import Decision, Verdict
 from replay.admission.mutating.mutator import Object
 from replay.admission.webhook.plugin import Backends
+from replay.audit.event import RequestRecord
 from replay.kube.lister import Lister
 from replay.kube.schema import Schemas
 from replay.reconstruct.request import ReplayRequest
+
+ADMITTED = Decision(Verdict.ADMITTED)
+"""What nobody is asked about."""
 
 
 class Judged(NamedTuple):
@@ -26,14 +30,16 @@ class Judged(NamedTuple):
 class Judge:
     """`chain` holds the current and the candidate set, `alone` no policies and the candidate's.
 
-    `decide` are the decisions of `chain` about a request of the log.
+    `decide` are the decisions of `chain` about a request of the log, `asks` tells whether a policy or webhook of the candidate may match
+    a request, by its class alone.
     """
 
     chain: Chain
-    alone: Chain
+    alone: Callable[[], Chain]
     decide: Callable[[ReplayRequest, Lister], Sequence[Decision]]
     backends: Callable[[ReplayRequest], Backends]
     schemas: Schemas
+    asks: Callable[[RequestRecord], bool]
 
     def seen(self, request: ReplayRequest, lister: Lister) -> Object:
         """The object that the candidate's validating phase is shown for a request of the log."""
@@ -42,8 +48,10 @@ class Judge:
 
     def elsewhere(self, request: ReplayRequest, lister: Lister) -> Judged:
         """The candidate about a request that was made for another object: no mutator has touched it yet."""
+        if not self.asks(request.record):
+            return Judged(ADMITTED, request.attributes.object)
         arguments = (request.before_mutation, request.attributes, lister, self.backends(request))
-        decision = self.alone.decide(*arguments)[1]
+        decision = self.alone().decide(*arguments)[1]
         if not decision.patch and not decision.undetermined:
             return Judged(decision, request.attributes.object)
-        return Judged(decision, self.alone.validated(*arguments)[1].object)
+        return Judged(decision, self.alone().validated(*arguments)[1].object)

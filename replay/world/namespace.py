@@ -13,7 +13,7 @@ from replay.kube.lister import Lister
 from replay.reconstruct.cluster import NAMESPACE
 from replay.reconstruct.record.known import Known, attribute, get
 from replay.world.result import Blame
-from replay.world.state import State
+from replay.world.state import State, content
 from replay.world.timeline import Change, branches_at
 
 Namespaces = Mapping[str, Sequence[Change]]
@@ -46,7 +46,7 @@ class NamespaceAt(NamedTuple):
     @property
     def value(self) -> JSON | PartialObject | Missing | None:
         """As policies see it."""
-        return None if self.state is None else attribute(self.state, "namespaceObject")
+        return None if self.state is None else attribute(content(self.state), "namespaceObject")
 
 
 SAME_NAMESPACE = NamespaceAt()
@@ -73,7 +73,7 @@ class WorldLister:
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
         """See `Lister.get`."""
         if kind == NAMESPACE and name == self._name and self._state is not None:
-            return attribute(self._state, "Namespace")
+            return attribute(content(self._state), "Namespace")
         return self._lister.get(kind, namespace, name)
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:

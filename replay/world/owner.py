@@ -9,6 +9,9 @@ from replay.world.result import Cause, Result
 from replay.world.step import Step
 from replay.world.timeline import OwnerChange, Presence
 
+TEMPLATES_OF = ("deployments",)
+"""The resources whose pod template decides which object is made for them."""
+
 
 def is_missing(owner: OwnerChange, step: Step, is_creation: bool) -> bool:
     """Whether nothing asks for a creation, or for a deletion by the garbage collector.
@@ -17,9 +20,10 @@ def is_missing(owner: OwnerChange, step: Step, is_creation: bool) -> bool:
     """
     if not is_creation or owner.presence is not Presence.OTHER:
         return owner.presence is (Presence.ABSENT if is_creation else Presence.LEFT)
+    if step.record.resource != "replicasets" or owner.template is None:
+        return False
     own = get(step.exchange.request.json, ("spec", "template"))
-    is_set = step.record.resource == "replicasets" and own is not None and owner.template is not None
-    return is_set and _plain_template(own) != _plain_template(owner.template)
+    return own is not None and _plain_template(own) != _plain_template(owner.template)
 
 
 def _plain_template(template: JSON) -> JSON:

@@ -100,3 +100,11 @@ class Consequence(NamedTuple):
     of_collection: bool = False
     retry: Retry | None = None
     repetitions: int = 0
+
+
+def label(record: RequestRecord) -> str:
+    """How a report names the object of a request."""
+    name = record.name or "…"
+    if record.resource == "namespaces":
+        return f"namespaces {name}"
+    return f"{record.resource} {record.namespace}/{name}" if record.namespace else f"{record.resource} {name}"

@@ -11,16 +11,17 @@ from typing import NamedTuple
 
 from replay.admission.decision import Decision, Verdict
 from replay.kube.attributes import Missing
+from replay.reconstruct.history.derived import after_binding
 from replay.reconstruct.patch.body import PatchForm, form_of
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.request import ReplayRequest
 from replay.world.elsewhere import Elsewhere, after_write
-from replay.world.judge import Judge
+from replay.world.judge import ADMITTED, Judge
 from replay.world.result import ABSENT, EXISTS, INVALID, UNKNOWN, Blame, Cause, Result
-from replay.world.state import GONE, State, known_of
+from replay.world.state import GONE, Later, State, content, known_of
 from replay.world.step import Step
-from replay.world.validation import changes_immutable, lacks_required, may_break
+from replay.world.validation import changes_immutable, has_immutable, lacks_required, may_break
 
 CREATED_BY_UPDATE = frozenset(
     {
@@ -74,6 +75,8 @@ class Server:
         """All that may be answered where the object is in a state; more than one where a verdict is open."""
         if step.fails_anyway or (state is None and step.is_absent_in_both):
             yield Answer(step.logged, state)
+        elif self._is_unasked(step, state):
+            yield self._unasked(step, state)
         elif state is None and not step.namespace_differs:
             yield from self.as_decided(step)
         elif step.exchange.is_connect:
@@ -88,6 +91,9 @@ class Server:
     def as_decided(self, step: Step) -> Iterator[Answer]:
         """Where both worlds are the same, only the verdicts of the two sets tell them apart."""
         log = step.logged
+        if step.alone is not None:
+            yield self._as_found(step, step.alone)
+            return
         if not (step.is_reached or step.is_invalid_by_current):
             yield Answer(log, None)
             return
@@ -106,6 +112,40 @@ class Server:
             yield self._mutated(step)
         else:
             yield Answer(log, None)
+
+    @staticmethod
+    def _as_found(step: Step, alone: Result) -> Answer:
+        """What the first pass has found out: a refusal, or an object that is mutated otherwise, and is valid."""
+        if alone.cause != Cause.SUCCEEDS:
+            return Answer(alone, step.unless_written)
+        return Answer(step.logged, None if step.is_last or step.is_dry else _mutated_later(step))
+
+    def _is_unasked(self, step: Step, state: State) -> bool:
+        """Whether no policy of the candidate can match a write to an object that is there, and no other rule compares contents."""
+        record = step.record
+        if _is_absent(state) or step.logged.cause != Cause.SUCCEEDS or record.verb not in ("update", "patch", "delete"):
+            return False
+        if self._judge.asks(record):
+            return False
+        if record.verb == "delete":
+            return _is_held_alike(state)
+        return bool(record.subresource) or not has_immutable(step.exchange.resource.group_resource)
+
+    def _unasked(self, step: Step, state: State) -> Answer:
+        """A write that succeeds as it did; what it makes of another object is worked out when somebody asks."""
+        if step.is_dry:
+            return Answer(step.logged, state)
+        if step.record.verb == "delete" and step.is_removed:
+            return Answer(step.logged, None)
+
+        def after() -> Known | Missing:
+            here = _here(step, state)
+            if step.record.verb == "delete":
+                return _removed(here)
+            request = self._elsewhere.updated(step, here)
+            return after_write(here, step.exchange, known_of(request.attributes.object))
+
+        return Answer(step.logged, Later(after, is_held_alike=_is_held_alike(state)))
 
     def _undetermined(self, step: Step) -> Iterator[Answer]:
         """Either as in the log, or the other way round."""
@@ -171,8 +211,12 @@ class Server:
 
     def _create(self, step: Step, state: State) -> Iterator[Answer]:
         """A creation: the storage finds last that the object exists."""
-        decision, seen = step.decided()
         kept = step.unless_written if state is None else state
+        exists = step.existed if state is None else not _is_absent(state)
+        if (found := self._created_as_found(step, kept, exists=exists)) is not None:
+            yield found
+            return
+        decision, seen = step.decided()
         if step.is_made_invalid:
             yield Answer(INVALID, kept, decision)
             return
@@ -182,11 +226,26 @@ class Server:
         opens = decision.verdict is Verdict.UNDETERMINED
         if opens:
             yield Answer(UNKNOWN, kept, decision)
-        if step.existed if state is None else not _is_absent(state):
+        if exists:
             yield Answer(UNKNOWN if opens else EXISTS, kept, decision)
         else:
             stored = kept if step.is_dry else step.meeting(known_of(seen))
             yield Answer(UNKNOWN if opens else _succeeds(201), stored, decision)
+
+    @staticmethod
+    def _created_as_found(step: Step, kept: State, *, exists: bool) -> Answer | None:
+        """A creation whose decision is known: its own object is the same in every world. None where it is to be worked out."""
+        alone = step.alone
+        is_admitted_by_both = not step.is_finding and step.logged.cause == Cause.SUCCEEDS
+        if step.namespace_differs or (alone is None and not is_admitted_by_both):
+            return None
+        if alone is not None and alone.cause != Cause.SUCCEEDS:
+            return Answer(alone, kept)
+        if exists:
+            return Answer(EXISTS, kept)
+        if alone is None:
+            return Answer(step.logged, kept if step.is_dry else None)
+        return Answer(step.logged, kept if step.is_dry else _mutated_later(step))
 
     def _subresource(self, step: Step, state: State) -> Iterator[Answer]:
         """An eviction, a binding, a token: the first two ask the validating phase before they look up the pod."""
@@ -210,16 +269,19 @@ class Server:
         if step.is_dry or result.cause != Cause.SUCCEEDS or step.record.subresource in _NO_STORE:
             return Answer(result, state)
         if step.record.subresource == "eviction":
-            here = step.before if state is None else state
-            return Answer(result, step.meeting(_removed(here)))
+            return Answer(result, step.meeting(_removed(_here(step, state))))
+        if step.record.subresource == "binding":
+            return Answer(result, Later(lambda: _bound(step, _here(step, state)), is_held_alike=_is_held_alike(state)))
         return Answer(result, Missing("", f"its {step.record.subresource} was written"))
 
     def _delete(self, step: Step, here: Known | Missing) -> Iterator[Answer]:
         if isinstance(here, Known) and here.value is None:
             yield Answer(ABSENT, here)
             return
-        request = self._elsewhere.deleted(step.exchange, here)
-        decision = self._judge.elsewhere(step.in_namespace(request), step.lister).decision
+        decision = ADMITTED
+        if self._judge.asks(step.record):
+            request = self._elsewhere.deleted(step.exchange, here)
+            decision = self._judge.elsewhere(step.in_namespace(request), step.lister).decision
         kept, gone = here, step.meeting(_removed(here))
         if decision.denials:
             yield Answer(denied(decision), kept, decision)
@@ -279,7 +341,20 @@ def _succeeds(code: int) -> Result:
 
 def _here(step: Step, state: State) -> Known | Missing:
     """The object of a state; where both worlds are the same, the one of the log."""
-    return step.before if state is None else state
+    return step.before if state is None else content(state)
+
+
+def _is_held_alike(state: State) -> bool:
+    return isinstance(state, Later) and state.is_held_alike
+
+
+def _mutated_later(step: Step) -> Later:
+    """What a write leaves that the candidate mutates otherwise."""
+    return Later(lambda: after_write(step.before, step.exchange, known_of(step.seen)), is_held_alike=True)
+
+
+def _bound(step: Step, here: Known | Missing) -> Known | Missing:
+    return here if isinstance(here, Missing) else after_binding(here, step.exchange, None)
 
 
 def _creates(exchange: Exchange) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from replay.json import JSON
@@ -11,8 +11,38 @@ from replay.reconstruct.patch.body import agrees
 from replay.reconstruct.record.known import Hole, Known, Path, removed, replaced
 from replay.world.result import Blame
 
-State = Known | Missing | None
+
+class Later:
+    """An object that is there, and whose content is worked out when somebody asks: most are never looked at again.
+
+    `is_held_alike` tells that it has the finalizers and the grace period of the log's object, so that a deletion leaves of both
+    the same.
+    """
+
+    __slots__ = ("_content", "_make", "is_held_alike")
+
+    def __init__(self, make: Callable[[], Known | Missing], *, is_held_alike: bool = False) -> None:
+        """`make` gives the content, which is never null."""
+        self._make = make
+        self._content: Known | Missing | None = None
+        self.is_held_alike = is_held_alike
+
+    @property
+    def content(self) -> Known | Missing:
+        """The object."""
+        if self._content is None:
+            self._content = self._make()
+        return self._content
+
+
+State = Known | Missing | Later | None
 """None where both worlds are the same; null in `Known` where the object is absent; `Missing` where it is there, but not known."""
+
+
+def content(state: Known | Missing | Later) -> Known | Missing:
+    """What is known of an object that differs."""
+    return state.content if isinstance(state, Later) else state
+
 
 GONE = Known(None, Basis.RECONSTRUCTED)
 MOST_BRANCHES = 4
@@ -41,6 +71,8 @@ SAME = (Branch(),)
 
 def merged_branches(branches: list[Branch]) -> tuple[Branch, ...]:
     """The branches that differ from each other."""
+    if len(branches) == 1:
+        return tuple(branches)
     kept: list[Branch] = []
     for branch in branches:
         if not any(_alike(branch.state, other.state) for other in kept):
@@ -55,6 +87,7 @@ def merged_branches(branches: list[Branch]) -> tuple[Branch, ...]:
 def _alike(one: State, other: State) -> bool:
     if one is None or other is None:
         return one is other
+    one, other = content(one), content(other)
     if isinstance(one, Missing) or isinstance(other, Missing):
         return isinstance(one, Missing) and isinstance(other, Missing)
     return same_object(one, other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -13,15 +14,17 @@ from replay.audit.place import Place
 from replay.kube.attributes import Attributes, Basis, Missing, Operation
 from replay.kube.lister import Lister
 from replay.reconstruct import reconstructor
+from replay.reconstruct.history.old_object import OldObjects
 from replay.reconstruct.patch.result import is_strategic
 from replay.reconstruct.reached import progress
 from replay.reconstruct.reconstructor import CREATED, Reconstructor
 from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.request import Reached, ReplayRequest
-from replay.world.judge import Judge, Judged
+from replay.world.existence import Existence, is_creation
+from replay.world.judge import ADMITTED, Judge, Judged
 from replay.world.namespace import NamespaceAt, WorldLister
-from replay.world.result import INVALID, Cause, answered
-from replay.world.state import NOISE, State, known_of, same_object
+from replay.world.result import INVALID, Blame, Cause, Result, answered, label
+from replay.world.state import GONE, NOISE, Later, State, known_of, same_object
 from replay.world.validation import breaks_rules, changes_immutable, may_break
 
 _OF_THE_NAMESPACE = ("its namespace did not exist", "NamespaceLifecycle refused it", "what it names did not exist")
@@ -37,22 +40,43 @@ class Step:
         rebuilder: Reconstructor,
         judge: Judge,
         namespace: NamespaceAt,
-        *,
-        existed: bool,
+        existence: Existence,
     ) -> None:
-        """`existed` tells whether the log's object was there; `namespace` what the request's namespace is in the other world."""
-        self.exchange, self.olds = told
+        """`existence` tells whether the log's object was there; `namespace` what the request's namespace is in the other world."""
+        self.exchange = told.exchange
         self.record = self.exchange.record
         self.place = Place(self.record.seq, 0)
         self.logged = answered(self.record)
-        self.existed = existed
         self.is_dry = self.exchange.dry_run
         self.namespace = namespace
         self.is_last = False
         """Whether nobody comes after it."""
+        self.is_finding = False
+        """Whether the sets decide it otherwise, taken alone."""
+        self.alone: Result | None = None
+        """How a finding ends taken alone, None where that is to be worked out."""
+        self.owners: Sequence[str] | None = None
+        """The uids of the owners of what it creates, None where nobody has looked."""
+        self._existence = existence
+        self._position = existence.passed
         self._told = told
         self._rebuilder = rebuilder
         self._judge = judge
+
+    @property
+    def olds(self) -> OldObjects:
+        """The history of the object."""
+        return self._told.olds
+
+    @cached_property
+    def own(self) -> Blame:
+        """The request, as who is to blame."""
+        return Blame(self.record.audit_id, label(self.record))
+
+    @cached_property
+    def existed(self) -> bool:
+        """Whether the log's object was there."""
+        return self._existence.before(self._position)
 
     @cached_property
     def request(self) -> ReplayRequest:
@@ -157,6 +181,8 @@ class Step:
     @cached_property
     def candidate(self) -> Decision:
         """The candidate's decision about the request's own object, in the namespace of the other world."""
+        if not self._judge.asks(self.record):
+            return ADMITTED
         if not self.namespace.differs:
             return self.decisions[1]
         return self._judge.decide(self.in_namespace(self.request), self.lister)[1]
@@ -185,9 +211,21 @@ class Step:
         schema = self._judge.schemas.for_kind(request.attributes.kind)
         return breaks_rules(schema, seen, before, self.candidate.patch)
 
+    @property
+    def is_newly_denied(self) -> bool:
+        """Whether the candidate refuses the log's own request, which the current set admits."""
+        if self.alone is not None or not self.is_finding:
+            return self.alone is not None and self.alone.cause == Cause.DENIED
+        if not self.is_reached:
+            return False
+        current, candidate = self.decisions
+        return bool(candidate.denials) and not current.denials
+
     @cached_property
     def is_stored(self) -> bool:
         """Whether the log's request wrote something."""
+        if is_creation(self.record):
+            return self.exchange.succeeded and not self.is_dry
         return self.exchange.succeeded and not self.is_dry and self.olds.history.index_of(self.exchange) is not None
 
     @cached_property
@@ -229,9 +267,16 @@ class Step:
         return is_strategic(self.exchange, self.before.value, after, (*NOISE, *(h.path for h in self.before.holes)))
 
     @property
+    def is_removed(self) -> bool:
+        """Whether the log's object is gone after the request."""
+        return not self._existence.before(self._position + 1)
+
+    @property
     def unless_written(self) -> State:
         """The state after a refusal: the one before, if the log's request wrote."""
-        return self.before if self.is_stored else None
+        if not self.is_stored:
+            return None
+        return GONE if self.is_creation else Later(lambda: self.before)
 
     def meeting(self, state: Known | Missing) -> State:
         """A state after a write; None where the worlds meet again, because the log's request left the same."""
@@ -250,8 +295,10 @@ class Step:
         return not changes_immutable(self.exchange.resource.group_resource, old, new)
 
     @property
-    def uids_of_owners(self) -> tuple[str, ...]:
+    def uids_of_owners(self) -> Sequence[str]:
         """The uids of the controllers of the object that is created."""
+        if self.owners is not None:
+            return self.owners
         metadata = self.exchange.response.metadata or {}
         if not metadata.get("ownerReferences"):
             metadata = get(self.exchange.request.json, ("metadata",)) or {}

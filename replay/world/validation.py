@@ -9,12 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+import orjson
+
 from replay.json import JSON
 from replay.kube import names
-from replay.kube.gvk import GroupResource
-from replay.kube.schema import Schema
+from replay.kube.gvk import GroupResource, GroupVersionKind
+from replay.kube.schema import Schema, Schemas
 from replay.reconstruct.record.known import Known, Path, get
 
+MOST_OPERATIONS = 10_000
+"""So many operations of patches are remembered."""
+_LIMITS = ("minItems", "maxItems", "minProperties", "maxProperties", "uniqueItems")
 _TEMPLATE = ("spec", "template")
 _IMMUTABLE: dict[tuple[str, str], tuple[Path, ...]] = {
     ("", "configmaps"): (),
@@ -39,6 +44,11 @@ _IMMUTABLE: dict[tuple[str, str], tuple[Path, ...]] = {
 
 _FROZEN = {("", "configmaps"): ("data", "binaryData", "immutable"), ("", "secrets"): ("data", "immutable")}
 """What `immutable: true` holds fast (`ValidateConfigMapUpdate`, `ValidateSecretUpdate`)."""
+
+
+def has_immutable(resource: GroupResource) -> bool:
+    """Whether updates of a resource are compared with what they find."""
+    return bool(_IMMUTABLE.get((resource.group, resource.resource))) or (resource.group, resource.resource) in _FROZEN
 
 
 def changes_immutable(resource: GroupResource, old: Known, new: Known) -> bool:
@@ -70,8 +80,13 @@ def _above_list(pointer: str) -> Path:
     for part in pointer.split("/")[1:-1]:
         if part.isdecimal():
             break
-        path.append(part.replace("~1", "/").replace("~0", "~"))
+        path.append(_unescaped(part))
     return tuple(path)
+
+
+def _unescaped(part: str) -> str:
+    """A reference token of a JSON pointer (RFC 6901)."""
+    return part.replace("~1", "/").replace("~0", "~")
 
 
 def may_break(patch: Sequence[JSON]) -> bool:
@@ -81,11 +96,68 @@ def may_break(patch: Sequence[JSON]) -> bool:
         if field not in ("labels", "annotations") or not str(operation["path"]).startswith("/metadata/"):
             return True
         value = operation.get("value")
-        name = key.replace("~1", "/").replace("~0", "~")
+        name = _unescaped(key)
         metadata = {field: {name: value} if key else value or {}}
         if operation["op"] != "remove" and any(_broken_metadata(metadata, ())):
             return True
     return False
+
+
+class PatchRules:
+    """Which patches leave every valid object valid, as their operations alone tell: those of a policy repeat."""
+
+    def __init__(self, schemas: Schemas) -> None:
+        """`schemas` of the kinds that are patched."""
+        self._schemas = schemas
+        self._known: dict[tuple[GroupVersionKind, bytes], bool] = {}
+
+    def leaves_valid(self, kind: GroupVersionKind, patch: Sequence[JSON]) -> bool:
+        """Whether nothing of what `breaks_rules` looks for can come of a patch."""
+        return all(self._is_harmless(kind, operation) for operation in patch)
+
+    def _is_harmless(self, kind: GroupVersionKind, operation: JSON) -> bool:
+        key = (kind, orjson.dumps(operation))
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= MOST_OPERATIONS:
+                self._known.clear()
+            known = self._known[key] = _is_harmless(self._schemas.for_kind(kind), operation)
+        return known
+
+
+def _is_harmless(schema: Schema | None, operation: JSON) -> bool:
+    path = tuple(_unescaped(part) for part in str(operation["path"]).split("/")[1:])
+    if not path or operation["op"] not in ("add", "replace", "remove"):
+        return False
+    above = _at(schema, path[:-1]) if schema is not None else None
+    if above is not None and any(above.constraint(name) is not None for name in _LIMITS):
+        return False
+    if operation["op"] == "remove":
+        return path[-1] != "image" and (above is None or path[-1] not in above.required)
+    value = operation.get("value")
+    if b'"containers"' in orjson.dumps(value) or "containers" in path[-2:] or path[-1] == "image":
+        return False
+    for at in _METADATA:
+        metadata = _nested(path[len(at) :], value) if path[: len(at)] == at else get(value, at[len(path) :])
+        if at[: len(path)] == path[: len(at)] and any(_broken_metadata(metadata, ())):
+            return False
+    own = _at(schema, path) if schema is not None else None
+    return own is None or not any(_against(own, value, path))
+
+
+def _nested(path: Path, value: JSON) -> JSON:
+    for part in reversed(path):
+        value = {part: value}
+    return value
+
+
+def touches_metadata(patch: Sequence[JSON]) -> bool:
+    """Whether a patch may change more of `metadata` than labels and annotations."""
+    kept = ("/metadata/labels", "/metadata/annotations")
+    paths = (str(operation["path"]) for operation in patch)
+    return any(
+        path in ("", "/metadata") or (path.startswith("/metadata/") and not path.startswith(kept)) for path in paths
+    )
 
 
 def _broken(schema: Schema | None, value: Known, touched: set[Path]) -> Iterator[Path]:
@@ -102,10 +174,11 @@ def _broken(schema: Schema | None, value: Known, touched: set[Path]) -> Iterator
 
 
 def _at(schema: Schema, path: Path) -> Schema | None:
-    """The schema of what stands at a path of maps."""
+    """The schema of what stands at a path."""
     found: Schema | None = schema
     for part in path:
-        found = found.field(str(part)) if found is not None else None
+        if found is not None:
+            found = found.items if found.type == "array" else found.field(str(part))
     return found
 
 

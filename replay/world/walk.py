@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection as Sized
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,39 +14,40 @@ from replay.errors import UNFORESEEN
 from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.reconstruct import reconstructor
-from replay.reconstruct.history.effect import EffectKind
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.body import UnusableBodyError
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get
-from replay.reconstruct.request import ReplayRequest
 from replay.world.collection import Collection, Collections
 from replay.world.controller import GARBAGE_COLLECTOR, NAMESPACE_CONTROLLER, is_controller
 from replay.world.elsewhere import Elsewhere
+from replay.world.existence import Existence
 from replay.world.judge import Judge
 from replay.world.namespace import NamespaceAt, Namespaces, namespaces_at
-from replay.world.owner import is_missing, retry
-from replay.world.result import ABSENT, FORBIDDEN, NOT_SENT, UNKNOWN, Blame, Cause, Consequence, Result, answered
+from replay.world.owner import TEMPLATES_OF, is_missing, retry
+from replay.world.result import ABSENT, FORBIDDEN, NOT_SENT, UNKNOWN, Blame, Cause, Consequence, Result, answered, label
 from replay.world.server import Answer, Server, denied
-from replay.world.state import GONE, SAME, Branch, merged_branches
+from replay.world.state import GONE, SAME, Branch, content, merged_branches
 from replay.world.step import Step
 from replay.world.timeline import Change, OwnerChange, Owners, Presence, presence_at
-
-NOT_FOUND = 404
 
 
 @dataclass(frozen=True)
 class Surroundings:
     """What an object meets: the collections of the log, namespaces and owners of the other world.
 
-    `findings` are the numbers of the requests that the sets decide otherwise, taken alone, with the status of what is simply
-    denied, else 0.
+    `findings` are the numbers of the requests that the sets decide otherwise, with how each ends taken alone; None where that
+    is to be worked out.
     """
 
     collections: Collections
-    findings: Mapping[int, int] = field(default_factory=dict)
+    findings: Mapping[int, Result | None] = field(default_factory=dict)
     namespaces: Namespaces = field(default_factory=dict)
     owners: Owners = field(default_factory=dict)
+    owned: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By uid of an object the uids of its owners."""
+    owning: Sized[str] = ()
+    """The uids of what owns something."""
     barred: frozenset[int] = frozenset()
     """The numbers of the writes that the candidate's authorizers refuse."""
 
@@ -87,48 +89,44 @@ class _ObjectWalk:
         self._told = told
         self._found = Walked()
         self._branches: tuple[Branch, ...] = SAME
-        self._existed = _existed_before(told[0])
+        self._existence = Existence(told)
         self._uid = ""
-        self._last: int | None = None
 
     def run(self) -> Walked:
-        events: list[reconstructor.Step | Collection] = [
-            *self._around.collections.about(self._told[0].exchange.record),
-            *self._told,
-        ]
+        collections = self._around.collections.about(self._told[0].exchange.record)
+        if not collections:
+            for step in self._told:
+                self._take(step)
+            return self._found
+        events: list[reconstructor.Step | Collection] = [*collections, *self._told]
         for event in sorted(events, key=_seq):
-            before = self._branches
             if isinstance(event, Collection):
                 self._collect(event)
             else:
                 self._take(event)
-            place = Place(_seq(event), 0)
-            self._note(place, before)
         return self._found
 
     def _take(self, told: reconstructor.Step) -> None:
         """One request."""
-        namespace = told.exchange.record.namespace if told.exchange.record.resource != "namespaces" else ""
-        place = Place(told.exchange.record.seq, 0)
-        own = Blame(told.exchange.record.audit_id, _label(told.exchange.record))
-        walker = self._walker
-        answers: list[tuple[Answer, Branch]] = []
+        before, record = self._branches, told.exchange.record
         step: Step | None = None
+        place = Place(record.seq, 0)
+        answers: list[tuple[Answer, Branch]] = []
+        namespace = record.namespace if record.resource != "namespaces" else ""
         for at in namespaces_at(self._around.namespaces, namespace, place):
-            step = Step(told, walker.reconstructor, walker.judge, at, existed=self._existed)
+            step = Step(told, self._walker.reconstructor, self._walker.judge, at, self._existence)
             step.is_last = told is self._told[-1]
-            for branch in self._branches:
-                answers += [(answer, self._next(branch, answer, at, own)) for answer in self._answers(step, branch)]
+            step.is_finding, step.alone = record.seq in self._around.findings, self._around.findings.get(record.seq)
+            step.owners = self._around.owned.get(record.response_uid)
+            for branch in before:
+                answers += [(answer, _branch(branch, answer, at, step.own)) for answer in self._answers(step, branch)]
         assert step is not None
         self._consider(step, [answer for answer, _ in answers])
         self._branches = merged_branches([branch for _, branch in answers])
-        self._follow_log(step)
-
-    @staticmethod
-    def _next(branch: Branch, answer: Answer, at: NamespaceAt, own: Blame) -> Branch:
-        if answer.state is None:
-            return Branch()
-        return Branch(answer.state, branch.blame or answer.blame or at.blame or own)
+        self._existence.follow()
+        if step.exchange.succeeded and record.verb != "delete" and step.exchange.concerns_parent and not step.is_dry:
+            self._uid = record.response_uid or record.object_uid or self._uid
+        self._note(place, before)
 
     def _answers(self, step: Step, branch: Branch) -> Iterator[Answer]:
         """What may be answered in one branch: first by what is around the object, then by the server."""
@@ -143,14 +141,8 @@ class _ObjectWalk:
             yield self._without_namespace(step, controls=controls)
         elif step.namespace.is_terminating and is_creation:
             yield Answer(NOT_SENT if controls else FORBIDDEN, branch.state)
-        elif branch.state is None and not step.namespace_differs and not self._around.findings.get(step.record.seq, 0):
-            yield from (
-                self._server.as_decided(step)
-                if step.record.seq in self._around.findings
-                else [Answer(step.logged, None)]
-            )
         elif branch.state is None and not step.namespace_differs:
-            yield Answer(Result(Cause.DENIED, self._around.findings[step.record.seq]), step.unless_written)
+            yield from self._server.as_decided(step) if step.is_finding else [Answer(step.logged, None)]
         elif (controls and branch.is_absent and not is_creation) or self._is_finalized(step, branch):
             yield Answer(NOT_SENT, branch.state)
         else:
@@ -165,19 +157,22 @@ class _ObjectWalk:
             return None
         if not is_creation and step.record.user.username != GARBAGE_COLLECTOR:
             return None
-        uids = step.uids_of_owners if is_creation else _owners(step.before)
+        uids = step.uids_of_owners if is_creation else self._owners_of(step)
         found = (presence_at(self._around.owners, uid, step.place) for uid in uids)
         return next((each for each in found if each is not None and is_missing(each, step, is_creation)), None)
+
+    def _owners_of(self, step: Step) -> Sequence[str]:
+        """The uids of the owners of the object that is there."""
+        known = self._around.owned.get(self._uid)
+        return known if known is not None else _owners(step.before)
 
     @staticmethod
     def _is_finalized(step: Step, branch: Branch) -> bool:
         """Whether a controller ends a namespace that nobody deleted in this world."""
-        return (
-            step.record.user.username == NAMESPACE_CONTROLLER
-            and step.record.subresource == "finalize"
-            and isinstance(branch.state, Known)
-            and not get(branch.state.value, ("metadata", "deletionTimestamp"))
-        )
+        if step.record.user.username != NAMESPACE_CONTROLLER or step.record.subresource != "finalize":
+            return False
+        here = content(branch.state) if branch.state is not None else None
+        return isinstance(here, Known) and not get(here.value, ("metadata", "deletionTimestamp"))
 
     def _without_namespace(self, step: Step, *, controls: bool) -> Answer:
         if controls:
@@ -191,17 +186,19 @@ class _ObjectWalk:
     def _consider(self, step: Step, answers: list[Answer]) -> None:
         """Note how a request ends, if anything about it is not as in the log."""
         result = _merged([answer.result for answer in answers])
+        if result == step.logged and not step.is_finding:
+            return
         was_same = self._branches == SAME and not step.namespace_differs
         if was_same and result == step.logged and all(answer.state is None for answer in answers):
             return
         differs = result.cause != step.logged.cause
         blame = self._blame(step)
-        is_root = (was_same and blame is None) or (result.cause == Cause.DENIED and _is_newly_denied(step))
+        is_root = (was_same and blame is None) or (result.cause == Cause.DENIED and step.is_newly_denied)
         denials = next((a.decision.denials for a in answers if a.decision is not None and a.decision.denials), None)
         self._found.consequences.append(
             Consequence(
                 step.place,
-                Blame(step.record.audit_id, _label(step.record)),
+                step.own,
                 result,
                 None if is_root or not differs else blame,
                 is_root and differs,
@@ -220,66 +217,59 @@ class _ObjectWalk:
         found = [branch.blame for branch in self._branches if branch.blame is not None]
         return found[0] if found else step.namespace.blame
 
-    def _follow_log(self, step: Step) -> None:
-        """What the log's own world holds after a request."""
-        record = step.record
-        history = step.olds.history
-        place = history.index_of(step.exchange) if step.is_stored else None
-        if place is not None:
-            effect = history.effects[place]
-            self._last = place
-            self._existed = effect.kind is not EffectKind.GONE
-            self._uid = effect.uid or self._uid
-        elif record.code == NOT_FOUND and not record.status_message.startswith("namespaces "):
-            self._existed = False
-        elif step.logged.cause == Cause.EXISTS:
-            self._existed = True
-
     def _collect(self, collection: Collection) -> None:
         """A `deletecollection`, which deletes the object in the log, in this world, in both or in neither."""
         number = collection.items.get(self._uid) if self._uid else None
-        if number is None and self._branches == SAME:
+        if number is None and all(branch.state is None or branch.is_absent for branch in self._branches):
             return
+        before, place = self._branches, Place(collection.record.seq, number or 0)
         exchange = Exchange(collection.record, self._walker.reconstructor.cluster.discovery)
-        own = Blame(collection.record.audit_id, _label(collection.record))
-        place = Place(collection.record.seq, number or 0)
         at = namespaces_at(self._around.namespaces, collection.record.namespace, place)[0]
+        own = Blame(collection.record.audit_id, label(collection.record))
         branches: list[Branch] = []
         results: list[Result] = []
-        for branch in self._branches:
+        for branch in before:
             for answer in self._collected(branch, collection, exchange, number, at):
                 results.append(answer.result)
-                branches.append(self._next(branch, answer, at, own))
-        logged = answered(collection.record)
-        result = _merged(results)
-        blame = self._branches[0].blame or at.blame
+                branches.append(_branch(branch, answer, at, own))
+        logged, result = answered(collection.record), _merged(results)
         differs = result.cause != logged.cause
-        self._found.consequences.append(
-            Consequence(
-                place, own, result, blame if differs else None, differs and blame is None, differs, of_collection=True
-            )
-        )
+        blame = (before[0].blame or at.blame) if differs else None
         self._branches = merged_branches(branches)
+        if differs or number is not None:
+            self._found.consequences.append(
+                Consequence(place, own, result, blame, differs and blame is None, differs, of_collection=True)
+            )
         if number is not None:
-            self._existed, self._last = False, None
+            self._existence.end()
+        self._note(place, before)
 
     def _log_state(self) -> Known | Missing:
         """The object as the last write of the log left it."""
-        if self._last is None:
-            return Missing("", "no write to it is logged")
-        return self._told[0].olds.history.after(self._last)
+        history = self._told[0].olds.history
+        for told in reversed(self._told[: self._existence.passed]):
+            place = history.index_of(told.exchange)
+            if place is not None:
+                return history.after(place)
+        return Missing("", "no write to it is logged")
 
     def _collected(
         self, branch: Branch, collection: Collection, exchange: Exchange, number: int | None, at: NamespaceAt
     ) -> Iterator[Answer]:
         logged = answered(collection.record)
         controls = collection.record.user.username == NAMESPACE_CONTROLLER
-        here = branch.state if branch.state is not None else (self._log_state() if number is not None else None)
-        if here is None:
+        if branch.state is None and number is None:
             yield Answer(logged, None)
-        elif branch.is_absent:
+            return
+        if branch.is_absent:
             yield Answer(NOT_SENT if controls else logged, None if number is not None else branch.state)
-        elif controls and at.differs and not at.is_terminating and not at.is_absent:
+            return
+        judge = self._walker.judge
+        if number is not None and not at.differs and not judge.asks(collection.record):
+            yield Answer(logged, None)
+            return
+        here = content(branch.state) if branch.state is not None else self._log_state()
+        if controls and at.differs and not at.is_terminating and not at.is_absent:
             yield Answer(NOT_SENT, here)
         elif isinstance(here, Missing) or (branch.state is not None and not collection.selects(exchange, here.value)):
             yield Answer(logged, here)
@@ -294,7 +284,7 @@ class _ObjectWalk:
         lister = self._walker.reconstructor.cluster.at(collection.record)
         logged = answered(collection.record)
         gone = None if number is not None else GONE
-        request: ReplayRequest = self._walker.elsewhere.deleted(exchange, here)
+        request = self._walker.elsewhere.deleted(exchange, here)
         decision = judge.elsewhere(request, lister).decision
         if decision.denials:
             yield Answer(denied(decision), here if number is not None or branch.state is not None else None)
@@ -306,13 +296,17 @@ class _ObjectWalk:
 
     def _note(self, place: Place, before: tuple[Branch, ...]) -> None:
         """Keep when the object changes in the other world, and whether it is there for what it owns."""
-        if self._branches != before:
-            self._found.changes.append(Change(place, self._branches))
-        if not self._uid:
+        record = self._told[0].exchange.record
+        if self._branches == SAME == before:
+            return
+        if record.resource == "namespaces" and not record.api_group and self._branches != before:
+            self._found.changes.append(Change(place, tuple(map(_settled, self._branches))))
+        if self._uid not in self._around.owning:
             return
         known = self._found.owners.setdefault(self._uid, [])
         presence = self._presence()
-        template = self._template() if presence is Presence.OTHER else None
+        has_template = presence is Presence.OTHER and record.resource in TEMPLATES_OF
+        template = self._template() if has_template else None
         last = (known[-1].presence, known[-1].template) if known else (Presence.SAME, None)
         if (presence, template) != last:
             blame = next((branch.blame for branch in self._branches if branch.blame), None)
@@ -320,15 +314,27 @@ class _ObjectWalk:
 
     def _template(self) -> JSON:
         """The pod template of an object that is there, where it is certain."""
-        state = self._branches[0].state
-        return get(state.value, ("spec", "template")) if isinstance(state, Known) and len(self._branches) == 1 else None
+        if len(self._branches) > 1 or self._branches[0].state is None:
+            return None
+        here = content(self._branches[0].state)
+        return get(here.value, ("spec", "template")) if isinstance(here, Known) else None
 
     def _presence(self) -> Presence:
-        if self._existed and all(branch.is_absent for branch in self._branches):
-            return Presence.ABSENT
-        if not all(branch.state is not None and not branch.is_absent for branch in self._branches):
+        is_gone = all(branch.is_absent for branch in self._branches)
+        if not is_gone and any(branch.state is None or branch.is_absent for branch in self._branches):
             return Presence.SAME
-        return Presence.OTHER if self._existed else Presence.LEFT
+        if is_gone:
+            return Presence.ABSENT if self._existence.now else Presence.SAME
+        return Presence.OTHER if self._existence.now else Presence.LEFT
+
+
+def _branch(before: Branch, answer: Answer, at: NamespaceAt, own: Blame) -> Branch:
+    """What an answer makes of a branch."""
+    return SAME[0] if answer.state is None else Branch(answer.state, before.blame or answer.blame or at.blame or own)
+
+
+def _settled(branch: Branch) -> Branch:
+    return branch if branch.state is None else Branch(content(branch.state), branch.blame)
 
 
 def _seq(event: reconstructor.Step | Collection) -> int:
@@ -343,36 +349,6 @@ def _merged(results: Iterable[Result]) -> Result:
     return found[0]._replace(certain=all(result.certain for result in found))
 
 
-def _is_newly_denied(step: Step) -> bool:
-    """Whether the candidate refuses the log's own request, which the current set admits."""
-    if not step.is_reached:
-        return False
-    current, candidate = step.decisions
-    return bool(candidate.denials) and not current.denials
-
-
-def _existed_before(first: reconstructor.Step) -> bool:
-    """Whether the log's object was there before its first request."""
-    record = first.exchange.record
-    if record.verb == "create" and not record.subresource and first.exchange.succeeded:
-        return False
-    if record.code == NOT_FOUND:
-        return False
-    last = first.olds.last(first.exchange)
-    if isinstance(last, Known):
-        return last.value is not None
-    is_creation = record.verb == "create" and not record.subresource
-    return not is_creation or answered(record).cause == Cause.EXISTS
-
-
 def _owners(known: Known | Missing) -> list[str]:
     references = get(known.value, ("metadata", "ownerReferences")) if isinstance(known, Known) else None
     return [str(each["uid"]) for each in references or () if isinstance(each, dict) and each.get("uid")]
-
-
-def _label(record: RequestRecord) -> str:
-    """How a report names the object of a request."""
-    name = record.name or "…"
-    if record.resource == "namespaces":
-        return f"namespaces {name}"
-    return f"{record.resource} {record.namespace}/{name}" if record.namespace else f"{record.resource} {name}"

@@ -141,7 +141,7 @@ def test_results_of_a_read_only_store_are_taken_over(
     kept = tmp_path / "store"
     shutil.copytree(store, kept)
     monkeypatch.setattr("replay.pipeline.replay.kept.os.utime", refuse)
-    monkeypatch.setattr("replay.pipeline.run.replay_parts", refuse)
+    monkeypatch.setattr("replay.pipeline.run._replay_parts", refuse)
     assert replayed(short_sample, short_sample, kept) == replayed(short_sample, short_sample, store)
 
 

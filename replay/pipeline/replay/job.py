@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision
 from replay.admission.ordered.registry import (
+    criteria_of,
     has_mutators,
     mutating_criteria,
     policy_names,
@@ -25,7 +26,7 @@ from replay.authorization.manifest import RBAC_GROUP
 from replay.cellib.version import KubernetesVersion
 from replay.compare.workload import Owners
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
+from replay.kube.admissionregistration import ManifestSet, MatchResources, WebhookConfiguration
 from replay.kube.attributes import Operation
 from replay.kube.lister import Lister
 from replay.kube.rbac import RBACAuthorizer
@@ -36,7 +37,7 @@ from replay.pipeline.authorization.chains import Authorizers, Chains
 from replay.pipeline.authorization.policy_authorizer import policy_authorizer
 from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.gate import OPEN, Gate
-from replay.pipeline.replay.replayer import PartOutcomes, Replayer
+from replay.pipeline.replay.replayer import PartOutcomes, Replayer, as_far_as_reached
 from replay.pipeline.replay.totals import Totals
 from replay.pipeline.replay.webhook import NOBODY, Sets, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, Writes
@@ -48,6 +49,8 @@ from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.default_class import DefaultClasses, ShownClass
 from replay.reconstruct.skew import TolerantReconstructor, widened, widened_samples
 from replay.reconstruct.trust import Trust
+from replay.world.elsewhere import COUNTED, Elsewhere
+from replay.world.judge import Judge
 
 _CHUNK = 500
 """How many findings, or lines of `--outcomes`, of each part are in memory together when parts are merged."""
@@ -110,9 +113,17 @@ class Job:
     @cached_property
     def chain(self) -> Chain:
         """The compiled sets; webhooks that both sets call, and that nobody answers for, are left out."""
+        return self.chain_of(self.asked)
+
+    def chain_of(self, sets: Sets) -> Chain:
+        """Sets, compiled."""
         authorizer = RBACAuthorizer if self.authorizers is None else policy_authorizer(self._authorizing)
-        schemas = Schemas(self.cluster.crds)
-        return Chain(self.asked, self.version, self.cluster.discovery, schemas, authorizer=authorizer)
+        return Chain(sets, self.version, self.cluster.discovery, self.schemas, authorizer=authorizer)
+
+    @cached_property
+    def schemas(self) -> Schemas:
+        """What is known of the fields of each kind."""
+        return Schemas(self.cluster.crds)
 
     @property
     def _authorizing(self) -> Chains:
@@ -151,10 +162,28 @@ class Job:
             self.owners,
             policy_names(self.sets[0]),
             self.mutators,
+            self.schemas,
             with_lines=self.with_lines,
             redact=self.redact,
             gate=self.gate,
         )
+
+    @cached_property
+    def judge(self) -> Judge:
+        """The decisions of the candidate in its world; its policies are asked apart from those of the current set."""
+
+        def decisions(request: ReplayRequest, lister: Lister) -> list[Decision]:
+            return as_far_as_reached(request, self.replayer.decide(request, lister))
+
+        alone = cache(lambda: self.chain_of((ManifestSet(), self.asked[1])))
+        return Judge(self.chain, alone, decisions, self.webhooks.backends, self.schemas, self._asks_candidate)
+
+    @cached_property
+    def elsewhere(self) -> Elsewhere:
+        """What makes the requests of the candidate's world."""
+        candidate = repr(self.asked[1])
+        unread = frozenset(name for name in COUNTED if name not in candidate)
+        return Elsewhere(self.reconstructor, self.chain.patchers, unread)
 
     def _policy_may_have_changed(self, exchange: Exchange, operation: Operation) -> bool:
         """Whether a mutating policy of the current set may match a request of an operation, by its class alone."""
@@ -174,20 +203,29 @@ class Job:
 
     def _may_be_mutated(self, record: RequestRecord) -> bool:
         """Whether a mutating policy or webhook of either set may match a request, by its class alone."""
-        requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
-        known = self._mutated.get(requests)
-        if known is None:
-            known = self._mutated[requests] = any(selects(requests) for selects in self._mutating)
-        return known
+        return self._mutating(record)
 
     @cached_property
-    def _mutated(self) -> dict[CoarseClass, bool]:
-        return {}
+    def _mutating(self) -> Callable[[RequestRecord], bool]:
+        return self._any_selects(mutating_criteria(self.asked))
 
     @cached_property
-    def _mutating(self) -> list[Callable[[CoarseClass], bool]]:
+    def _asks_candidate(self) -> Callable[[RequestRecord], bool]:
+        """Whether a policy or webhook of the candidate may match a request, by its class alone."""
+        return self._any_selects(criteria_of(self.asked[1:]))
+
+    def _any_selects(self, criteria: Iterable[MatchResources]) -> Callable[[RequestRecord], bool]:
         mapper = EquivalentResourceMapper(self.cluster.discovery)
-        return [may_select(criteria, mapper, self.version) for criteria in mutating_criteria(self.asked)]
+        selecting = [may_select(each, mapper, self.version) for each in criteria]
+        known: dict[tuple[str, str, str, str], bool] = {}
+
+        def selects(record: RequestRecord) -> bool:
+            requests = (record.verb, record.api_group, record.resource, record.subresource)
+            if requests not in known:
+                known[requests] = any(each(CoarseClass(*requests)) for each in selecting)
+            return known[requests]
+
+        return selects
 
     @property
     def mutates(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from replay.admission.decision import Decision, Undetermined, Verdict
@@ -21,6 +22,7 @@ from replay.compare.workload import Owners, workload
 from replay.kube.attributes import Basis, Operation
 from replay.kube.lister import Lister
 from replay.kube.redact.redactor import SECRETS, Redactor
+from replay.kube.schema import Schemas
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.gate import NOT_LET_IN, OPEN, Gate
 from replay.pipeline.replay.redaction import redacted_decision, redactor_of
@@ -31,7 +33,7 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.report.outcome_line import outcome_line
 from replay.world.result import UNKNOWN, Cause, Result, answered
-from replay.world.validation import may_break
+from replay.world.validation import PatchRules, may_break, touches_metadata
 
 NOT_REACHED = Decision(Verdict.NOT_REACHED)
 ADMITTED = Decision(Verdict.ADMITTED)
@@ -51,8 +53,8 @@ class Pending(NamedTuple):
     place: Place
     subject: Subject
     finding: Finding
-    denied: int = 0
-    """The status of a new denial of an object that the candidate does not mutate: how the request ends is known then."""
+    alone: Result | None = None
+    """How the request ends taken alone, where that is certain and finalizers are left as they are."""
 
 
 class Line(NamedTuple):
@@ -106,6 +108,7 @@ class Replayer:
     owners: Owners
     policies: frozenset[str]
     mutating_policies: frozenset[str]
+    schemas: Schemas
     with_lines: bool = False
     redact: bool = True
     gate: Gate = OPEN
@@ -174,9 +177,24 @@ class Replayer:
         if record.seq in self.gate.refused:
             found.barred.append(about)
         if outcome.outcome is not OutcomeKind.UNCHANGED:
-            self._find(request, outcome, Pending(place, about, finding(outcome), _denied(outcome)), found, redactor)
+            pending = Pending(place, about, finding(outcome), self._ends(request, outcome.outcome, candidate))
+            self._find(request, outcome, pending, found, redactor)
         if self.with_lines:
             part.lines.append(_line(place, outcome, record))
+
+    def _ends(self, request: ReplayRequest, kind: OutcomeKind, candidate: Decision) -> Result | None:
+        """How a finding ends taken alone, where no object is needed to tell."""
+        log, patch = answered(request.record), candidate.patch
+        is_mutated = kind in MUTATIONS and log.cause == Cause.SUCCEEDS and not touches_metadata(patch)
+        if kind is not OutcomeKind.NEWLY_DENIED and not is_mutated:
+            return None
+        if may_break(patch) and not self._rules.leaves_valid(request.attributes.kind, patch):
+            return None
+        return log if is_mutated else Result(Cause.DENIED, candidate.denials[0].code)
+
+    @cached_property
+    def _rules(self) -> PatchRules:
+        return PatchRules(self.schemas)
 
     @staticmethod
     def _find(
@@ -220,12 +238,6 @@ class Replayer:
             candidate,
             workload(attributes, self.owners) if kind is not OutcomeKind.UNCHANGED else "",
         )
-
-
-def _denied(outcome: Outcome) -> int:
-    """The status of a denial that no validation of the API comes before."""
-    is_plain = outcome.outcome is OutcomeKind.NEWLY_DENIED and not may_break(outcome.candidate.patch)
-    return outcome.candidate.denials[0].code if is_plain else 0
 
 
 def _line(place: Place, outcome: Outcome, record: RequestRecord) -> Line:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import pickle
 import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
-from functools import cache
+from functools import cache, cached_property, lru_cache, partial
 from multiprocessing import util
 from multiprocessing.connection import wait
 from multiprocessing.context import BaseContext
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 
 from replay.audit.directory.scratch import scratch
 from replay.audit.part import StorePart
@@ -24,6 +25,8 @@ from replay.errors import ReplayError
 Progress = Callable[[str, int, int], None]
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+J = TypeVar("J")
+J_contra = TypeVar("J_contra", contravariant=True)
 _LONGEST_TEMPORARY = 73
 """A fork server listens on a socket in a scratch directory, and the path of a socket has 107 bytes at most."""
 _HAS_FORKSERVER = (
@@ -52,10 +55,18 @@ class Workers(Protocol):
         """Somebody else's processes."""
 
 
-_job_of_worker: PartJob[Any] | None = None
+class PartTask(Protocol[J_contra, R_co]):
+    """One of several things to do with parts, for whoever has the job that they share."""
+
+    def run(self, job: J_contra, part: StorePart) -> R_co:
+        """The result for one part."""
+        ...
 
 
-def _adopt(job: PartJob[Any], collect: tuple[int, int, int]) -> None:
+_job_of_worker: Any = None
+
+
+def _adopt(job: Any, collect: tuple[int, int, int]) -> None:
     """Give a worker process its job once, instead of with every part; garbage is collected as where the job comes from."""
     global _job_of_worker  # noqa: PLW0603 - a worker has one job for its whole life
     _job_of_worker = job
@@ -71,24 +82,61 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _run_part(part: StorePart) -> Any:
+def _run_part(task: bytes, part: StorePart) -> Any:
     if _job_of_worker is None:
         raise ReplayError("a worker was started without its job")
-    return _job_of_worker.run(part)
+    return _task(task).run(_job_of_worker, part)
 
 
-def replay_parts(job: PartJob[R], parts: Sequence[StorePart], options: Workers, progress: Progress) -> list[R]:
-    """All parts, in their order, by the executor of the options, by processes of our own, or right here."""
-    workers = min(options.workers or os.cpu_count() or 1, len(parts))
-    if options.executor is not None:
-        return _collected(options.executor, job, parts, progress)
-    if workers <= 1:
-        return _run_here(job, parts, progress)
-    with ProcessPoolExecutor(workers, _context(), _adopt, (job, gc.get_threshold())) as pool:
+@lru_cache(maxsize=1)
+def _task(pickled: bytes) -> PartTask[Any, Any]:
+    """What a worker does with one part after the other."""
+    # Our own parent sent it.
+    return cast("PartTask[Any, Any]", pickle.loads(pickled))  # noqa: S301
+
+
+class Crew(Generic[J]):
+    """The processes of a run, which are given its job once and then do one thing after another; none where it is not worth it."""
+
+    def __init__(self, job: Callable[[], J], options: Workers) -> None:
+        """`job` makes the job when it is first needed; use `with`."""
+        self._make = job
+        self._options = options
+        self._pool: ProcessPoolExecutor | None = None
+        self._stack = ExitStack()
+
+    @cached_property
+    def job(self) -> J:
+        """The job."""
+        return self._make()
+
+    def __enter__(self) -> Self:
+        """The crew itself."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Let the processes end."""
+        self._stack.close()
+
+    def run(self, task: PartTask[J, R], parts: Sequence[StorePart], progress: Progress) -> list[R]:
+        """All parts, in their order, by the executor of the options, by processes of our own, or right here."""
+        job, executor = self.job, self._options.executor
+        if executor is not None:
+            return _collected(executor, partial(task.run, job), parts, progress)
+        workers = min(self._options.workers or os.cpu_count() or 1, len(parts))
+        if self._pool is None and workers <= 1:
+            return _run_here(partial(task.run, job), parts, progress)
+        if self._pool is None:
+            pool = ProcessPoolExecutor(workers, _context(), _adopt, (job, gc.get_threshold()))
+            self._pool = self._stack.enter_context(pool)
+        return self._run_there(self._pool, pickle.dumps(task, pickle.HIGHEST_PROTOCOL), parts, progress)
+
+    @staticmethod
+    def _run_there(pool: ProcessPoolExecutor, task: bytes, parts: Sequence[StorePart], progress: Progress) -> list[Any]:
         try:
             _use_scratch()
             with _deaf():
-                futures = [pool.submit(_run_part, part) for part in parts]
+                futures = [pool.submit(_run_part, task, part) for part in parts]
             return _collect(futures, progress)
         except BaseException as error:
             for worker in multiprocessing.active_children():
@@ -99,11 +147,25 @@ def replay_parts(job: PartJob[R], parts: Sequence[StorePart], options: Workers, 
             raise
 
 
-def _run_here(job: PartJob[R], parts: Sequence[StorePart], progress: Progress) -> list[R]:
+class Whole(NamedTuple):
+    """All that a job has to do: the only task of most."""
+
+    def run(self, job: PartJob[R], part: StorePart) -> R:
+        """The result for one part."""
+        return job.run(part)
+
+
+def replay_parts(job: PartJob[R], parts: Sequence[StorePart], options: Workers, progress: Progress) -> list[R]:
+    """All parts of what is done once, in their order."""
+    with Crew(lambda: job, options) as crew:
+        return crew.run(Whole(), parts, progress)
+
+
+def _run_here(run: Callable[[StorePart], R], parts: Sequence[StorePart], progress: Progress) -> list[R]:
     results = []
     for number, part in enumerate(parts):
         progress("Replaying", number, len(parts))
-        results.append(job.run(part))
+        results.append(run(part))
     return results
 
 
@@ -161,9 +223,11 @@ def _deaf() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-def _collected(executor: Executor, job: PartJob[R], parts: Sequence[StorePart], progress: Progress) -> list[R]:
+def _collected(
+    executor: Executor, run: Callable[[StorePart], R], parts: Sequence[StorePart], progress: Progress
+) -> list[R]:
     """The results of somebody else's processes; the first failure cancels what has not begun."""
-    futures = [executor.submit(job.run, part) for part in parts]
+    futures = [executor.submit(run, part) for part in parts]
     try:
         return _collect(futures, progress)
     except BaseException:

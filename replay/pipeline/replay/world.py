@@ -6,33 +6,27 @@ not there. Namespaces come first, since all else in them depends on them; then o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import orjson
 
-from replay.admission.chain import Chain
-from replay.admission.decision import Decision
 from replay.audit.part import StorePart
 from replay.audit.place import Place
 from replay.audit.store import Store
 from replay.compare.subject import Subject
 from replay.compare.world_facts import WorldFacts
-from replay.kube.admissionregistration import ManifestSet
-from replay.kube.lister import Lister
-from replay.kube.schema import Schemas
 from replay.matching.coarse import Predicate
 from replay.pipeline.replay.job import Job
-from replay.pipeline.replay.replayer import STORING, as_far_as_reached
+from replay.pipeline.replay.ownership import Ownership
+from replay.pipeline.replay.replayer import STORING
 from replay.pipeline.replay.totals import ClassResult
-from replay.pipeline.replay.workers import Progress, Workers, replay_parts
-from replay.reconstruct.request import ReplayRequest
+from replay.pipeline.replay.workers import Crew, Progress
 from replay.world.collection import Collections
 from replay.world.controller import Retry, attempts
-from replay.world.elsewhere import COUNTED, Elsewhere
-from replay.world.judge import Judge
-from replay.world.result import NOT_SENT, Cause, Consequence
-from replay.world.timeline import Change, OwnerChange, Presence
+from replay.world.namespace import Namespaces
+from replay.world.result import NOT_SENT, Cause, Consequence, Result
+from replay.world.timeline import OwnerChange
 from replay.world.walk import Surroundings, Walked, Walker
 
 FEW_OBJECTS = 200
@@ -40,8 +34,6 @@ FEW_OBJECTS = 200
 TICKS = 1024
 """How many numbers of requests a microsecond has."""
 MICROSECONDS = 1_000_000
-MOST_WAVES = 6
-"""How deep owners are followed: a CronJob's pods are at depth two."""
 _RANK: dict[str, int] = {cause: rank for rank, cause in enumerate((Cause.DENIED, Cause.UNKNOWN, Cause.NOT_SENT))}
 """Of the objects of a collection the one that ends first in this order says how the request ends."""
 _BETWEEN = "\x1f"
@@ -87,109 +79,111 @@ def key_of(about: Subject) -> str:
 
 
 @dataclass(frozen=True)
-class WorldJob:
-    """The walk of some objects, part by part."""
+class Wave:
+    """Objects to walk by key, and requests about objects that never got a name by audit id."""
 
-    job: Job
     keys: frozenset[str]
-    namespaces: frozenset[str]
     around: Surroundings
     nameless: frozenset[str] = frozenset()
-    """The audit ids of requests about objects that never got a name."""
 
-    def run(self, part: StorePart) -> Walked:
+    @property
+    def predicate(self) -> Predicate:
+        """The requests about them."""
+        parameters = tuple(orjson.dumps(sorted(each)).decode() for each in (self.keys, self.nameless))
+        named = f"object_name <> '' and {_KEY} in {_AMONG}"
+        return Predicate(f"({_WRITES} and ({named} or (object_name = '' and audit_id in {_AMONG})))", parameters)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The walk of a wave, part by part."""
+
+    wave: Wave
+
+    def run(self, job: Job, part: StorePart) -> Walked:
         """Walk the objects of one part; the changes are those of namespaces, by name."""
-        walker = walker_of(self.job, self.around)
+        walker = Walker(job.reconstructor, job.judge, job.elsewhere, self.wave.around)
         found = Walked()
-        for records in part.objects(self._predicate):
+        for records in part.objects(self.wave.predicate):
             walked = walker.walk(records)
             found.consequences += walked.consequences
             if walked.changes and records[0].resource == "namespaces" and not records[0].api_group:
                 found.namespaces[records[0].name] = walked.changes
             found.owners.update((uid, changes) for uid, changes in walked.owners.items() if changes)
-        self.job.webhooks.close()
+        job.webhooks.close()
         return found
 
-    @property
-    def _predicate(self) -> Predicate:
-        wanted = [f"(object_name <> '' and {_KEY} in {_AMONG})", f"(object_name = '' and audit_id in {_AMONG})"]
-        values = [self.keys, self.nameless]
-        if self.namespaces:
-            wanted.append(f"(object_name <> '' and resource <> 'namespaces' and \"namespace\" in {_AMONG})")
-            values.append(self.namespaces)
-        parameters = tuple(orjson.dumps(sorted(each)).decode() for each in values)
-        return Predicate(f"({_WRITES} and ({' or '.join(wanted)}))", parameters)
 
-
-def walker_of(job: Job, around: Surroundings) -> Walker:
-    """What follows objects through the candidate's world; its policies are asked apart from those of the current set."""
-    schemas = Schemas(job.cluster.crds)
-    alone = Chain((ManifestSet(), job.asked[1]), job.version, job.cluster.discovery, schemas)
-    replayer = job.replayer
-
-    def decide(request: ReplayRequest, lister: Lister) -> Sequence[Decision]:
-        return as_far_as_reached(request, replayer.decide(request, lister))
-
-    judge = Judge(job.chain, alone, decide, job.webhooks.backends, schemas)
-    candidate = repr(job.asked[1])
-    unread = frozenset(name for name in COUNTED if name not in candidate)
-    return Walker(job.reconstructor, judge, Elsewhere(job.reconstructor, alone.patchers, unread), around)
-
-
-def world_of(
-    store: Store, ready: Callable[[], Job], classes: Iterable[ClassResult], options: Workers, progress: Progress
-) -> World:
-    """What follows from what a run found; `ready` makes the job, with the history of what decisions look up."""
+def world_of(store: Store, crew: Crew[Job], classes: Iterable[ClassResult], progress: Progress) -> World:
+    """What follows from what a run found; the job of the crew has the history of what decisions look up."""
     world = World()
     results = list(classes)
     keys: set[str] = {key_of(about) for result in results for about in result.totals.barred} - {""}
     nameless: set[str] = set()
-    numbers: dict[int, int] = {}
+    numbers: dict[int, Result | None] = {}
     for pending in (pending for result in results for pending in result.findings()):
         if pending.finding.key.outcome in STORING:
-            numbers[pending.place.seq] = pending.denied
+            numbers[pending.place.seq] = pending.alone
             key = key_of(pending.subject)
             (keys if key else nameless).add(key or pending.finding.example.audit_id)
     if not keys and not nameless:
         return world
-    job = ready()
-    collections = Collections.of(store.collections(), job.cluster.discovery)
-    stage = _Stage(store, options, progress, world)
+    job = crew.job
+    found = Collections.of(store.collections(), job.cluster.discovery)
+    around = Surroundings(found, numbers, barred=job.gate.refused)
+    stage = _Stage(store, crew, progress, world)
     own = frozenset(key for key in keys if key.startswith(f"{_BETWEEN}namespaces{_BETWEEN}"))
-    namespaces: dict[str, list[Change]] = {}
     if own:
-        for walked in stage.run(
-            WorldJob(job, own, frozenset(), Surroundings(collections, numbers, barred=job.gate.refused))
-        ):
-            namespaces.update(walked.namespaces)
-    around = Surroundings(collections, numbers, namespaces, barred=job.gate.refused)
-    wave = WorldJob(job, frozenset(keys - own), frozenset(namespaces), around, frozenset(nameless))
-    owners: dict[str, list[OwnerChange]] = {}
-    for _ in range(MOST_WAVES):
-        for walked in stage.run(wave):
-            owners.update(walked.owners)
-        owned = frozenset(_owned(store, owners)) - wave.keys
-        if not owned:
-            break
-        wave = WorldJob(job, owned, frozenset(), replace(wave.around, owners=owners))
+        walks = stage.run(Wave(own, around))
+        around = replace(around, namespaces={name: found for each in walks for name, found in each.namespaces.items()})
+    _spread(stage, Wave(frozenset(keys - own), around, frozenset(nameless)))
     _retried(store, world)
     return world
 
 
+def _spread(stage: _Stage, first: Wave) -> None:
+    """Walk each object once, after all that may own it; what owners make comes into it where they differ."""
+    ownership = Ownership.of((row[0], row[1], row[2]) for row in stage.store.query("owned").rows())
+    wanted, walked = {*first.keys, *_in_namespaces(stage.store, first.around.namespaces)}, set[str]()
+    owners: dict[str, list[OwnerChange]] = {}
+    owning = frozenset(ownership.keys)
+    deepest = max(ownership.depths.values(), default=0)
+    for depth in range(deepest + 1):
+        now = frozenset(key for key in wanted - walked if ownership.depths.get(key, 0) <= depth)
+        walked |= now
+        nameless = first.nameless if depth == deepest else frozenset[str]()
+        around = replace(first.around, owners=owners, owned=ownership.of_objects(now), owning=owning)
+        for found in stage.run(Wave(now, around, nameless)):
+            owners.update(found.owners)
+            wanted |= ownership.owned_by(found.owners)
+
+
+def _in_namespaces(store: Store, namespaces: Namespaces) -> Iterator[str]:
+    """The keys of all that stands in some namespaces."""
+    if namespaces:
+        rows = store.query("in_namespaces", namespaces=orjson.dumps(sorted(namespaces)).decode())
+        yield from (str(row[0]) for row in rows.rows())
+
+
 @dataclass(frozen=True)
 class _Stage:
+    """Where waves are walked, and what becomes of them."""
+
     store: Store
-    options: Workers
+    crew: Crew[Job]
     progress: Progress
     world: World
 
-    def run(self, job: WorldJob) -> Iterator[Walked]:
+    def run(self, wave: Wave) -> list[Walked]:
+        if not wave.keys and not wave.nameless:
+            return []
         self.store.rest()
-        is_few = len(job.keys) + len(job.nameless) < FEW_OBJECTS and not job.namespaces
+        is_few = len(wave.keys) + len(wave.nameless) < FEW_OBJECTS
         parts = [self.store.whole()] if is_few else [self.store.part(number) for number in range(self.store.parts)]
-        for walked in replay_parts(job, parts, self.options, self.progress):
+        found = self.crew.run(Walk(wave), parts, self.progress)
+        for walked in found:
             self.world.add(walked.consequences)
-            yield walked
+        return found
 
 
 def _retried(store: Store, world: World) -> None:
@@ -211,12 +205,3 @@ def _retried(store: Store, world: World) -> None:
         blame = first.follows or first.own
         for other in others:
             world.consequences[other.place] = other._replace(result=NOT_SENT, follows=blame, root=False, denials=None)
-
-
-def _owned(store: Store, owners: dict[str, list[OwnerChange]]) -> Sequence[str]:
-    """The keys of what is owned by what differs in being there."""
-    differing = [uid for uid, changes in owners.items() if any(each.presence is not Presence.SAME for each in changes)]
-    if not differing:
-        return ()
-    rows = store.query("owned", uids=orjson.dumps(differing).decode())
-    return [str(row[0]) for row in rows.rows()]

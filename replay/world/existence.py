@@ -1,0 +1,84 @@
+"""Whether the log's own object was there when a request came, worked out when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replay.audit.event import RequestRecord
+from replay.reconstruct import reconstructor
+from replay.reconstruct.history.effect import EffectKind, effect_of
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Known
+from replay.world.result import Cause, answered
+
+NOT_FOUND = 404
+_DELETED = '"deletionTimestamp"'
+
+
+class Existence:
+    """What the answers to an object's requests tell, one after the other."""
+
+    def __init__(self, told: Sequence[reconstructor.Step]) -> None:
+        """`told` are all requests of the object; none of them has come yet."""
+        self._told = told
+        self._known: dict[int, bool] = {}
+        self.passed = 0
+        """How many have been answered."""
+
+    def follow(self) -> None:
+        """The next request has been answered."""
+        self.passed += 1
+
+    def end(self) -> None:
+        """The object went with its collection."""
+        self._known[self.passed] = False
+
+    def before(self, place: int) -> bool:
+        """Whether it is there when as many requests have been answered."""
+        found: bool | None = None
+        for index in range(place, -1, -1):
+            found = self._known.get(index)
+            if found is None and index > 0:
+                found = _shows(self._told[index - 1].exchange)
+            if found is not None:
+                break
+        known = self._known[place] = _existed_before(self._told[0]) if found is None else found
+        return known
+
+    @property
+    def now(self) -> bool:
+        """Whether it is there."""
+        return self.before(self.passed)
+
+
+def is_creation(record: RequestRecord) -> bool:
+    """Whether a request is to create the object itself."""
+    return record.verb == "create" and not record.subresource
+
+
+def _shows(exchange: Exchange) -> bool | None:
+    """Whether the object is there after a request, None if its answer does not tell."""
+    record = exchange.record
+    if not exchange.succeeded:
+        if record.code == NOT_FOUND and not record.status_message.startswith("namespaces "):
+            return False
+        return True if answered(record).cause == Cause.EXISTS else None
+    if exchange.dry_run:
+        return None
+    if record.verb != "delete" and exchange.concerns_parent and _DELETED not in (record.response_object or ""):
+        return True
+    effect = effect_of(exchange)
+    return effect.kind is not EffectKind.GONE if effect is not None else None
+
+
+def _existed_before(first: reconstructor.Step) -> bool:
+    """Whether it was there before its first request."""
+    record = first.exchange.record
+    if is_creation(record) and first.exchange.succeeded:
+        return False
+    if record.code == NOT_FOUND:
+        return False
+    last = first.olds.last(first.exchange)
+    if isinstance(last, Known):
+        return last.value is not None
+    return not is_creation(record) or answered(record).cause == Cause.EXISTS
