@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from replay.audit.event import RequestRecord
 from replay.audit.lookups import ObjectKey, object_key
@@ -21,7 +22,7 @@ from replay.reconstruct.history.clock import RevisionClock
 from replay.reconstruct.history.collected import CollectionDeletions
 from replay.reconstruct.history.effect import EffectKind
 from replay.reconstruct.history.history import History
-from replay.reconstruct.record.body import Body
+from replay.reconstruct.record.body import Body, revision
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, attribute, merged
 from replay.reconstruct.server.limit_ranger import LIMIT_RANGE
@@ -141,6 +142,11 @@ class Cluster:
         """The writes of the log to a known object."""
         key = self._keys[kind.group, kind.kind][kind.group, kind.kind, namespace, name]
         return self._writes[key] if key is not None else ()
+
+    @cached_property
+    def newest_revision(self) -> int:
+        """The highest revision of the objects of the snapshot: it was taken when or after that was stored; 0 if none has one."""
+        return max((revision(obj.get("metadata")) or 0 for obj in self.snapshot), default=0)
 
     def is_covered(self, kind: GroupVersionKind) -> bool:
         """Whether the snapshot holds objects of a kind, and so is taken to hold all of them."""

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import orjson
 import yaml
 
 from replay.cli.app import RARELY
@@ -32,10 +33,12 @@ T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 RECORDINGS = ROOT.parent / "shared" / "recordings"
 SAMPLE = ROOT / "sample_audit" / "shop"
+CHAINS = ROOT / "sample_audit" / "authorization"
 CASES = ROOT / "tests" / "admission" / "data" / "cases.jsonl"
 REPLAY = [sys.executable, "-m", "replay"]
 GO_SECONDS = 28.0
 """CPU of the API server's own code for the requests of `bench`, from log to decisions; 5 s of it are evaluation."""
+PARTS = ["end", "authorization", "stages", "cores", "engines", "scaling", "large"]
 CHANGES = {
     "a policy on widgets": ("widget-rules", "object.spec.size <= 10", "object.spec.size <= 9"),
     "a policy on pods and workloads": ("image-registries", "allowed registry", "admitted registry"),
@@ -160,6 +163,29 @@ def multiplied(candidate: Path, target: Path, wanted: int) -> int:
     return copies * len(originals)
 
 
+def with_chains(sets: Path, target: Path, bindings: int = 0) -> Path:
+    """The current set of a directory twice, with the chains of the sample, and its snapshot; no bindings matter to anybody."""
+    shutil.copytree(sets, target, ignore=shutil.ignore_patterns("audit.*", "candidate", "expected"))
+    shutil.copytree(target / "current", target / "candidate")
+    for name in ("current", "candidate"):
+        shutil.copy(CHAINS / name / "authorization.yaml", target / name)
+    added = [
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": f"binding-{number}", "namespace": f"namespace-{number % 50}"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": f"user-{number}"}],
+        }
+        for number in range(bindings)
+    ]
+    if added:
+        for name in ("current", "candidate"):
+            (target / name / "rbac").mkdir()
+            (target / name / "rbac" / "bindings.json").write_bytes(b"\n".join(map(orjson.dumps, added)))
+    return target
+
+
 class Table:
     """Rows, printed as soon as they are known."""
 
@@ -219,6 +245,23 @@ def by_stage(table: Table, log: Path, sets: Path) -> None:
         table.number(f"stage: {name}", seconds, "s of CPU")
 
 
+def authorization(table: Table, log: Path, sets: Path, work: Path) -> None:
+    """What both chains of authorizers cost a run, and what bindings of others do."""
+
+    def run(what: str, target: Path) -> Measured:
+        return table.command(what, run_command([log], target))
+
+    without = table.command("replay run, one set twice", run_command([log], sets, candidate=sets / "current"))
+    chained = run("replay run, both chains of authorizers", with_chains(sets, work / "chains"))
+    few, many = (
+        run(f"replay run, both chains, {count:,} bindings", with_chains(sets, work / f"bindings-{count}", count))
+        for count in (100, 10_000)
+    )
+    table.number("both chains - none", chained.wall - without.wall, "s (wall)")
+    table.number("both chains / none", chained.wall / without.wall, "times (wall)")
+    table.number("10,000 bindings / 100", many.wall / few.wall, "times (wall)")
+
+
 def scaling(table: Table, log: Path, sets: Path, work: Path, counts: Sequence[int]) -> None:
     """Runs with more and more policies."""
     for wanted in counts:
@@ -252,7 +295,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--policies", type=int, nargs="*", default=[20, 200, 2000], help="sizes of generated sets")
     parser.add_argument("--large", type=Path, help="a directory made by large_log.py")
-    parser.add_argument("--only", nargs="*", default=["end", "stages", "cores", "engines", "scaling", "large"])
+    parser.add_argument("--only", nargs="*", default=PARTS)
     arguments = parser.parse_args()
     gc.set_threshold(*RARELY)  # as in the command
     log, sets = log_and_sets()
@@ -261,6 +304,8 @@ def main() -> None:
         work = Path(directory)
         if "end" in arguments.only:
             end_to_end(table, log, sets, work)
+        if "authorization" in arguments.only:
+            authorization(table, log, sets, work)
         if "stages" in arguments.only:
             by_stage(table, log, sets)
         if "cores" in arguments.only:

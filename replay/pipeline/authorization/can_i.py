@@ -63,7 +63,7 @@ def load_oracle(asked: Asked) -> Oracle:
     cluster = Cluster(read_snapshot(asked.cluster) if asked.cluster is not None else [])
     side = sides((manifests, NOTHING), asked.default)[0] if asked.default else sides((manifests, NOTHING))[0]
     answers = named_answers(asked.webhooks, webhook_names([side.configuration]))
-    chains = Chains(cluster, [side], answers, version)
+    chains = Chains(cluster, [side], answers, version, began=_END)
     known = [key[1:] for kind in RBAC_KINDS for key in cluster.keys(kind)]
     warnings = dangling_bindings(manifests.rbac or (), known) if manifests.rbac else ()
     chain = chains.at(_END, _END, chains.state_of(_END, _END, of_node=True))[0]

@@ -19,15 +19,12 @@ from replay.json import JSON
 from replay.kube.attributes import UserInfo
 from replay.kube.lister import ObjectLister
 from replay.kube.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING, Grants, RoleResolver, unused_bindings
+from replay.pipeline.authorization.rbac_state import ChangingObject, RBACStates, changing_objects, unchanging
 from replay.pipeline.authorization.state import (
     RBAC_KINDS,
     Instants,
-    RBACStates,
     State,
-    WrittenObject,
     graph_lister,
-    unwritten,
-    written_objects,
 )
 from replay.reconstruct.cluster import Cluster, ClusterLister
 
@@ -82,13 +79,17 @@ _NO_GRAPH = (-1, -1)
 
 @dataclass
 class Chains:
-    """The chains of some sides over the time of a log; `writes` are those to RBAC and to what belongs to nodes."""
+    """The chains of some sides over the time of a log; `writes` are those to what belongs to nodes.
+
+    `began` is when the first request of the log was received, in microseconds.
+    """
 
     cluster: Cluster
     sides: Sequence[Side]
     answers: WebhookAnswers = field(default_factory=NoAnswers)
     version: KubernetesVersion = NEWEST
     writes: Sequence[RequestRecord] = ()
+    began: int = 0
     _rbac: dict[tuple[int, int], int] = field(default_factory=dict)
     _roles: list[tuple[RoleResolver, ...]] = field(default_factory=list)
     _numbers: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -116,11 +117,11 @@ class Chains:
 
     def _rbac_number(self, start: int, end: int) -> int:
         """The number of the RBAC objects of a time; equal ones have the same."""
-        values = [each.at(self.cluster, start, end) for each in self._written]
-        # Equal values are one object, which `WrittenObject` keeps.
+        values = [each.at(start, end) for each in self._changing]
+        # Equal values are one object, which `ChangingObject` keeps.
         number = self._numbers.setdefault(tuple(map(id, values)), len(self._roles))
         if number == len(self._roles):
-            keyed = zip(self._written, values, strict=True)
+            keyed = zip(self._changing, values, strict=True)
             changing = [(each.key, value) for each, value in keyed if value is not None]
             self._roles.append(self._resolvers(changing))
         return number
@@ -155,7 +156,7 @@ class Chains:
         made: list[RBACStates] = []
         for side in self.sides:
             same = next((n for n, each in enumerate(self.sides[: len(made)]) if _same_rbac(each, side)), None)
-            own = RBACStates(self.cluster, self._unwritten, side.rbac, side.deleted) if same is None else made[same]
+            own = RBACStates(self.cluster, self._constant, side.rbac, side.deleted) if same is None else made[same]
             made.append(own)
         return tuple(made)
 
@@ -164,20 +165,22 @@ class Chains:
         return tuple(ChainBuilder(side.configuration, self.answers, self.version) for side in self.sides)
 
     @cached_property
-    def _unwritten(self) -> list[State]:
-        return list(unwritten(self.cluster, RBAC_KINDS))
+    def _constant(self) -> list[State]:
+        return list(unchanging(self.cluster, RBAC_KINDS, self.began))
 
     @cached_property
-    def _written(self) -> list[WrittenObject]:
-        return written_objects(self.cluster, RBAC_KINDS)
+    def _changing(self) -> list[ChangingObject]:
+        return changing_objects(self.cluster, RBAC_KINDS, self.began)
 
     @cached_property
     def _rbac_instants(self) -> Instants:
-        return Instants(record for record in self.writes if record.resource not in _GRAPH_RESOURCES)
+        return Instants(write for each in self._changing for write in each.writes)
 
     @cached_property
     def _graph_instants(self) -> Instants:
-        return Instants(record for record in self.writes if record.resource in _GRAPH_RESOURCES)
+        """Of the writes to what belongs to nodes; those that were refused change nothing."""
+        writes = (record for record in self.writes if record.resource in _GRAPH_RESOURCES)
+        return Instants((each.received, each.stage_time) for each in writes if not 300 <= each.code < 500)
 
     @cached_property
     def _bindings(self) -> Mapping[tuple[str, str], int]:

@@ -34,7 +34,7 @@ from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Options
 from replay.pipeline.replay.gate import Gate
 from replay.pipeline.replay.job import Job
-from replay.pipeline.replay.preparation import revisions
+from replay.pipeline.replay.preparation import began_of, looked_up, revisions
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.clock import RevisionClock
 from replay.reconstruct.skew import widened_samples
@@ -46,6 +46,7 @@ _GRAPH_RESOURCES = (
     "resourceslices.resource.k8s.io",
     "podcertificaterequests.certificates.k8s.io",
 )
+_GRAPH_NAMES = frozenset(name.partition(".")[0] for name in _GRAPH_RESOURCES)
 _READ_BY_NODES = frozenset(
     [
         *(
@@ -126,10 +127,11 @@ def chains_of(
     store: Store, inputs: AuthorizationInputs, job: Job, questions: Collection[AuthorizationAttributes]
 ) -> Chains:
     """The chains of both sets over the time of a store, for some questions."""
-    lookups = store.lookups({*RBAC_RESOURCES, *(_GRAPH_RESOURCES if _asks_graph(questions) else ())})
+    job, lookups = looked_up(store, job, {*RBAC_RESOURCES, *(_GRAPH_RESOURCES if _asks_graph(questions) else ())})
     clock = RevisionClock(widened_samples(revisions(store, job), job.clock_error))
-    writes = [record for found in lookups.values() for record in found]
-    return Chains(Cluster(job.snapshot, lookups, clock), inputs.sides, inputs.answers, inputs.version, writes)
+    writes = [record for key, found in lookups.items() if key.resource in _GRAPH_NAMES for record in found]
+    cluster = Cluster(job.snapshot, lookups, clock)
+    return Chains(cluster, inputs.sides, inputs.answers, inputs.version, writes, began_of(store))
 
 
 def authorized_request(

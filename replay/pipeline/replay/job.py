@@ -22,7 +22,6 @@ from replay.admission.ordered.registry import (
 from replay.audit.event import RequestRecord
 from replay.audit.part import StorePart
 from replay.audit.selection import unselected
-from replay.authorization.manifest import RBAC_GROUP
 from replay.cellib.version import KubernetesVersion
 from replay.compare.workload import Owners
 from replay.json import JSON
@@ -75,7 +74,7 @@ class Job:
     `lookups` are the writes to the kinds that decisions look up, `revisions` the samples of the revision
     clock, `classes` what the log shows of default classes,
     `deletions` the rows of those of whole collections.
-    By `clock_error` microseconds times of different API servers may be wrong.
+    The first request was received at `began`, in microseconds. By `clock_error` microseconds times of different API servers may be wrong.
     """
 
     sets: tuple[ManifestSet, ManifestSet]
@@ -87,6 +86,7 @@ class Job:
     with_lines: bool = False
     redact: bool = True
     clock_error: int = 0
+    began: int = 0
     webhooks: WebhookAnswers = NOBODY
     lookups: Writes = field(default_factory=dict)
     revisions: tuple[tuple[int, int, int], ...] = ()
@@ -129,8 +129,8 @@ class Job:
     def _authorizing(self) -> Chains:
         """The authorizers of both sets, with the RBAC that decisions look up."""
         assert self.authorizers is not None
-        writes = [record for key, found in self.lookups.items() if key.api_group == RBAC_GROUP for record in found]
-        return Chains(self.cluster, self.authorizers.sides, self.authorizers.answers, self.version, writes)
+        sides, answers = self.authorizers.sides, self.authorizers.answers
+        return Chains(self.cluster, sides, answers, self.version, began=self.began)
 
     @cached_property
     def asked(self) -> Sets:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from replay.admission.ordered.registry import ALL_ORDERED_PLUGINS, criteria_of
+from replay.audit.event import RequestRecord
+from replay.audit.lookups import ObjectKey
 from replay.audit.store import Store
+from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
-from replay.kube.discovery import Discovery
+from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.gvk import GroupResource
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
@@ -17,15 +20,15 @@ from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Options
 from replay.pipeline.replay.job import Job, without_shared_webhooks
 from replay.pipeline.replay.webhook import NOBODY, WebhookAnswers
-from replay.reconstruct.cluster import Cluster
-from replay.reconstruct.history.clock import BEFORE
-from replay.reconstruct.skew import MOST_TRUSTED, clock_error
+from replay.reconstruct.cluster import Cluster, key_of
+from replay.reconstruct.history.clock import BEFORE, RevisionClock
+from replay.reconstruct.removed_collection import WithRemoved, removed_objects
+from replay.reconstruct.skew import MOST_TRUSTED, clock_error, widened_samples
 from replay.reconstruct.snapshot import revisions_of
 from replay.reconstruct.trust import Continuity, Trust
 
-RBAC = tuple(
-    f"{name}.rbac.authorization.k8s.io" for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
-)
+RBAC_GROUP = "rbac.authorization.k8s.io"
+RBAC = tuple(f"{name}.{RBAC_GROUP}" for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings"))
 LOOKUPS = (
     "limitranges",
     "namespaces",
@@ -53,15 +56,46 @@ def job_of(store: Store, manifests: Manifests, options: Options, spool: Path, we
 
 def with_history(store: Store, job: Job) -> Job:
     """The job with what the log tells of the cluster: what decisions look up, when revisions were stored, who owns what."""
-    looked_up = _looked_up(job.sets, Cluster(job.snapshot).discovery)
+    found = _looked_up(job.sets, Cluster(job.snapshot).discovery)
+    job, lookups = looked_up(store, job, {*LOOKUPS, *RBAC, *found})
     return replace(
         job,
-        lookups=store.lookups({*LOOKUPS, *RBAC, *looked_up}),
+        lookups=lookups,
+        began=began_of(store),
         revisions=revisions(store, job),
         classes=tuple((row[0], row[1], row[2], row[3]) for row in store.answer("default_classes")),
         deletions=tuple(store.answer("collection_deletions")),
         owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.answer("owners")},
     )
+
+
+def began_of(store: Store) -> int:
+    """When the first request of the log was received, in microseconds; 0 where there is none."""
+    ((first, *_),) = store.answer("log_facts")
+    return int(first or 0)
+
+
+def looked_up(
+    store: Store, job: Job, resources: Collection[str]
+) -> tuple[Job, Mapping[ObjectKey, list[RequestRecord]]]:
+    """The writes to some resources, and the job with what only deletions of collections show of RBAC in its snapshot."""
+    lookups = store.lookups(resources)
+    collections = [record for record in store.collections() if record.api_group == RBAC_GROUP]
+    if not collections:
+        return job, lookups
+    known = {_rbac_key(obj): obj for obj in job.snapshot if key_of(obj)[0] == RBAC_GROUP}
+    own = {key: records for key, records in lookups.items() if key.api_group == RBAC_GROUP}
+    clock = RevisionClock(widened_samples(revisions(store, job), job.clock_error))
+    removed = removed_objects(collections, own, known, clock, builtin_discovery())
+    kinds = {kind for _, kind, _, _ in map(key_of, known.values())}
+    # An object of a kind that the snapshot lacks would make it look as if it held them all.
+    seen = [obj for obj in removed.seen if key_of(obj)[1] in kinds]
+    return replace(job, snapshot=(*job.snapshot, *seen)), WithRemoved(lookups, removed.writes)
+
+
+def _rbac_key(obj: JSON) -> ObjectKey:
+    group, kind, namespace, name = key_of(obj)
+    return ObjectKey(group, f"{kind.lower()}s", namespace, name)
 
 
 def revisions(store: Store, job: Job) -> tuple[tuple[int, int, int], ...]:

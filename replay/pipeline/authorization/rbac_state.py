@@ -1,0 +1,208 @@
+"""RBAC as of the time of a request, under each set: what never changes is read once, what changes is laid over it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
+
+import orjson
+
+from replay.authorization.manifest import RBACKey, laid_over, rbac_key
+from replay.json import JSON
+from replay.kube.aggregation import aggregated
+from replay.kube.attributes import Missing, PartialObject
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.lister import ObjectLister
+from replay.kube.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RoleResolver
+from replay.pipeline.authorization.state import RBAC_KINDS, Instants, State, StateLister, state_at, uncovered
+from replay.reconstruct.cluster import CACHE_DELAY, Cluster, ClusterLister
+from replay.reconstruct.history.clock import NEVER
+from replay.reconstruct.history.effect import Effect, EffectKind
+from replay.reconstruct.history.history import CREATED, History
+
+_LOST = "a write to it is not in the log"
+_VANISHED = "a snapshot taken later does not hold it, and the log does not show when it was deleted"
+
+
+class ChangingLister:
+    """The objects of one time that are not there all the time, or may not be."""
+
+    def __init__(self, states: Iterable[State]) -> None:
+        """Of two with one identity the later counts."""
+        self._states = dict(states)
+        self._listed: dict[tuple[str, str], list[JSON | PartialObject | Missing]] | None = None
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | PartialObject | Missing | None:
+        """See `Lister.get`."""
+        return self._states.get((kind.kind, namespace, name))
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON]:
+        """See `Lister.list`, sorted too."""
+        if self._listed is None:
+            self._listed = {}
+            for key, value in sorted(self._states.items(), key=lambda item: item[0]):
+                self._listed.setdefault(key[:2], []).append(value)
+        if namespace is not None:
+            return self._listed.get((kind.kind, namespace), ())
+        return [value for key, values in self._listed.items() if key[0] == kind.kind for value in values]
+
+
+class ChangingObject:
+    """An object that changes in the time of the log, as of any time; equal states are one value."""
+
+    def __init__(self, cluster: Cluster, kind: GroupVersionKind, namespace: str, name: str) -> None:
+        """The cluster knows the object."""
+        self.key: RBACKey = (kind.kind, namespace, name)
+        self._cluster = cluster
+        self._kind = kind
+        history = cluster.history(kind, namespace, name)
+        assert history is not None
+        self.writes = tuple((effect.start, effect.end) for effect in history.effects)
+        """After which and before which instant each of its states was written."""
+        self._gaps = tuple(_gaps(cluster, kind, history, cluster.snapshot_object(kind.group, *self.key)))
+        self._instants = Instants(self.writes)
+        self._at: dict[tuple[int, int], JSON | PartialObject | Missing | None] = {}
+        self._values: dict[bytes, JSON | PartialObject | Missing | None] = {}
+
+    def at(self, start: int, end: int) -> JSON | PartialObject | Missing | None:
+        """The object at a time, None if it was not there; what is not known of it is missing."""
+        instant = self._instants.state_of(start, end)
+        if instant not in self._at:
+            value = state_at(ClusterLister(self._cluster, start, end), self._kind, *self.key[1:])
+            gap = next((why for first, last, why in self._gaps if start < last + CACHE_DELAY and end >= first), None)
+            if gap is not None:
+                value = Missing(self._kind.kind, gap)
+            self._at[instant] = self._values.setdefault(orjson.dumps(value, default=str), value)
+        return self._at[instant]
+
+
+def _gaps(cluster: Cluster, kind: GroupVersionKind, history: History, snapshot: JSON) -> Iterator[tuple[int, int, str]]:
+    """From when until when, and why, an object may have been changed without a trace in the log."""
+    for before, after in pairwise(history.effects):
+        if before.kind is EffectKind.STATE and _is_gap(before, after):
+            yield before.start, after.end, _LOST
+    if snapshot is not None or not history.effects or not cluster.is_covered(kind):
+        return
+    last = history.effects[-1]
+    if last.kind is EffectKind.STATE and last.revision is not None and last.revision < cluster.newest_revision:
+        yield last.start, NEVER, _VANISHED
+
+
+def _is_gap(before: Effect, after: Effect) -> bool:
+    """Whether something must have happened between two effects: the later is of another object, or of another version."""
+    if before.uid and after.uid and before.uid != after.uid:
+        return True
+    record = after.exchange.record if after.exchange is not None else None
+    if record is None or before.revision is None:
+        return False
+    if record.verb == "create" and record.code == CREATED:
+        return True
+    found = record.object_resource_version
+    return record.verb == "update" and found.isdecimal() and int(found) > before.revision
+
+
+def unchanging(cluster: Cluster, kinds: Iterable[GroupVersionKind], began: int) -> Iterator[State]:
+    """The objects that are there all the time from `began`, when the log begins, on."""
+    for kind, namespace, name in _keys(cluster, kinds):
+        if not _changes(cluster, kind, namespace, name, began):
+            yield (kind.kind, namespace, name), cluster.snapshot_object(kind.group, kind.kind, namespace, name)
+
+
+def changing_objects(cluster: Cluster, kinds: Iterable[GroupVersionKind], began: int) -> list[ChangingObject]:
+    """The objects that the log writes, and those of the snapshot that were written when the log had begun."""
+    return [
+        ChangingObject(cluster, kind, namespace, name)
+        for kind, namespace, name in _keys(cluster, kinds)
+        if _changes(cluster, kind, namespace, name, began)
+    ]
+
+
+def _keys(cluster: Cluster, kinds: Iterable[GroupVersionKind]) -> Iterator[tuple[GroupVersionKind, str, str]]:
+    return ((kind, namespace, name) for kind in kinds for _, _, namespace, name in cluster.keys(kind))
+
+
+def _changes(cluster: Cluster, kind: GroupVersionKind, namespace: str, name: str, began: int) -> bool:
+    if cluster.is_written(kind, namespace, name):
+        return True
+    history = cluster.history(kind, namespace, name)
+    return history is not None and not history.settled_before(began - CACHE_DELAY)
+
+
+class RBACStates:
+    """RBAC under one set over the time of a log: what never changes is read once, what changes is laid over it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        constant: Iterable[State],
+        own: Sequence[JSON] | None,
+        deleted: Collection[RBACKey] = frozenset(),
+    ) -> None:
+        """`own` are the objects that a set lays over those of the cluster, None if it has no say, `deleted` what it deletes."""
+        self._overlaid = frozenset(map(rbac_key, own or ())) | frozenset(deleted)
+        self._aggregates = own is not None
+        missing, objects, partial = _divided((key, value) for key, value in constant if key not in self._overlaid)
+        laid = laid_over(objects, own, deleted)
+        self._cluster_roles = [obj for obj in (*objects, *(own or ())) if obj["kind"] == CLUSTER_ROLE.kind]
+        self._aggregated: dict[tuple[int, ...], list[State]] = {}
+        absent = {kind.kind: uncovered(kind) for kind in RBAC_KINDS if own is None and _is_uncovered(cluster, kind)}
+        self.lister = StateLister(ObjectLister([*laid, *partial]), missing, absent)
+        """What never changes."""
+        self.base = RoleResolver(self.lister)
+
+    def at(self, changing: Iterable[State]) -> RoleResolver:
+        """The rules of a time at which there are, or may be, these objects beside those that never change."""
+        known = [(key, value) for key, value in changing if key not in self._overlaid]
+        return RoleResolver(ChangingLister([*known, *self._collecting(known)]), self.base)
+
+    def _collecting(self, known: Sequence[State]) -> Sequence[State]:
+        """The aggregated roles of a time, made where the set has a part in RBAC and the cluster roles change."""
+        roles = [value for key, value in known if key[0] == CLUSTER_ROLE.kind] if self._aggregates else []
+        if not roles:
+            return ()
+        # Equal values are one object, which `ChangingObject` keeps.
+        key = tuple(map(id, roles))
+        found = self._aggregated.get(key)
+        if found is None:
+            certain = [role for role in roles if not isinstance(role, Missing | PartialObject)]
+            collected = [role for role in aggregated([*self._cluster_roles, *certain]) if role.get("aggregationRule")]
+            unknown = _missing_role(roles)
+            found = self._aggregated[key] = [
+                (rbac_key(role), role if unknown is None else _with_unknown_rules(role, unknown)) for role in collected
+            ]
+        return found
+
+
+def _missing_role(roles: Iterable[JSON | PartialObject | Missing]) -> Missing | None:
+    """What is not known of some roles, the first of all."""
+    for role in roles:
+        if isinstance(role, Missing):
+            return role
+        if isinstance(role, PartialObject):
+            return role.missing[0]
+    return None
+
+
+def _with_unknown_rules(role: JSON, unknown: Missing) -> PartialObject:
+    """An aggregated role to which a role that is not known may add rules."""
+    return PartialObject({**role, "rules": [*(role.get("rules") or ()), unknown]}, (unknown,))
+
+
+def _divided(states: Iterable[State]) -> tuple[dict[RBACKey, Missing], list[JSON], list[PartialObject]]:
+    """Objects by how much is known of them: nothing, all, or a part."""
+    missing: dict[RBACKey, Missing] = {}
+    objects: list[JSON] = []
+    partial: list[PartialObject] = []
+    for key, value in states:
+        if isinstance(value, Missing):
+            missing[key] = value
+        elif isinstance(value, PartialObject):
+            partial.append(value)
+        else:
+            objects.append(value)
+    return missing, objects, partial
+
+
+def _is_uncovered(cluster: Cluster, kind: GroupVersionKind) -> bool:
+    """Whether there may be any object of a kind: roles of a namespace may well not be there at all."""
+    return not any(map(cluster.is_covered, (kind,) if kind is CLUSTER_ROLE_BINDING else RBAC_KINDS))
