@@ -17,6 +17,7 @@ from replay.kube.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RoleResolver
 from replay.pipeline.authorization.state import RBAC_KINDS, Instants, State, StateLister, state_at, uncovered
 from replay.reconstruct.cluster import CACHE_DELAY, Cluster, ClusterLister
 from replay.reconstruct.history.clock import NEVER
+from replay.reconstruct.history.derived import instant
 from replay.reconstruct.history.effect import Effect, EffectKind
 from replay.reconstruct.history.history import CREATED, History
 
@@ -79,7 +80,7 @@ class ChangingObject:
 def _gaps(cluster: Cluster, kind: GroupVersionKind, history: History, snapshot: JSON) -> Iterator[tuple[int, int, str]]:
     """From when until when, and why, an object may have been changed without a trace in the log."""
     for before, after in pairwise(history.effects):
-        if before.kind is EffectKind.STATE and _is_gap(before, after):
+        if _is_gap(before, after):
             yield before.start, after.end, _LOST
     if snapshot is not None or not history.effects or not cluster.is_covered(kind):
         return
@@ -90,15 +91,23 @@ def _gaps(cluster: Cluster, kind: GroupVersionKind, history: History, snapshot: 
 
 def _is_gap(before: Effect, after: Effect) -> bool:
     """Whether something must have happened between two effects: the later is of another object, or of another version."""
+    if before.kind not in (EffectKind.STATE, EffectKind.GONE):
+        return False
+    record = after.exchange.record if after.exchange is not None else None
+    if before.kind is EffectKind.GONE:
+        # Only a creation follows; what a snapshot holds was created at the time that it says.
+        return instant(_created(after)) < after.start if record is None else record.code != CREATED
     if before.uid and after.uid and before.uid != after.uid:
         return True
-    record = after.exchange.record if after.exchange is not None else None
     if record is None or before.revision is None:
         return False
-    if record.verb == "create" and record.code == CREATED:
-        return True
     found = record.object_resource_version
-    return record.verb == "update" and found.isdecimal() and int(found) > before.revision
+    is_other = record.verb == "update" and found.isdecimal() and int(found) > before.revision
+    return is_other or (record.verb == "create" and record.code == CREATED)
+
+
+def _created(effect: Effect) -> JSON:
+    return ((effect.state or {}).get("metadata") or {}).get("creationTimestamp")
 
 
 def unchanging(cluster: Cluster, kinds: Iterable[GroupVersionKind], began: int) -> Iterator[State]:

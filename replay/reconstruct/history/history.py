@@ -235,14 +235,15 @@ def _shows_only_creation(effects: list[Effect], snapshot: JSON) -> bool:
 def _from_snapshot(snapshot: JSON, clock: RevisionClock | None, *, alone: bool) -> Effect:
     """A snapshot's object: a state whose revision tells when it was stored.
 
-    Without anything to compare the revision with it may have been at any time. An object that the log never writes
+    Without anything to compare the revision with it may have been at any time since its creation. An object that the log never writes
     (`alone`) is then taken to have been the same since its creation.
     """
     metadata = snapshot.get("metadata") or {}
     stored = revision(metadata)
     start, end = (BEFORE, NEVER) if stored is None or clock is None else clock.bounds(stored)
-    if alone and (start, end) == (BEFORE, NEVER):
-        start = end = instant(metadata.get("creationTimestamp"))
+    if (start, end) == (BEFORE, NEVER):
+        start = instant(metadata.get("creationTimestamp"))
+        end = start if alone else NEVER
     elif start == BEFORE and clock is not None:
         end = BEFORE  # older than every write of the log: it was there when the log began
     uid = str(metadata.get("uid") or "")
