@@ -70,7 +70,7 @@ def _configured(path: Path, version: KubernetesVersion) -> AuthorizationManifest
     checked = check_start(path.read_bytes(), version, ServerFiles())
     if not checked.is_accepted or checked.configuration is None:
         place = next((problem.position for problem in checked.problems), None)
-        first_line = checked.error.partition("\n")[0]
+        first_line = checked.explained.partition("\n")[0]
         raise ManifestError(first_line, path=str(path), line=place.line if place else 0)
     return AuthorizationManifests(str(path), checked.configuration)
 

@@ -10,7 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from replay.authorization.configuration import AuthorizationConfiguration, ConfigurationError, read_configuration
+from replay.authorization.configuration import (
+    AuthorizationConfiguration,
+    AuthorizerConfiguration,
+    ConfigurationError,
+    read_configuration,
+)
 from replay.authorization.kubeconfig import kubeconfig_error
 from replay.authorization.server_file import ServerFiles
 from replay.authorization.validation import WEBHOOK, validate_configuration, validate_names
@@ -51,6 +56,17 @@ class Checked:
     def is_accepted(self) -> bool:
         """Whether the server goes on with it."""
         return self.result not in (LoadResult.REFUSED, LoadResult.PANIC)
+
+    @property
+    def explained(self) -> str:
+        """The error, with what to do where the server does not say it."""
+        if self.result is not LoadResult.PANIC or self.configuration is None:
+            return self.error
+        name = next(each.name for each in self.configuration.authorizers if _calls_itself(each))
+        return (
+            f"`{name}`: connectionInfo.type InClusterConfig: the server dies of it ({PANIC}), because it cannot call itself; "
+            "name a kubeConfigFile"
+        )
 
 
 def check_start(data: bytes, version: KubernetesVersion, files: ServerFiles) -> Checked:
@@ -110,13 +126,19 @@ def _built(checked: Checked, files: ServerFiles, enabled: frozenset[str], *, at_
             return _with(checked, LoadResult.REFUSED, text)
         if authorizer.webhook is None:
             continue
-        if authorizer.webhook.kube_config_file is None:
+        if _calls_itself(authorizer):
             return _with(checked, LoadResult.PANIC, PANIC)
-        local = files.local(authorizer.webhook.kube_config_file)
-        error = kubeconfig_error(local, authorizer.webhook.kube_config_file) if local is not None else ""
+        path = authorizer.webhook.kube_config_file or ""
+        local = files.local(path)
+        error = kubeconfig_error(local, path) if local is not None else ""
         if error:
             return _with(checked, LoadResult.REFUSED, error)
     return checked if at_start else _with(checked, LoadResult.RELOADED)
+
+
+def _calls_itself(authorizer: AuthorizerConfiguration) -> bool:
+    """Whether a webhook is the server that asks it: `InClusterConfig` has no kubeconfig, which the server takes for given."""
+    return authorizer.webhook is not None and authorizer.webhook.kube_config_file is None
 
 
 def _with(checked: Checked, result: LoadResult, error: str = "") -> Checked:

@@ -88,6 +88,28 @@ def test_a_running_server_keeps_its_types(tmp_path: Path) -> None:
     assert invoke("--authorization", file)[0] == 0
 
 
+def test_a_server_that_shall_call_itself_dies(tmp_path: Path) -> None:
+    """The text of the server stands in JSON; what to do, which it does not say, in what people read."""
+    file = written(
+        tmp_path / "a.yaml", WEBHOOK.replace("KubeConfigFile, kubeConfigFile: /srv/w.kubeconfig", "InClusterConfig")
+    )
+    code, told = invoke("--authorization", file, "--format", "json")
+    error = "invalid memory address or nil pointer dereference"
+    result = {"ok": False, "error": error, "result": "panic (server dies)", "panic": error}
+    assert (code, json.loads(told)) == (2, result)
+    assert "`w`: connectionInfo.type InClusterConfig" in invoke("--authorization", file)[1]
+
+
+def test_a_running_server_does_nothing_about_what_it_has(tmp_path: Path) -> None:
+    """Whatever the version of the file: what counts is what it decodes to."""
+    running = written(tmp_path / "running.yaml", NODE_RBAC.replace("/v1\n", "/v1beta1\n"))
+    file = written(tmp_path / "next.yaml", NODE_RBAC)
+    assert invoke("--authorization", file, "--reload-from", running) == (
+        0,
+        f"{file}: accepted, equal to the loaded one\n",
+    )
+
+
 def test_a_set_is_checked_with_its_authorization(tmp_path: Path) -> None:
     written(tmp_path / "authorization.yaml", f"{HEAD}authorizers:\n- {{type: RBAC, name: roles}}\n")
     (tmp_path / "rbac").mkdir()

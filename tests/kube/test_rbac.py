@@ -243,3 +243,37 @@ def test_several_bindings_may_give_the_reason_and_those_of_the_cluster_come_firs
 
 def api(obj: JSON) -> JSON:
     return {"apiVersion": "rbac.authorization.k8s.io/v1", **obj}
+
+
+def test_what_changes_is_laid_over_what_does_not() -> None:
+    """A binding of either knows the roles of both; the same bindings and roles are the same grants, in any state."""
+    base = RoleResolver(ObjectLister([api(each) for each in OBJECTS]))
+    more = api(binding("a-first", ("ClusterRole", "late"), USER))
+    late = api(
+        {
+            "kind": "ClusterRole",
+            "metadata": {"name": "late"},
+            "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}],
+        }
+    )
+    without, one, other = (
+        RoleResolver(ObjectLister(objects), base) for objects in ([more], [more, late], [more, late])
+    )
+    assert [grant.binding[2] for grant in one.grants(ANN, "").found] == ["a-first", "empty-bind", "reader-bind"]
+    assert len(one.decide(ask(ANN, "get", "pods")).reasons) == 2
+    assert one.grants(ANN, "") is other.grants(ANN, "")
+    assert one.grants(ANN, "") is not without.grants(ANN, "")
+    assert without.decide(ask(ANN, "get", "pods")).reasons == (READER,)
+    assert base.grants(ANN, "").found == RoleResolver(ObjectLister([]), base).grants(ANN, "").found
+
+
+def test_names_that_no_rule_tells_apart_are_decided_once() -> None:
+    named = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["web"]}
+    objects = [
+        api({"kind": "ClusterRole", "metadata": {"name": "named"}, "rules": [named]}),
+        api(binding("named", ("ClusterRole", "named"), USER)),
+    ]
+    resolver = RoleResolver(ObjectLister(objects))
+    asked = {name: AuthorizationAttributes(ANN, "get", resource="pods", name=name) for name in ("web", "db", "cache")}
+    assert [bool(resolver.decide(each).allowing) for each in asked.values()] == [True, False, False]
+    assert resolver.decide(asked["db"]) is resolver.decide(asked["cache"])

@@ -235,8 +235,8 @@ def _shows_only_creation(effects: list[Effect], snapshot: JSON) -> bool:
 def _from_snapshot(snapshot: JSON, clock: RevisionClock | None, *, alone: bool) -> Effect:
     """A snapshot's object: a state whose revision tells when it was stored.
 
-    Without anything to compare the revision with it may have been at any time since its creation. An object that the log never writes
-    (`alone`) is then taken to have been the same since its creation.
+    Without anything to compare the revision with it may have been at any time since its creation. An object that the log
+    never writes (`alone`) is then taken to have been the same since.
     """
     metadata = snapshot.get("metadata") or {}
     stored = revision(metadata)

@@ -16,7 +16,7 @@ def checked_text(name: str, checked: Checked) -> Iterator[str]:
     elif checked.field_errors:
         yield from (f"{name}: {error}" for error in checked.field_errors)
     elif checked.error:
-        yield f"{name}: {checked.error}"
+        yield f"{name}: {checked.explained}"
     yield from (f"{name}: warning: {warning}" for warning in checked.warnings)
     yield f"{name}: {checked.result.value}"
 
