@@ -7,6 +7,7 @@ Those that change objects first, twice if one of them changed the object and som
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from replay.admission.decision import Decision, Undetermined, Verdict
@@ -24,6 +25,7 @@ from replay.kube.attributes import Attributes, Missing
 from replay.kube.authorizer import Authorizer
 from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
+from replay.kube.overlay import Overlay
 from replay.kube.rbac import RBACAuthorizer
 from replay.kube.schema import Schemas
 
@@ -53,13 +55,14 @@ class Chain:
     ) -> None:
         """`schemas` include the custom kinds of the cluster; `authorizer` answers for the instant of a lister."""
         self._sets = len(sets)
-        context = Context(version, discovery, schemas, authorizer)
+        self.context = context = Context(version, discovery, schemas, authorizer)
         self.plugins: tuple[CompiledPlugin, ...] = tuple(
             plugin.compiled(sets, context) for plugin in ALL_ORDERED_PLUGINS
         )
         """In the server's order."""
         self._asked = tuple(plugin for plugin in self.plugins if not plugin.is_idle)
         self.patchers: ObjectPatchers = context.patchers
+        self._overlays = _overlays(sets)
 
     def decide(
         self,
@@ -104,7 +107,9 @@ class Chain:
         """A request as each of the sets meets it."""
         if isinstance(before, Missing):
             before = attributes.with_object(before)
-        return Asking([Side(before, attributes, lister)] * self._sets, backends)
+        if self._overlays is None:
+            return Asking([Side(before, attributes, lister)] * self._sets, backends)
+        return Asking([_laid_over(overlay, before, attributes, lister) for overlay in self._overlays], backends)
 
     def _admitting(self, asking: Asking) -> list[Sequence[Admitter | None]]:
         """By plugin, for each set what may change the request."""
@@ -177,6 +182,27 @@ def _seen(asking: Asking, mutations: Sequence[_Mutation]) -> list[Object]:
         validated_object(reference, mutation.object, side.attributes.object, changes)
         for mutation, side in zip(mutations, asking.sides, strict=True)
     ]
+
+
+def _overlays(sets: Sequence[ManifestSet]) -> list[Overlay] | None:
+    """What each set lays over the cluster, None where none does."""
+    if not any(manifests.objects for manifests in sets):
+        return None
+    first = sets[0].objects
+    return [Overlay(manifests.objects, first if manifests is not sets[0] else ()) for manifests in sets]
+
+
+def _laid_over(overlay: Overlay, before: Attributes, attributes: Attributes, lister: Lister) -> Side:
+    """A request in the cluster with the objects of a set laid over it."""
+    if overlay.is_empty:
+        return Side(before, attributes, lister)
+    namespace = attributes.namespace_object
+    if attributes.namespace and namespace is not None:
+        namespace = overlay.over(("", "Namespace"), ("", attributes.namespace), namespace)
+    if namespace is not attributes.namespace_object:
+        before = replace(before, namespace_object=namespace)
+        attributes = replace(attributes, namespace_object=namespace)
+    return Side(before, attributes, overlay.lister(lister))
 
 
 def _told(error: Exception) -> str:

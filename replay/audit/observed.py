@@ -40,6 +40,39 @@ _DENIAL = re.compile(
 """Whichever stands first in a message is the server's; what follows it is a policy's or webhook's own text."""
 
 
+_REFUSALS = (
+    (re.compile(r'violates PodSecurity "'), "PodSecurity"),
+    (re.compile(r"(?:exceeded|failed) quota: |insufficient quota to |status unknown for quota: "), "ResourceQuota"),
+    (
+        re.compile(
+            r"(?:minimum|maximum) \S+ usage per (?:Pod|Container|PersistentVolumeClaim) is |\S+ max limit to request ratio per "
+        ),
+        "LimitRanger",
+    ),
+    (re.compile(r"unable to create new content in namespace "), "NamespaceLifecycle"),
+    (re.compile(r"is forbidden: error looking up service account "), "ServiceAccount"),
+    (re.compile(r"is forbidden: no PriorityClass with name "), "Priority"),
+    (re.compile(r"must not be provided in pod spec; priority admission controller"), "Priority"),
+    (
+        re.compile(
+            r"cannot set blockOwnerDeletion if an ownerReference|cannot set an ownerRef on a resource you can't delete"
+        ),
+        "OwnerReferencesPermissionEnforcement",
+    ),
+    (re.compile(r"is forbidden: Use of external IPs is denied by admission control"), "DenyServiceExternalIPs"),
+    (re.compile(r"Too many requests: (?:\[)?limit reached on type "), "EventRateLimit"),
+    (
+        re.compile(r'is forbidden: node "[^"]*" is not allowed to |is forbidden: node "[^"]*" can only '),
+        "NodeRestriction",
+    ),
+    (re.compile(r"is forbidden: pod rejected: RuntimeClass "), "RuntimeClass"),
+    (re.compile(r"is forbidden: pod node label selector conflicts with its namespace"), "PodNodeSelector"),
+    (re.compile(r"is forbidden: pod tolerations \("), "PodTolerationRestriction"),
+    (re.compile(r"is forbidden: only dynamically provisioned pvc can be resized"), "PersistentVolumeClaimResize"),
+)
+"""How built-in plugins word what they refuse (`k8s.io/kubernetes/plugin/pkg/admission`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class ObservedDenial:
     """The one denial that the client saw; `policy` is a policy's or a webhook's name, `binding` empty for a webhook."""
@@ -71,6 +104,8 @@ class Observed:
     """
 
     denial: ObservedDenial | None = None
+    refusal: ObservedDenial | None = None
+    """What a built-in plugin refused, by the name of the plugin."""
     failures: tuple[Mapping[str, Any], ...] = ()
     policy_annotations: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -96,12 +131,24 @@ def observed_denial(status_message: str) -> ObservedDenial | None:
     return ObservedDenial(match["webhook"], "", match["said"] or match["failure"] or "", webhook=True)
 
 
+def refused_by(status_message: str) -> str:
+    """The built-in plugin that a response message is of, empty where none is recognised."""
+    return next((plugin for wording, plugin in _REFUSALS if wording.search(status_message)), "")
+
+
+def _refusal(record: RequestRecord, denial: ObservedDenial | None) -> ObservedDenial | None:
+    if denial is not None or record.code < 400 or not record.status_message:
+        return None
+    plugin = refused_by(record.status_message)
+    return ObservedDenial(plugin, "", record.status_message) if plugin else None
+
+
 def observe(record: RequestRecord) -> Observed:
     """Read the decisions out of one record; annotations that are no JSON count as absent."""
     denial = observed_denial(record.status_message) if record.code >= 400 and record.status_message else None
     text = record.annotations
     if not text or ("admission.k8s.io/" not in text and _only_foreign(text)):
-        return Observed(denial)
+        return Observed(denial, _refusal(record, denial))
     annotations = annotations_of(record)
     own = {
         key: value
@@ -110,6 +157,7 @@ def observe(record: RequestRecord) -> Observed:
     }
     return Observed(
         denial,
+        _refusal(record, denial),
         _failures(annotations.get(VALIDATION_FAILURE)),
         own,
         annotations,

@@ -8,7 +8,7 @@ from replay.authorization.configuration import AuthorizationConfiguration, Autho
 from replay.authorization.manifest import AuthorizationManifests, RBACKey, rbac_key
 from replay.go.duration import duration_text
 from replay.json import JSON
-from replay.manifests.diff import FieldDiff, ObjectDiff, Verb
+from replay.manifests.object_diff import FieldDiff, ObjectDiff, Verb
 
 _DENY = "Deny"
 

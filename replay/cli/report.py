@@ -59,6 +59,10 @@ def report(
     brief: Annotated[
         bool, typer.Option("--brief", help="Markdown in short form, for a comment; printed if there is no --out.")
     ] = False,
+    readiness: Annotated[
+        bool,
+        typer.Option("--readiness", help="Which Pod Security level each namespace is ready for, and which bounds."),
+    ] = False,
     output: Annotated[
         ReportFormat | None, typer.Option("--format", help="`rbac`: a Role for what --user did, and no report.")
     ] = None,
@@ -96,7 +100,7 @@ def report(
         with progress_on(Console(stderr=True)) as progress, opened(scenario, progress) as filled:
             sys.stdout.write(least_privilege(filled, user))
         return
-    question = WeeklyQuestion(since or start, until, previous, out, owner_label)
+    question = WeeklyQuestion(since or start, until, previous, out, owner_label, readiness)
     with progress_on(Console(stderr=True)) as progress:
         result = weekly(scenario, question, Options(workers=workers, webhooks=tuple(webhook or ())), progress, zone)
         if out is not None:

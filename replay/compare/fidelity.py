@@ -129,7 +129,7 @@ class Fidelity:
 
 
 def _observed_denial(observed: Observed, policies: frozenset[str]) -> tuple[str, str, str] | None:
-    denial = observed.denial
+    denial = observed.denial or observed.refusal
     if denial is None or denial.webhook or denial.policy not in policies:
         return None
     return denial.policy, denial.binding, denial.message

@@ -39,8 +39,13 @@ FINDINGS = frozenset(
 MUTATIONS = (OutcomeKind.NEWLY_MUTATED, OutcomeKind.MUTATION_CHANGED, OutcomeKind.NO_LONGER_MUTATED)
 """The outcomes that are about the patch alone."""
 
-CALL_TRACES = ("mutation.webhook.admission.k8s.io/", "patch.webhook.admission.k8s.io/")
-"""Audit annotations that the server writes about each call of a webhook: no audit finding of their own."""
+CALL_TRACES = (
+    "mutation.webhook.admission.k8s.io/",
+    "patch.webhook.admission.k8s.io/",
+    "pod-security.kubernetes.io/enforce-policy",
+    "pod-security.kubernetes.io/exempt",
+)
+"""Audit annotations that the server writes about each call of a webhook, and about each pod: no audit finding of their own."""
 
 
 @dataclass(frozen=True, slots=True)

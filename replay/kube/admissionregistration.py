@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 
 class FailurePolicy(StrEnum):
@@ -226,6 +226,19 @@ class WebhookConfiguration:
 
 
 @dataclass(frozen=True, slots=True)
+class PluginSettings:
+    """A built-in plugin that is on: its own configuration document, None where it has none, and all flags of the server."""
+
+    name: str
+    configuration: Any = None
+    flags: Mapping[str, str] = field(default_factory=dict)
+    path: str = ""
+    """Where the configuration stands."""
+    admits: bool = True
+    """Whether its mutating phase is asked: not where what it did at the time stands in the objects, and stays."""
+
+
+@dataclass(frozen=True, slots=True)
 class ManifestSet:
     """Everything that decides about requests, in the order in which the server asks.
 
@@ -240,3 +253,9 @@ class ManifestSet:
     validating_webhooks: tuple[WebhookConfiguration, ...] = ()
     mutating_webhooks: tuple[WebhookConfiguration, ...] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)
+    builtin: tuple[PluginSettings, ...] = ()
+    """The built-in plugins that are on."""
+    objects: tuple[Any, ...] = ()
+    """Objects that are laid over those of the cluster, as `kubectl apply` does."""
+    says_plugins: bool = False
+    """Whether flags or a configuration say which plugins are on; else they are the default ones."""

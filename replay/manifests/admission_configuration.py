@@ -19,7 +19,7 @@ from replay.manifests.field_error import FieldError, invalid
 from replay.manifests.finding import SERVER, Finding, Severity
 from replay.manifests.go_type.scheme import Registered, Scheme
 from replay.manifests.loader import LoadedDirectory, load_directory
-from replay.manifests.plugin import Plugin
+from replay.manifests.plugin import ALL_PLUGINS, Plugin
 from replay.manifests.read.document_reader import DecodedObject, UndecodableError, read_item, read_object
 from replay.manifests.read.documents import Unreadable, os_reason, read_file
 from replay.manifests.read.node import Mapping, Node, Position, Scalar, Sequence
@@ -29,33 +29,7 @@ _GROUP = "apiserver.config.k8s.io"
 _LEGACY_GROUP = "apiserver.k8s.io"
 _LEGACY_KEYS = ("imagePolicy", "podNodeSelectorPluginConfig")
 
-DEFAULT_PLUGINS = [
-    "NamespaceLifecycle",
-    "LimitRanger",
-    "ServiceAccount",
-    "TaintNodesByCondition",
-    "PodSecurity",
-    "Priority",
-    "DefaultTolerationSeconds",
-    "DefaultStorageClass",
-    "StorageObjectInUseProtection",
-    "PodGroupProtection",
-    "PersistentVolumeClaimResize",
-    "RuntimeClass",
-    "CertificateApproval",
-    "CertificateSigning",
-    "ClusterTrustBundleAttest",
-    "CertificateSubjectRestriction",
-    "DefaultIngressClass",
-    "PodTopologyLabels",
-    "NodeDeclaredFeatureValidator",
-    "PodResizeValidator",
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionWebhook",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionWebhook",
-    "ResourceQuota",
-]
+DEFAULT_PLUGINS = [each.name for each in ALL_PLUGINS if each.is_on]
 """The plugins that are on by default, in the order in which the server makes them."""
 
 

@@ -7,12 +7,13 @@ current one does and more, *narrowed* the other way round.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from enum import StrEnum
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from replay.kube.admissionregistration import LabelSelector, ManifestSet, MatchResources, Rule
 from replay.manifests.match_text import rule_text, selector_text
+from replay.manifests.object_diff import FieldDiff, ObjectDiff, Verb
+from replay.manifests.server.diff import diff_server
 
 _KINDS = {
     "validating_policies": "ValidatingAdmissionPolicy",
@@ -30,38 +31,6 @@ _API_NAMES = {
 _NOT_COMPARED = frozenset({"name", "static"})
 
 
-class Verb(StrEnum):
-    """What happened to an object or a field."""
-
-    ADDED = "added"
-    REMOVED = "removed"
-    RENAMED = "renamed"
-    CHANGED = "changed"
-    WIDENED = "widened"
-    NARROWED = "narrowed"
-
-
-@dataclass(frozen=True, slots=True)
-class FieldDiff:
-    """A field that differs; `before` and `after` are texts, empty where there is nothing."""
-
-    field: str
-    verb: Verb
-    before: str = ""
-    after: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectDiff:
-    """An object that differs; `new_name` is set where it was only renamed."""
-
-    kind: str
-    name: str
-    verb: Verb
-    fields: tuple[FieldDiff, ...] = ()
-    new_name: str = ""
-
-
 def diff_sets(current: ManifestSet, candidate: ManifestSet) -> tuple[ObjectDiff, ...]:
     """The objects that differ, by kind in the order of the set, then by name."""
     found: list[ObjectDiff] = []
@@ -70,7 +39,7 @@ def diff_sets(current: ManifestSet, candidate: ManifestSet) -> tuple[ObjectDiff,
             each.name: each.new_name for each in found if f"{each.kind}Binding" == kind and each.new_name
         }
         found += _diff_objects(kind, getattr(current, attribute), getattr(candidate, attribute), renamed_policies)
-    return tuple(found)
+    return (*found, *diff_server(current, candidate))
 
 
 def _diff_objects(

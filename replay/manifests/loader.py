@@ -76,13 +76,20 @@ class LoadedDirectory:
         )
 
 
-def load_directory(path: Path, plugin: Plugin, version: KubernetesVersion, *, mixed: bool = False) -> LoadedDirectory:
+def load_directory(
+    path: Path,
+    plugin: Plugin,
+    version: KubernetesVersion,
+    *,
+    mixed: bool = False,
+    ignored: frozenset[str] = frozenset(),
+) -> LoadedDirectory:
     """Load a directory for one plugin. Never raises: what is wrong is in `refusals`.
 
     `mixed`: objects of the other plugins may stand in the same directory (no server allows that) and are left out, and so is
-    what is about authorization.
+    what is about authorization, or in `ignored` files.
     """
-    directory = read_directory(path, frozenset({CONFIGURATION_FILE}) if mixed else frozenset())
+    directory = read_directory(path, ignored | {CONFIGURATION_FILE} if mixed else ignored)
     loading = _Loading(plugin, version, mixed)
     for unreadable in directory.unreadable:
         position = Position(unreadable.line, 1) if unreadable.line else Position(0, 0)

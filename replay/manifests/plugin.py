@@ -1,9 +1,11 @@
-"""The four admission plugins that read static manifests, and the kinds that each accepts."""
+"""The admission plugins of the server: the four that read static manifests with the kinds that each accepts, and all by name."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
+from replay.cellib.version import KubernetesVersion
 from replay.manifests.go_type.scheme import Registered
 
 
@@ -45,3 +47,62 @@ CHAIN_ORDER = (
     Plugin.VALIDATING_ADMISSION_WEBHOOK,
 )
 """The order in which the server makes the plugins and asks them."""
+
+
+class ServerPlugin(NamedTuple):
+    """A plugin that is compiled into the server, by its name; `minors` are the first and the last that has it."""
+
+    name: str
+    is_on: bool = False
+    """Whether it is on unless a flag turns it off."""
+    minors: tuple[int, int] = (0, 99)
+
+
+ALL_PLUGINS = (
+    ServerPlugin("AlwaysAdmit"),
+    ServerPlugin("NamespaceAutoProvision"),
+    ServerPlugin("NamespaceLifecycle", is_on=True),
+    ServerPlugin("NamespaceExists"),
+    ServerPlugin("LimitPodHardAntiAffinityTopology"),
+    ServerPlugin("LimitRanger", is_on=True),
+    ServerPlugin("ServiceAccount", is_on=True),
+    ServerPlugin("NodeRestriction"),
+    ServerPlugin("TaintNodesByCondition", is_on=True),
+    ServerPlugin("AlwaysPullImages"),
+    ServerPlugin("ImagePolicyWebhook"),
+    ServerPlugin("PodSecurity", is_on=True),
+    ServerPlugin("PodNodeSelector"),
+    ServerPlugin("Priority", is_on=True),
+    ServerPlugin("DefaultTolerationSeconds", is_on=True),
+    ServerPlugin("PodTolerationRestriction"),
+    ServerPlugin("EventRateLimit"),
+    ServerPlugin("ExtendedResourceToleration"),
+    ServerPlugin("DefaultStorageClass", is_on=True),
+    ServerPlugin("StorageObjectInUseProtection", is_on=True),
+    ServerPlugin("PodGroupProtection", is_on=True, minors=(36, 99)),
+    ServerPlugin("OwnerReferencesPermissionEnforcement"),
+    ServerPlugin("PersistentVolumeClaimResize", is_on=True),
+    ServerPlugin("RuntimeClass", is_on=True),
+    ServerPlugin("CertificateApproval", is_on=True),
+    ServerPlugin("CertificateSigning", is_on=True),
+    ServerPlugin("ClusterTrustBundleAttest", is_on=True),
+    ServerPlugin("CertificateSubjectRestriction", is_on=True),
+    ServerPlugin("DefaultIngressClass", is_on=True),
+    ServerPlugin("DenyServiceExternalIPs"),
+    ServerPlugin("PodTopologyLabels", is_on=True, minors=(33, 99)),
+    ServerPlugin("NodeDeclaredFeatureValidator", is_on=True, minors=(35, 99)),
+    ServerPlugin("PodGroupWorkloadExists", is_on=True, minors=(36, 36)),
+    ServerPlugin("PodResizeValidator", is_on=True, minors=(36, 99)),
+    ServerPlugin(Plugin.MUTATING_ADMISSION_POLICY, is_on=True, minors=(32, 99)),
+    ServerPlugin(Plugin.MUTATING_ADMISSION_WEBHOOK, is_on=True),
+    ServerPlugin(Plugin.VALIDATING_ADMISSION_POLICY, is_on=True),
+    ServerPlugin(Plugin.VALIDATING_ADMISSION_WEBHOOK, is_on=True),
+    ServerPlugin("ResourceQuota", is_on=True),
+    ServerPlugin("AlwaysDeny"),
+)
+"""In the order in which the server asks them (`pkg/kubeapiserver/options/plugins.go`, `AllOrderedPlugins`)."""
+
+
+def plugins_of(version: KubernetesVersion) -> tuple[ServerPlugin, ...]:
+    """The plugins that a server of a version has."""
+    return tuple(each for each in ALL_PLUGINS if each.minors[0] <= version.minor <= each.minors[1])

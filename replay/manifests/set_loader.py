@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from replay.cellib.version import KubernetesVersion
@@ -17,6 +17,7 @@ from replay.manifests.loader import LoadedDirectory, load_directory
 from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.manifests.plugin import CHAIN_ORDER, Plugin
 from replay.manifests.served import static_problem
+from replay.manifests.server.settings import NO_SERVER, Server, server_of_directory, server_of_file
 
 API_DIRECTORY = "api"
 
@@ -28,6 +29,7 @@ class LoadedSet:
     path: str
     directories: Mapping[Plugin, LoadedDirectory]
     api: LoadedApi | None = None
+    server: Server = NO_SERVER
 
     @property
     def parts(self) -> tuple[LoadedDirectory | LoadedApi, ...]:
@@ -54,7 +56,7 @@ def load_manifest_set(path: Path, *, version: KubernetesVersion, api_objects: It
     if loaded.api is not None:
         api = [item.value for item in loaded.api.objects]
     hashes = {plugin.value: directory.hash for plugin, directory in loaded.directories.items() if directory.hash}
-    return manifest_set_from_objects(static, api, hashes=hashes)
+    return loaded.server.completed(manifest_set_from_objects(static, api, hashes=hashes), version)
 
 
 def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
@@ -68,18 +70,22 @@ def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
         return LoadedSet(str(path), {})
     if not path.is_dir():
         return _configured_set(path, version)
+    server = server_of_directory(path)
     own = {plugin: path / plugin.directory for plugin in CHAIN_ORDER if (path / plugin.directory).is_dir()}
     api_directory = path / API_DIRECTORY
     api = load_api(api_directory, version) if api_directory.is_dir() else None
     for plugin, directory in own.items():
         require_static(directory, plugin, version)
     if own or api is not None:
-        return LoadedSet(str(path), {p: load_directory(at, p, version) for p, at in own.items()}, api)
-    directories = {plugin: load_directory(path, plugin, version, mixed=True) for plugin in CHAIN_ORDER}
+        return LoadedSet(str(path), {p: load_directory(at, p, version) for p, at in own.items()}, api, server)
+    if server.configuration is not None:
+        return replace(_configured_set(server.configuration, version), path=str(path), server=server)
+    ignored = server.file_names
+    directories = {plugin: load_directory(path, plugin, version, mixed=True, ignored=ignored) for plugin in CHAIN_ORDER}
     for plugin, loaded in directories.items():
         if loaded.objects or loaded.refusals:
             require_static(path, plugin, version)
-    return LoadedSet(str(path), {p: d for p, d in directories.items() if d.objects or d.refusals})
+    return LoadedSet(str(path), {p: d for p, d in directories.items() if d.objects or d.refusals}, None, server)
 
 
 def require_static(directory: Path, plugin: Plugin, version: KubernetesVersion) -> None:
@@ -92,10 +98,13 @@ def require_static(directory: Path, plugin: Plugin, version: KubernetesVersion) 
 def _configured_set(path: Path, version: KubernetesVersion) -> LoadedSet:
     from replay.manifests.admission_configuration import load_configuration  # noqa: PLC0415 - few sets have one
 
-    configuration = load_configuration(path, version)
+    server = server_of_file(path)
+    if server.configuration is None:
+        return LoadedSet(str(path), {}, None, server)
+    configuration = load_configuration(server.configuration, version)
     if configuration.error is not None and configuration.stage != "manifests":
         raise error_from_finding(configuration.findings[0])
-    return LoadedSet(str(path), {directory.plugin: directory for directory in configuration.directories})
+    return LoadedSet(str(path), {directory.plugin: directory for directory in configuration.directories}, None, server)
 
 
 def error_from_finding(finding: Finding) -> ManifestError:

@@ -26,7 +26,7 @@ from replay.pipeline.log import filled
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.replay.decide import decide
-from replay.pipeline.replay.job import Job, without_shared_webhooks
+from replay.pipeline.replay.job import Job, asked_of
 from replay.pipeline.replay.preparation import job_of
 from replay.pipeline.replay.replayer import as_far_as_reached
 from replay.pipeline.replay.workers import Progress, prepare_workers, replay_parts
@@ -107,7 +107,7 @@ def coverage(scenario: Scenario, options: Options, progress: Progress, *, secret
         rows = [SizeRow(*row) for row in store.query("log_sizes").iter_rows()]
         facts = log_facts(scenario, store, ingest, _total(found))
     discovery = job.cluster.discovery
-    reads = [each for pair in without_shared_webhooks(asked.sets) for each in reads_of(pair, asked.version)]
+    reads = [each for pair in asked_of(asked.sets) for each in reads_of(pair, asked.version)]
     logged = {(GroupResource(row.api_group, row.resource), row.subresource) for row in rows if row.admission}
     policy = audit_policy(reads if loaded else [_ANY_READS], discovery, logged, secrets=secrets)
     return CoverageResult(

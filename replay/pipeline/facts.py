@@ -45,5 +45,8 @@ def set_facts(path: Path | None, manifests: ManifestSet) -> SetFacts:
         "mutating policies": len(manifests.mutating_policies),
         "webhook configurations": len(manifests.validating_webhooks) + len(manifests.mutating_webhooks),
     }
+    if manifests.says_plugins:
+        counts["built-in plugins"] = len(manifests.builtin)
+    counts["objects"] = len(manifests.objects)
     kept = tuple((name, count) for name, count in counts.items() if count)
     return SetFacts(name_of(path) if path else "nothing", kept, tuple(sorted(manifests.hashes.items())))

@@ -9,6 +9,7 @@ from replay.authorization.manifest import NOTHING, AuthorizationManifests, load_
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
+from replay.manifests.server.settings import NO_SERVER
 from replay.manifests.set_loader import load_manifest_set
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.cluster import Cluster
@@ -29,7 +30,7 @@ class Manifests:
     @property
     def sets(self) -> tuple[ManifestSet, ManifestSet]:
         """Both sets as the chain wants them: what is not known to have been in force is taken to be empty."""
-        current = self.current if self.current is not None else ManifestSet()
+        current = self.current if self.current is not None else NO_SERVER.completed(ManifestSet(), self.version)
         return current, self.candidate if self.candidate is not None else current
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import orjson
 
-from replay.admission.ordered.registry import policy_names
+from replay.admission.ordered.registry import keeps_books, policy_names
 from replay.audit.directory.scratch import scratch
 from replay.audit.reject import write_rejects
 from replay.audit.selection import unread_counts
@@ -37,6 +37,7 @@ from replay.pipeline.options import Options
 from replay.pipeline.replay.job import Job, PartResult, shared_webhooks
 from replay.pipeline.replay.kept import KeptResults, kept_results
 from replay.pipeline.replay.merge import class_results, merge, write_lines
+from replay.pipeline.replay.opening import assumptions
 from replay.pipeline.replay.preparation import job_without_history, with_history
 from replay.pipeline.replay.totals import NOTHING, ClassResult
 from replay.pipeline.replay.webhook import webhook_answers
@@ -72,7 +73,7 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
         job = replace(job, gate=authorized.gate, authorizers=authorizers) if authorized is not None else job
         # All queries come before the results, which for a large log leave them little memory.
         facts = log_facts(scenario, store, ingest)
-        notes = health_notes(store, job)
+        notes = (*health_notes(store, job), *assumptions(job.asked, Cluster(job.snapshot)))
         kept = _kept(scenario, store, job, options) if authorized is None else None
         summary, fidelity, world = _replay(store, job, options, progress, (kept, authorized))
         facts.admission = summary.requests
@@ -139,8 +140,12 @@ def _replay_parts(store: Store, crew: Crew[Job], progress: Progress, *, is_few: 
 
 
 def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptResults | None:
-    """What a store keeps of results, if it is kept itself: not where somebody answers for webhooks anew, or lines are wanted."""
-    if scenario.store is None or options.webhooks or options.outcomes is not None:
+    """What a store keeps of results, if it is kept itself.
+
+    Not where somebody answers for webhooks anew, or lines are wanted,
+    nor where what is said of a request depends on those before it.
+    """
+    if scenario.store is None or options.webhooks or options.outcomes is not None or keeps_books(job.asked):
         return None
     current, candidate = job.asked
     validating = {name for each in job.sets for name in policy_names(each, mutating=False)}
@@ -151,6 +156,8 @@ def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptR
         orjson.dumps(sorted(validating & job.mutators)),
         f"{bool(policy_names(current, mutating=True))} {bool(job.mutators)} {job.mutates} {job.redact}",
         orjson.dumps(job.snapshot),
+        orjson.dumps([each.objects for each in job.sets]),
+        orjson.dumps([[each.name for each in manifests.builtin] for manifests in job.sets[:1]]),
     )
     classes = {CoarseClass(*columns): count for *columns, count in store.answer("admission_classes")}
     mapper = EquivalentResourceMapper(Cluster(job.snapshot).discovery)

@@ -27,7 +27,6 @@ from replay.pipeline.health import health_notes
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
-from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.preparation import job_of
 from replay.pipeline.replay.redaction import redactor_of
@@ -64,11 +63,11 @@ class VerifyJob:
 
     @cached_property
     def _policies(self) -> frozenset[str]:
-        return policy_names(self.job.sets[0])
+        return policy_names(self.job.asked[0])
 
     @cached_property
     def _mutating(self) -> frozenset[str]:
-        return policy_names(self.job.sets[0], mutating=True)
+        return policy_names(self.job.asked[0], mutating=True)
 
     @cached_property
     def _other_engine(self) -> SecondOpinion | None:
@@ -100,7 +99,7 @@ class VerifyJob:
         if request.reached is Reached.FAILED_BEFORE:
             return
         lister = self.job.cluster.at(record)
-        decisions = decide(self.job.chain, request, lister)
+        decisions = self.job.decisions(request, lister)
         decision = as_far_as_reached(request, decisions)[0]
         found.total += 1
         found.decided += decision.verdict is not Verdict.UNDETERMINED
@@ -144,7 +143,8 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
     manifests = manifests_of(replace(scenario, candidate=None))
     authorizers = authorization_inputs(manifests, options)
     with filled(scenario, progress) as (store, ingest), scratch() as spool:
-        job = replace(job_of(store, manifests, options, spool), authorizers=authorizers)
+        says = manifests.sets[0].says_plugins
+        job = replace(job_of(store, manifests, options, spool, with_plugins=says), authorizers=authorizers)
         authorized = replay_authorization(store, authorizers, job).summary if authorizers is not None else None
         work = VerifyJob(job, second_opinion)
         parts = replay_parts(work, [store.part(number) for number in range(store.parts)], options, progress)

@@ -32,7 +32,8 @@ ADMISSIONREGISTRATION = "admissionregistration.k8s.io"
 CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
 CACHE_DELAY = 1_000_000
 """How long, in microseconds, the API server's informers are taken to lag behind storage at most."""
-NONE_UNLESS_SHOWN = frozenset({LIMIT_RANGE})
+RESOURCE_QUOTA = GroupVersionKind("", "v1", "ResourceQuota")
+NONE_UNLESS_SHOWN = frozenset({LIMIT_RANGE, RESOURCE_QUOTA})
 """Kinds that most clusters have no object of: there are those that the log or the snapshot shows, as the README says."""
 MOST_HISTORIES = 1024
 """How many histories a process remembers: those of a large log have no room in memory together."""

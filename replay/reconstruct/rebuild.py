@@ -108,7 +108,7 @@ def _sent(exchange: Exchange, around: Surroundings, *, creating: bool, created: 
     sent = sent_object(exchange, creating=creating, created=created)
     if isinstance(sent, Missing):
         return sent
-    known = after_builtin_mutators(sent, exchange, around.lister, creating=creating)
+    known = after_builtin_mutators(sent, exchange, around.lister, creating=creating, undone=around.classes.undone)
     if not creating:
         return known
     mutated = around.mutators(exchange, Operation.CREATE) or is_changed_by_webhook(exchange)

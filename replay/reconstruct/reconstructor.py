@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from replay.audit.event import RequestRecord
+from replay.audit.observed import refused_by
 from replay.errors import UNFORESEEN
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject
@@ -79,6 +80,8 @@ class Reconstructor:
     mutators: Mutators = no_policies
     mutation: bool | Callable[[RequestRecord], bool] = True
     classes: DefaultClasses = _NO_CLASSES
+    plugins: frozenset[str] = frozenset()
+    """The built-in plugins that are asked: what one of them refused at the time came as far as this."""
 
     @cached_property
     def _schemas(self) -> Schemas:
@@ -200,6 +203,9 @@ class Reconstructor:
             olds, lister, self.cluster.discovery, self._schemas, self.classes, self.mutators, mutation
         )
         how_far = progress_of(exchange, olds)
+        if how_far.reached is Reached.FAILED_BEFORE and self.plugins:
+            plugin = refused_by(exchange.record.status_message)
+            how_far = Progress(Reached.VALIDATION, f"{plugin} refused it") if plugin in self.plugins else how_far
         made, *others = (
             self._made(exchange, rebuild(exchange, around, operation), lister, how_far)
             for operation in operations_of(exchange, olds.history)

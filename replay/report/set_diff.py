@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from replay.json import JSON
-from replay.manifests.diff import FieldDiff, ObjectDiff, Verb
+from replay.manifests.object_diff import FieldDiff, ObjectDiff, Verb
 
 _SIGNS = {Verb.ADDED: "+", Verb.REMOVED: "-"}
 NO_DIFFERENCE = "the sets do not differ"

@@ -5,7 +5,7 @@ from replay.authorization.configuration import read_configuration
 from replay.authorization.diff import diff_authorization
 from replay.authorization.manifest import NOTHING, AuthorizationManifests
 from replay.json import JSON
-from replay.manifests.diff import FieldDiff, ObjectDiff, Verb
+from replay.manifests.object_diff import FieldDiff, ObjectDiff, Verb
 
 WEBHOOK = (
     '{"type":"Webhook","name":"w","webhook":{"timeout":"3s","subjectAccessReviewVersion":"v1","failurePolicy":"%s",'

@@ -16,7 +16,8 @@ from replay.kube.admissionregistration import (
     ValidatingAdmissionPolicyBinding,
     Validation,
 )
-from replay.manifests.diff import FieldDiff, ObjectDiff, Verb, diff_sets
+from replay.manifests.diff import diff_sets
+from replay.manifests.object_diff import FieldDiff, ObjectDiff, Verb
 from replay.report.set_diff import diff_json, diff_markdown, diff_text
 
 PODS = Rule(("CREATE", "UPDATE"), ("",), ("v1",), ("pods",))

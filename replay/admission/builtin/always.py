@@ -10,6 +10,7 @@ class AlwaysAdmit(Plugin):
 
     name = "AlwaysAdmit"
     operations = EVERY_OPERATION
+    concerns = ()
 
     def admit(self, review: Review) -> Refusal | None:
         """Nothing."""
@@ -41,6 +42,7 @@ class PodGroupProtection(Plugin):
 
     name = "PodGroupProtection"
     operations = CREATE
+    concerns = ()
     is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:

@@ -10,6 +10,7 @@ class DenyServiceExternalIPs(Plugin):
 
     name = "DenyServiceExternalIPs"
     operations = CREATE_UPDATE
+    concerns = (("", ("services",)),)
 
     def validate(self, review: Review) -> Refusal | None:
         """Refuse addresses that were not there before."""

@@ -101,7 +101,9 @@ class EventRateLimit(Plugin):
 
     name = "EventRateLimit"
     operations = CREATE_UPDATE
+    concerns = (("", ("events",)), ("events.k8s.io", ("events",)))
     is_stateful = True
+    keeps_books = True
     is_timed = True
 
     def __init__(self, limits: list[JSON]) -> None:

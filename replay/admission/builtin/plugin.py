@@ -135,9 +135,21 @@ class Plugin:
 
     name: ClassVar[str]
     operations: ClassVar[frozenset[Operation]]
+    concerns: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (("*", ("*/*",)),)
+    """The resources that it looks at, by API group, as rules of policies have them: too many rather than too few."""
+    looks_up: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """The kinds of other objects that it reads, as group and kind."""
+    ignores_metadata: ClassVar[bool] = False
+    """Whether labels and annotations of the objects that it reads do not matter to it, only that they are there."""
+    annotation_prefixes: ClassVar[tuple[str, ...]] = ()
+    """What the keys of its audit annotations begin with, up to the slash."""
+    flags: ClassVar[tuple[str, ...]] = ()
+    """The flags of the server that it reads."""
     is_on_by_default: ClassVar[bool] = False
     is_stateful: ClassVar[bool] = False
     """Whether an answer depends on the requests before it."""
+    keeps_books: ClassVar[bool] = False
+    """Whether what it remembers follows from the requests of a log."""
     is_last: ClassVar[bool] = False
     """Whether it is asked only about what policies and webhooks let through."""
     is_timed: ClassVar[bool] = False
@@ -157,6 +169,9 @@ class Plugin:
         return operation in self.operations
 
 
+RBAC_KINDS = tuple(
+    ("rbac.authorization.k8s.io", kind) for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+)
 CREATE = frozenset({Operation.CREATE})
 CREATE_UPDATE = frozenset({Operation.CREATE, Operation.UPDATE})
 WRITES = frozenset({Operation.CREATE, Operation.UPDATE, Operation.DELETE})

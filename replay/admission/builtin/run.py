@@ -12,7 +12,7 @@ from replay.admission.json_patch import diff
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, PartialObject
 
-_MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
+MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 """What comes of an object that no server would have decoded; QuantityError is one of them."""
 
 
@@ -73,22 +73,22 @@ def ask(
     if not plugin.handles(before.operation):
         return PluginResult()
     try:
-        admitted, left = _phase(plugin.admit, before, cluster, time)
+        admitted, left = phase_result(plugin.admit, before, cluster, time)
         if admitted is not None and admitted.refusal is not None:
             return PluginResult(admitted)
         seen = before.with_object(left) if after is None else after
-        validated, _ = _phase(plugin.validate, seen, cluster, time)
+        validated, _ = phase_result(plugin.validate, seen, cluster, time)
     except UnknownInputError as error:
         return PluginResult(unknown=error.missing)
-    except _MALFORMED as error:
+    except MALFORMED as error:
         return PluginResult(unknown=Missing("object", f"an object is not of its kind: {error!r}"))
     return PluginResult(admitted, validated)
 
 
-def _phase(
+def phase_result(
     phase: Phase | None, attributes: Attributes, cluster: PluginCluster, time: int
 ) -> tuple[PhaseResult | None, JSON]:
-    """The result of one phase and the object that it leaves; raises UnknownInputError."""
+    """The result of one phase and the object that it leaves; raises UnknownInputError, or MALFORMED for what is no such object."""
     if phase is None:
         return None, attributes.object
     review = Review(attributes, cluster, time)

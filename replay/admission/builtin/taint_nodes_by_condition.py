@@ -14,6 +14,7 @@ class TaintNodesByCondition(Plugin):
 
     name = "TaintNodesByCondition"
     operations = CREATE
+    concerns = (("", ("nodes",)),)
     is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:

@@ -6,20 +6,29 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from replay.admission.builtin.plugin import Plugin
+from replay.admission.builtin.registry import PLUGINS
+from replay.admission.ordered.builtin import BuiltinPlugin, rules_of
 from replay.admission.ordered.plugin import AdmissionPlugin, Unit
 from replay.admission.ordered.policies import MutatingAdmissionPolicyPlugin, ValidatingAdmissionPolicyPlugin
 from replay.admission.ordered.webhooks import WebhookPlugin
 from replay.admission.reads import PolicyReads
 from replay.cellib.version import KubernetesVersion
+from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, MatchResources
 from replay.kube.attributes import Operation
+from replay.kube.overlay import objects_by_kind
 from replay.matching.rules import ANY
 
+_LAST: Final = ("ResourceQuota", "AlwaysDeny")
+BUILTIN_PLUGINS: Final = tuple(BuiltinPlugin(each) for each in PLUGINS)
 ALL_ORDERED_PLUGINS: Final[tuple[AdmissionPlugin, ...]] = (
+    *(each for each in BUILTIN_PLUGINS if each.name not in _LAST),
     MutatingAdmissionPolicyPlugin(),
     WebhookPlugin("mutating"),
     ValidatingAdmissionPolicyPlugin(),
     WebhookPlugin("validating"),
+    *(each for each in BUILTIN_PLUGINS if each.name in _LAST),
 )
 """In the order in which the server asks them."""
 
@@ -52,6 +61,12 @@ def unseen_criteria(manifests: ManifestSet, operation: Operation) -> Iterator[Ma
             yield replace(unit.match, resource_rules=rules)
 
 
+def rules_criteria(plugin: type[Plugin]) -> tuple[MatchResources, ...]:
+    """Which requests may concern a built-in plugin."""
+    rules = rules_of(plugin)
+    return (MatchResources(resource_rules=rules),) if rules else ()
+
+
 def reads_of(manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
     """What the plugins of a set read of requests: of policies that have a binding, and of webhooks."""
     for plugin in ALL_ORDERED_PLUGINS:
@@ -74,3 +89,64 @@ def policy_names(manifests: ManifestSet, *, mutating: bool | None = None) -> fro
     plugins = (plugin for plugin in ALL_ORDERED_PLUGINS if not plugin.leaves_trace)
     chosen = (plugin for plugin in plugins if mutating is None or plugin.mutates is mutating)
     return frozenset(name for plugin in chosen for name in plugin.names(manifests))
+
+
+def without_shared_plugins(sets: tuple[ManifestSet, ManifestSet]) -> tuple[ManifestSet, ManifestSet]:
+    """Both sets without the built-in plugins of which both say the same, and whose objects both have alike.
+
+    What such a plugin did at the time stands in the recorded objects, and it would do the same for the candidate.
+    """
+    current, candidate = sets
+    kinds, bare = changed_kinds(current, candidate), changed_kinds(current, candidate, bare=True)
+    shared = {
+        each.name
+        for each in BUILTIN_PLUGINS
+        if each.is_alike(*sets) and not (bare if each.type.ignores_metadata else kinds) & set(each.type.looks_up)
+    }
+    return _without(current, shared), _without(candidate, shared)
+
+
+def with_shared_plugins(
+    sets: tuple[ManifestSet, ManifestSet], reproduced: frozenset[str]
+) -> tuple[ManifestSet, ManifestSet]:
+    """Both sets with all their plugins; those that both have alike do not do again what is `reproduced` in the objects."""
+    differing = {each.name for manifests in without_shared_plugins(sets) for each in manifests.builtin}
+    settled = reproduced - differing
+    found = []
+    for manifests in sets:
+        plugins = (replace(each, admits=False) if each.name in settled else each for each in manifests.builtin)
+        found.append(replace(manifests, builtin=tuple(plugins)))
+    return found[0], found[1]
+
+
+def _without(manifests: ManifestSet, names: set[str]) -> ManifestSet:
+    return replace(manifests, builtin=tuple(each for each in manifests.builtin if each.name not in names))
+
+
+def changed_kinds(current: ManifestSet, candidate: ManifestSet, *, bare: bool = False) -> set[tuple[str, str]]:
+    """The kinds of the objects that two sets lay over the cluster otherwise.
+
+    `bare`: objects without their metadata; a manifest that only the candidate has is then taken to be of one that is there.
+    """
+    if current.objects == candidate.objects:
+        return set()
+    before, after = objects_by_kind(current.objects), objects_by_kind(candidate.objects)
+    if not bare:
+        return {kind for kind in {*before, *after} if before.get(kind) != after.get(kind)}
+    return {
+        kind
+        for kind, objects in before.items()
+        for name, obj in objects.items()
+        if _bare(after.get(kind, {}).get(name)) != _bare(obj)
+    } | {kind for kind, objects in after.items() if any(_bare(obj) for obj in objects.values())}
+
+
+def _bare(obj: JSON) -> JSON:
+    """What an object says beside who it is and its metadata; None for none."""
+    return None if obj is None else {key: obj[key] for key in obj if key not in ("apiVersion", "kind", "metadata")}
+
+
+def keeps_books(sets: Iterable[ManifestSet]) -> bool:
+    """Whether a plugin of some sets says of a request what depends on those before it."""
+    stateful = [plugin for plugin in BUILTIN_PLUGINS if plugin.type.keeps_books]
+    return any(plugin.settings(manifests) is not None for manifests in sets for plugin in stateful)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from replay.audit.period import Period
 from replay.compare.fidelity import Fidelity
+from replay.compare.readiness import NamespaceReadiness
 from replay.compare.refusal import Refusals
 from replay.compare.result import SetFacts
 from replay.compare.summary import Gap
@@ -183,3 +184,5 @@ class WeeklyResult:
     rejects: Counter[str] = field(default_factory=Counter)
     notes: tuple[str, ...] = ()
     refusals: Refusals = field(default_factory=Refusals)
+    readiness: dict[str, NamespaceReadiness] = field(default_factory=dict)
+    """By namespace; empty where nobody asked for it."""

@@ -18,7 +18,7 @@ from replay.cellib.version import KubernetesVersion
 from replay.compare.authorization import AuthorizationSummary
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.rbac import NODE_PREFIX
-from replay.manifests.diff import ObjectDiff
+from replay.manifests.object_diff import ObjectDiff
 from replay.pipeline.authorization.answers import NamedAnswers, named_answers, webhook_names
 from replay.pipeline.authorization.chains import Chains, Side, sides
 from replay.pipeline.authorization.mode import configuration_of_mode

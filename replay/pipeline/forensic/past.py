@@ -9,7 +9,6 @@ from replay.admission.decision import Decision
 from replay.audit.store import Store
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Options
-from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.preparation import job_of
 from replay.pipeline.replay.replayer import NOT_REACHED, as_far_as_reached
@@ -52,6 +51,4 @@ def decided(job: Job, request: ReplayRequest) -> list[Decision]:
     if request.reached is Reached.FAILED_BEFORE:
         return [NOT_REACHED, NOT_REACHED]
     lister = job.cluster.at(request.record)
-    backends = job.webhooks.backends(request)
-    decisions = decide(job.chain, request, lister, backends)
-    return as_far_as_reached(request, decisions)
+    return as_far_as_reached(request, job.decisions(request, lister))

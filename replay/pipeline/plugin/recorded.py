@@ -6,67 +6,15 @@ import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from replay.admission.builtin.plugin import Plugin
 from replay.admission.builtin.resource_quota.plugin import ResourceQuota
 from replay.admission.builtin.run import PluginResult, ask
 from replay.json import JSON
-from replay.kube.attributes import Attributes, Operation
 from replay.pipeline.plugin.cases import time_text
 from replay.pipeline.plugin.line import result_line
 from replay.pipeline.plugin.world import PluginWorld
-from replay.reconstruct.reached import is_denied_by_policy, reached_mutation
-from replay.reconstruct.request import Reached, ReplayRequest
-
-_VERBS = frozenset({"create", "update", "patch", "delete"})
-
-
-class _Place(NamedTuple):
-    """Where a request stands among all; those of one file stay in its order, and files are interleaved by time."""
-
-    time: int
-    file: str
-    line: int
-
-
-class Asked(NamedTuple):
-    """A request that admission saw; `after` is None where it did not come as far as the last plugins."""
-
-    request: ReplayRequest
-    before: Attributes
-    after: Attributes | None
-    is_certain: bool
-
-
-def asked(request: ReplayRequest) -> Asked | None:
-    """What both phases were told; None for what admission was not asked about, and for deletions of collections."""
-    record, attributes = request.record, request.attributes
-    if record.verb not in _VERBS and attributes.operation is not Operation.CONNECT:
-        return None
-    before = request.before_mutation
-    found = before if isinstance(before, Attributes) else attributes.with_object(before)
-    if request.reached is Reached.FAILED_BEFORE:
-        came = record.verb != "delete" and reached_mutation(record)
-        return Asked(request, found, None, is_certain=True) if came else None
-    if is_denied_by_policy(record):
-        return Asked(request, found, None, is_certain=True)
-    return Asked(request, found, attributes, is_certain=request.reached is Reached.VALIDATION)
-
-
-def in_order(requests: Iterable[Asked], *, by_receipt: bool) -> list[Asked]:
-    """The requests in the order of their completion, as the log has them, or in that of their receipt."""
-    found = sorted(requests, key=lambda each: (each.request.record.file, each.request.record.line))
-    places: dict[int, _Place] = {}
-    latest: dict[str, int] = {}
-    for each in found:
-        record = each.request.record
-        latest[record.file] = max(latest.get(record.file, 0), record.stage_time)
-        places[id(each)] = _Place(latest[record.file], record.file, record.line)
-    found.sort(key=lambda each: places[id(each)])
-    if by_receipt:
-        found.sort(key=lambda each: each.request.record.received)
-    return found
+from replay.pipeline.replay.order import Asked, in_order
 
 
 def recorded_results(plugin: Plugin, world: PluginWorld, requests: Iterable[Asked]) -> Iterator[dict[str, JSON]]:

@@ -13,8 +13,9 @@ from replay.pipeline.log import Progress, opened
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.plugin.cases import case_results
 from replay.pipeline.plugin.config import configured_plugin, read_config
-from replay.pipeline.plugin.recorded import Asked, asked, recorded_results
+from replay.pipeline.plugin.recorded import recorded_results
 from replay.pipeline.plugin.world import PluginWorld
+from replay.pipeline.replay.order import Asked, asked
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
 

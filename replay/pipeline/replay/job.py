@@ -18,6 +18,8 @@ from replay.admission.ordered.registry import (
     policy_names,
     unseen_criteria,
     webhook_mutators,
+    with_shared_plugins,
+    without_shared_plugins,
 )
 from replay.audit.event import RequestRecord
 from replay.audit.part import StorePart
@@ -36,6 +38,7 @@ from replay.pipeline.authorization.chains import Authorizers, Chains
 from replay.pipeline.authorization.policy_authorizer import policy_authorizer
 from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.gate import OPEN, Gate
+from replay.pipeline.replay.ledger import Entries, with_entry
 from replay.pipeline.replay.replayer import PartOutcomes, Replayer, as_far_as_reached
 from replay.pipeline.replay.totals import Totals
 from replay.pipeline.replay.webhook import NOBODY, Sets, WebhookAnswers
@@ -45,6 +48,7 @@ from replay.reconstruct.history.collected import CollectionDeletions, Row
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import ReplayRequest
+from replay.reconstruct.server.builtin import REPRODUCED
 from replay.reconstruct.server.default_class import DefaultClasses, ShownClass
 from replay.reconstruct.skew import TolerantReconstructor, widened, widened_samples
 from replay.reconstruct.trust import Trust
@@ -95,6 +99,10 @@ class Job:
     deletions: tuple[Row, ...] = ()
     within: Predicate | None = None
     """What is replayed of the requests that `predicate` selects, if not all."""
+    with_plugins: bool = False
+    """Whether built-in plugins of which both sets say the same are asked all the same."""
+    entries: Entries = field(default_factory=dict)
+    """What plugins that remember say of requests."""
     gate: Gate = OPEN
     authorizers: Authorizers | None = None
     """Who answers the `authorizer` of policies, where a set says it."""
@@ -135,32 +143,30 @@ class Job:
     @cached_property
     def asked(self) -> Sets:
         """Both sets without the webhooks that both call alike and nobody answers for."""
-        return without_shared_webhooks(self.sets, self.webhooks.names)
+        return asked_of(self.sets, self.webhooks.names, with_plugins=self.with_plugins)
 
     @cached_property
     def reconstructor(self) -> Reconstructor:
         """What rebuilds requests, as far as these sets need them."""
         mutators = self._policy_may_have_changed
         mutation = self._may_be_mutated if self.mutates else False
-        classes = DefaultClasses(self.classes)
+        classes = DefaultClasses(self.classes, self._undone)
+        plugins = frozenset(each.name for manifests in self.asked for each in manifests.builtin)
         if self.clock_error:
-            return TolerantReconstructor(self.cluster, self.trust, mutators, mutation, classes, self.clock_error)
-        return Reconstructor(self.cluster, self.trust, mutators, mutation, classes)
+            return TolerantReconstructor(
+                self.cluster, self.trust, mutators, mutation, classes, plugins, self.clock_error
+            )
+        return Reconstructor(self.cluster, self.trust, mutators, mutation, classes, plugins)
 
     @cached_property
     def replayer(self) -> Replayer:
         """The stages joined; made once in each process."""
-        chain = self.chain
-
-        def decisions(request: ReplayRequest, lister: Lister) -> list[Decision]:
-            return decide(chain, request, lister, self.webhooks.backends(request))
-
         return Replayer(
             self.cluster,
             self.reconstructor,
-            decisions,
+            self.decisions,
             self.owners,
-            policy_names(self.sets[0]),
+            policy_names(self.asked[0]),
             self.mutators,
             self.schemas,
             with_lines=self.with_lines,
@@ -175,7 +181,7 @@ class Job:
         def decisions(request: ReplayRequest, lister: Lister) -> list[Decision]:
             return as_far_as_reached(request, self.replayer.decide(request, lister))
 
-        alone = cache(lambda: self.chain_of((ManifestSet(), self.asked[1])))
+        alone = cache(lambda: self.chain_of((ManifestSet(objects=self.asked[0].objects), self.asked[1])))
         return Judge(self.chain, alone, decisions, self.webhooks.backends, self.schemas, self._asks_candidate)
 
     @cached_property
@@ -185,6 +191,19 @@ class Job:
         unread = frozenset(name for name in COUNTED if name not in candidate)
         return Elsewhere(self.reconstructor, self.chain.patchers, unread)
 
+    def decisions(self, request: ReplayRequest, lister: Lister) -> list[Decision]:
+        """What both sets decide about a request of the log."""
+        found = decide(self.chain, request, lister, self.webhooks.backends(request))
+        return with_entry(found, self.entries.get((request.record.seq, request.item)))
+
+    @cached_property
+    def _undone(self) -> frozenset[str]:
+        """The built-in plugins that did nothing to the objects before mutation: those that are asked, or were off."""
+        asked = {each.name for manifests in self.asked for each in manifests.builtin if each.admits}
+        on = {each.name for each in self.sets[0].builtin}
+        off = {name for name in REPRODUCED if name not in on} if on else set()
+        return frozenset((asked | off) & REPRODUCED)
+
     def _policy_may_have_changed(self, exchange: Exchange, operation: Operation) -> bool:
         """Whether a mutating policy of the current set may match a request of an operation, by its class alone."""
         record = exchange.record
@@ -192,7 +211,7 @@ class Job:
         known = self._changed.get((requests, operation))
         if known is None:
             mapper = EquivalentResourceMapper(self.cluster.discovery)
-            criteria = unseen_criteria(self.sets[0], operation)
+            criteria = unseen_criteria(self.asked[0], operation)
             known = any(may_select(each, mapper)(requests) for each in criteria)
             self._changed[requests, operation] = known
         return known
@@ -235,7 +254,7 @@ class Job:
     @property
     def mutators(self) -> frozenset[str]:
         """The names of what mutates, as decisions name it: policies, and the configurations of webhooks that are asked."""
-        unseen = [name for each in self.sets for name in policy_names(each, mutating=True)]
+        unseen = [name for each in self.asked for name in policy_names(each, mutating=True)]
         seen = [name for each in self.asked for name in webhook_mutators(each)]
         return frozenset((*unseen, *(seen if self.webhooks.names or self.webhooks.removed else ())))
 
@@ -269,6 +288,12 @@ def _dump(values: list[Any], file: BinaryIO) -> None:
     for start in range(0, len(values), _CHUNK):
         pickle.dump(values[start : start + _CHUNK], file, pickle.HIGHEST_PROTOCOL)
     pickle.dump([], file, pickle.HIGHEST_PROTOCOL)
+
+
+def asked_of(sets: Sets, names: frozenset[str] = frozenset(), *, with_plugins: bool = False) -> Sets:
+    """What of both sets is asked; `names` are the webhooks that somebody answers for."""
+    found = without_shared_webhooks(sets, names)
+    return with_shared_plugins(found, REPRODUCED) if with_plugins else without_shared_plugins(found)
 
 
 def without_shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> Sets:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from replay.admission.ordered.registry import ALL_ORDERED_PLUGINS, criteria_of
+from replay.admission.ordered.registry import ALL_ORDERED_PLUGINS, criteria_of, keeps_books
 from replay.audit.event import RequestRecord
 from replay.audit.lookups import ObjectKey
 from replay.audit.store import Store
@@ -18,7 +18,8 @@ from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Options
-from replay.pipeline.replay.job import Job, without_shared_webhooks
+from replay.pipeline.replay.job import Job, asked_of
+from replay.pipeline.replay.ledger import entries_of, ledger_of
 from replay.pipeline.replay.webhook import NOBODY, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, key_of
 from replay.reconstruct.history.clock import BEFORE, RevisionClock
@@ -49,16 +50,28 @@ def _looked_up(sets: Sequence[ManifestSet], discovery: Discovery) -> set[str]:
     }
 
 
-def job_of(store: Store, manifests: Manifests, options: Options, spool: Path, webhooks: WebhookAnswers = NOBODY) -> Job:
-    """What replaying the requests of a store takes; `spool` is where workers put their results."""
-    return with_history(store, job_without_history(store, manifests, options, spool, webhooks))
+def job_of(  # noqa: PLR0913 - what a job is made of
+    store: Store,
+    manifests: Manifests,
+    options: Options,
+    spool: Path,
+    webhooks: WebhookAnswers = NOBODY,
+    *,
+    with_plugins: bool = False,
+) -> Job:
+    """What replaying the requests of a store takes; `spool` is where workers put their results.
+
+    `with_plugins`: built-in plugins are asked though nothing changes for them.
+    """
+    job = job_without_history(store, manifests, options, spool, webhooks, with_plugins=with_plugins)
+    return with_history(store, job)
 
 
 def with_history(store: Store, job: Job) -> Job:
     """The job with what the log tells of the cluster: what decisions look up, when revisions were stored, who owns what."""
-    found = _looked_up(job.sets, Cluster(job.snapshot).discovery)
+    found = _looked_up(job.asked, Cluster(job.snapshot).discovery)
     job, lookups = looked_up(store, job, {*LOOKUPS, *RBAC, *found})
-    return replace(
+    ready = replace(
         job,
         lookups=lookups,
         began=began_of(store),
@@ -67,6 +80,12 @@ def with_history(store: Store, job: Job) -> Job:
         deletions=tuple(store.answer("collection_deletions")),
         owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.answer("owners")},
     )
+    if not keeps_books(ready.asked):
+        return ready
+    ledger = ledger_of(ready.chain, ready.asked, ready.cluster, ready.began)
+    if ledger is None:
+        return ready
+    return replace(ready, entries=entries_of(store, ledger, ready.reconstructor, ready.cluster))
 
 
 def began_of(store: Store) -> int:
@@ -104,13 +123,19 @@ def revisions(store: Store, job: Job) -> tuple[tuple[int, int, int], ...]:
     return tuple((r, BEFORE if start is None else start, end) for r, start, end in found)
 
 
-def job_without_history(
-    store: Store, manifests: Manifests, options: Options, spool: Path, webhooks: WebhookAnswers = NOBODY
+def job_without_history(  # noqa: PLR0913 - what a job is made of
+    store: Store,
+    manifests: Manifests,
+    options: Options,
+    spool: Path,
+    webhooks: WebhookAnswers = NOBODY,
+    *,
+    with_plugins: bool = False,
 ) -> Job:
     """The same before the log is asked what it tells of the cluster: enough to know which results a store keeps."""
     sets = manifests.sets
     mapper = EquivalentResourceMapper(Cluster(manifests.snapshot).discovery)
-    asked = without_shared_webhooks(sets, webhooks.names)
+    asked = asked_of(sets, webhooks.names, with_plugins=with_plugins)
     error = clock_error(max((row[3] for row in store.answer("log_clocks")), default=0))
     return Job(
         sets=sets,
@@ -123,6 +148,7 @@ def job_without_history(
         redact=options.redact,
         webhooks=webhooks,
         clock_error=error,
+        with_plugins=with_plugins,
     )
 
 

@@ -10,7 +10,8 @@ from replay.audit.store import Store
 from replay.compare.weekly.effect import Action, EffectCell, EffectKey, Effects, Side
 from replay.compare.weekly.figures import MAX_OWNERS, Mutation, Owner, Promotion, Readiness
 from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicy
-from replay.manifests.diff import Verb, diff_sets
+from replay.manifests.diff import diff_sets
+from replay.manifests.object_diff import Verb
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.manifests import Manifests

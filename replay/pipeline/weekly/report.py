@@ -13,6 +13,7 @@ from replay.audit.period import Period
 from replay.audit.reject import EXPLANATIONS, RejectReason
 from replay.audit.store import Store
 from replay.compare.fidelity import merged
+from replay.compare.readiness import NamespaceReadiness
 from replay.compare.weekly.effect import Side
 from replay.compare.weekly.figures import Evidence, Figures, WeeklyResult
 from replay.errors import AuditLogError, ReplayError
@@ -28,6 +29,7 @@ from replay.pipeline.scenario import Scenario
 from replay.pipeline.weekly.figures import Slot, figures_of
 from replay.pipeline.weekly.part import WeeklyJob, WeeklyPart
 from replay.pipeline.weekly.promotion import STATIC_SUFFIX, candidate_mutations
+from replay.pipeline.weekly.readiness import ReadinessJob
 from replay.report.render.document import MICROSECONDS, moment
 from replay.report.weekly.json import kept_before, read_figures
 
@@ -48,6 +50,8 @@ class WeeklyQuestion:
     previous: Path | None = None
     kept: Path | None = None
     owner_label: str = "team"
+    readiness: bool = False
+    """Whether to hold the pods against the Pod Security levels."""
 
 
 def weekly(
@@ -69,6 +73,12 @@ def weekly(
         figures = [figures_of(store, manifests, part, Slot(i, each, step)) for i, each in enumerate(periods)]
         foreign, rejects = _foreign(store, period, manifests), _rejects(store)
         notes = tuple(_notes(store, span, period, zone))
+        readiness: dict[str, NamespaceReadiness] = {}
+        if question.readiness:
+            work = ReadinessJob(past_job(store, manifests), period)
+            for each in replay_parts(work, [store.part(n) for n in range(store.parts)], options, progress):
+                for namespace, own in each.items():
+                    readiness.setdefault(namespace, NamespaceReadiness()).add(own)
         refused = refusals(store, periods, manifests, options)
     found = WeeklyResult(scenario.name, figures[-1], before.figures, before.told)
     if len(figures) > 1:
@@ -76,6 +86,7 @@ def weekly(
     _add_sets(found, scenario, manifests)
     _add_replay(found, part, len(periods) - 1)
     found.foreign, found.rejects, found.notes, found.refusals = foreign, rejects, notes, refused
+    found.readiness = readiness
     return found
 
 

@@ -26,30 +26,58 @@ _EVICTION_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreacha
 _TOLERATION_SECONDS = 300
 
 
-def after_builtin_mutators(  # noqa: PLR0911 - one return per resource that some plugin changes
-    sent: Known, exchange: Exchange, lister: Lister, *, creating: bool
+REPRODUCED = frozenset(
+    {
+        "DefaultIngressClass",
+        "DefaultStorageClass",
+        "DefaultTolerationSeconds",
+        "LimitRanger",
+        "Priority",
+        "ServiceAccount",
+        "StorageObjectInUseProtection",
+        "TaintNodesByCondition",
+    }
+)
+"""The plugins whose work is done again here, or in `default_class`."""
+
+
+def after_builtin_mutators(
+    sent: Known, exchange: Exchange, lister: Lister, *, creating: bool, undone: frozenset[str] = frozenset()
 ) -> Known:
-    """The object as the mutating policies get it."""
+    """The object as the mutating policies get it; what plugins do that are `undone` is not done here."""
     record = exchange.record
     if record.subresource:
         return sent
     group_resource = (record.api_group, record.resource)
-    shown = exchange.response.json if exchange.succeeded and exchange.shape is Shape.OBJECT else None
     if group_resource == ("", "pods"):
-        if not creating:
-            return _with_tolerations(sent)
-        pod = with_limits(sent, record.namespace, shown, lister)
-        pod = _with_service_account(pod, record.namespace, shown, lister)
-        return _with_tolerations(_with_priority(pod, shown, lister))
-    if not creating:
+        return _with_pod_plugins(sent, exchange, lister, undone, creating=creating)
+    found = _OF_RESOURCE.get(group_resource)
+    if not creating or found is None or found[0] in undone:
         return sent
-    if group_resource == ("", "nodes"):
-        return _with_not_ready_taint(sent)
-    if group_resource == ("", "persistentvolumeclaims"):
-        return _with_finalizer(sent, "kubernetes.io/pvc-protection")
-    if group_resource == ("", "persistentvolumes"):
-        return _with_finalizer(sent, "kubernetes.io/pv-protection")
-    return sent
+    return _with_not_ready_taint(sent) if found[1] is None else _with_finalizer(sent, found[1])
+
+
+_OF_RESOURCE = {
+    ("", "nodes"): ("TaintNodesByCondition", None),
+    ("", "persistentvolumeclaims"): ("StorageObjectInUseProtection", "kubernetes.io/pvc-protection"),
+    ("", "persistentvolumes"): ("StorageObjectInUseProtection", "kubernetes.io/pv-protection"),
+}
+"""By resource the plugin that changes it on its creation, and the finalizer that it adds, if it adds one."""
+
+
+def _with_pod_plugins(
+    pod: Known, exchange: Exchange, lister: Lister, undone: frozenset[str], *, creating: bool
+) -> Known:
+    """The plugins that change pods, in their order."""
+    namespace = exchange.record.namespace
+    shown = exchange.response.json if exchange.succeeded and exchange.shape is Shape.OBJECT else None
+    if creating and "LimitRanger" not in undone:
+        pod = with_limits(pod, namespace, shown, lister)
+    if creating and "ServiceAccount" not in undone:
+        pod = _with_service_account(pod, namespace, shown, lister)
+    if creating and "Priority" not in undone:
+        pod = _with_priority(pod, shown, lister)
+    return pod if "DefaultTolerationSeconds" in undone else _with_tolerations(pod)
 
 
 def _with_finalizer(sent: Known, name: str) -> Known:

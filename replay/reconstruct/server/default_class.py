@@ -56,8 +56,9 @@ _PRIORITY_CLASS = ("spec", "priorityClassName")
 class DefaultClasses:
     """What the log shows of default classes."""
 
-    def __init__(self, shown: Iterable[ShownClass] = ()) -> None:
-        """`shown` are the rows of the query `default_classes`."""
+    def __init__(self, shown: Iterable[ShownClass] = (), undone: frozenset[str] = frozenset()) -> None:
+        """`shown` are the rows of the query `default_classes`; plugins that are `undone` are taken to do nothing."""
+        self.undone = undone
         self._shown: dict[str, list[ShownClass]] = {}
         for row in sorted(shown, key=lambda row: row[1:3]):
             self._shown.setdefault(row[0], []).append(row)
@@ -65,9 +66,10 @@ class DefaultClasses:
     def filled(self, sent: Known, exchange: Exchange, lister: Lister, *, mutated: bool) -> Known:
         """An object that is created, with its default class; a `mutated` response does not tell who set the class."""
         if (exchange.record.api_group, exchange.record.resource) == ("", "pods"):
-            return sent if exchange.record.subresource else self._with_default_priority(sent)
+            is_left = exchange.record.subresource or "Priority" in self.undone
+            return sent if is_left else self._with_default_priority(sent)
         plugin = _PLUGINS.get((exchange.record.api_group, exchange.record.resource))
-        if plugin is None or exchange.record.subresource:
+        if plugin is None or exchange.record.subresource or f"Default{plugin.kind.kind}" in self.undone:
             return sent
         if get(sent.value, plugin.path) is not None or get(sent.value, plugin.opt_out) is not None:
             return sent

@@ -20,6 +20,7 @@ from replay.compare.weekly.figures import ActionFigures, Denial, Figures, Owner,
 from replay.errors import ReplayError
 from replay.report.authorization.refusals import refusals_json
 from replay.report.render.document import MICROSECONDS
+from replay.report.weekly.readiness import readiness_value
 
 KIND = "replay weekly report"
 VERSION = 1
@@ -74,6 +75,8 @@ def weekly_json(result: WeeklyResult) -> str:
         "notReached": dict(sorted(result.not_reached.items())),
         "rejects": dict(sorted(result.rejects.items())),
     }
+    if result.readiness:
+        value["readiness"] = readiness_value(result.readiness)
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
 
 

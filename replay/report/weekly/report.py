@@ -30,6 +30,7 @@ from replay.report.render.document import (
 )
 from replay.report.run.trust import disagreements_section, fidelity_fact, gaps_section
 from replay.report.weekly.charts import by_step, charts, label, starts, step_of
+from replay.report.weekly.readiness import readiness_sections
 from replay.report.weekly.sections import SAME, change, in_force, left_out, newness, some, talks
 
 TERMINAL_ROWS = 8
@@ -80,6 +81,7 @@ def weekly_document(
         gaps_section(result.gaps, rows),
         disagreements_section(result.fidelity, rows),
         *refusal_sections(result.refusals, rows),
+        *readiness_sections(result.readiness, rows),
         left_out(result),
     ]
     verdict, tone = _verdict(result)

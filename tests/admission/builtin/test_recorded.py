@@ -13,9 +13,10 @@ import pytest
 
 from replay.pipeline.plugin.cases import case_results
 from replay.pipeline.plugin.config import configured_plugin, read_config
-from replay.pipeline.plugin.recorded import Asked, recorded_results
+from replay.pipeline.plugin.recorded import recorded_results
 from replay.pipeline.plugin.results import logged_requests
 from replay.pipeline.plugin.world import PluginWorld
+from replay.pipeline.replay.order import Asked
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
 

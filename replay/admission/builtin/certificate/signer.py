@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, known
+from replay.admission.builtin.plugin import CREATE_UPDATE, RBAC_KINDS, Plugin, Refusal, Review, known
 from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.authorizer import AuthorizationAttributes
@@ -21,6 +21,8 @@ class CertificateApproval(Plugin):
 
     name = "CertificateApproval"
     operations = _UPDATE
+    concerns = (("certificates.k8s.io", ("certificatesigningrequests/approval",)),)
+    looks_up = RBAC_KINDS
     is_on_by_default = True
 
     def validate(self, review: Review) -> Refusal | None:
@@ -38,6 +40,8 @@ class CertificateSigning(Plugin):
 
     name = "CertificateSigning"
     operations = _UPDATE
+    concerns = (("certificates.k8s.io", ("certificatesigningrequests/status",)),)
+    looks_up = RBAC_KINDS
     is_on_by_default = True
 
     def validate(self, review: Review) -> Refusal | None:
@@ -59,6 +63,8 @@ class ClusterTrustBundleAttest(Plugin):
 
     name = "ClusterTrustBundleAttest"
     operations = CREATE_UPDATE
+    concerns = (("certificates.k8s.io", ("clustertrustbundles",)),)
+    looks_up = RBAC_KINDS
     is_on_by_default = True
 
     def validate(self, review: Review) -> Refusal | None:

@@ -16,6 +16,7 @@ class CertificateSubjectRestriction(Plugin):
 
     name = "CertificateSubjectRestriction"
     operations = CREATE
+    concerns = (("certificates.k8s.io", ("certificatesigningrequests",)),)
     is_on_by_default = True
 
     def validate(self, review: Review) -> Refusal | None:

@@ -11,6 +11,8 @@ class NamespaceExists(Plugin):
 
     name = "NamespaceExists"
     operations = WRITES
+    looks_up = (("", "Namespace"),)
+    ignores_metadata = True
 
     def validate(self, review: Review) -> Refusal | None:
         """Refuse with 404."""
@@ -22,6 +24,8 @@ class NamespaceAutoProvision(Plugin):
 
     name = "NamespaceAutoProvision"
     operations = CREATE
+    looks_up = (("", "Namespace"),)
+    ignores_metadata = True
 
     def admit(self, review: Review) -> Refusal | None:
         """Note the creation of the namespace; a dry run creates none."""

@@ -18,6 +18,8 @@ class NamespaceLifecycle(Plugin):
 
     name = "NamespaceLifecycle"
     operations = WRITES
+    looks_up = (("", "Namespace"),)
+    ignores_metadata = True
     is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:

@@ -29,6 +29,7 @@ class NodeRestriction(Plugin):
 
     name = "NodeRestriction"
     operations = WRITES
+    looks_up = (("", "Node"), ("", "ServiceAccount"))
 
     def admit(self, review: Review) -> Refusal | None:
         """Refuse what is none of the kubelet's business."""

@@ -17,6 +17,7 @@ class AlwaysPullImages(Plugin):
 
     name = "AlwaysPullImages"
     operations = CREATE_UPDATE
+    concerns = (("", ("pods",)),)
 
     def admit(self, review: Review) -> Refusal | None:
         """Set `imagePullPolicy` of all containers, and `pullPolicy` of all image volumes."""

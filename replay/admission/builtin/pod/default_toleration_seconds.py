@@ -20,6 +20,8 @@ class DefaultTolerationSeconds(Plugin):
 
     name = "DefaultTolerationSeconds"
     operations = CREATE_UPDATE
+    concerns = (("", ("pods",)),)
+    flags = tuple(_TAINTS.values())
     is_on_by_default = True
 
     def __init__(self, seconds: Mapping[str, int]) -> None:

@@ -15,6 +15,7 @@ class ExtendedResourceToleration(Plugin):
 
     name = "ExtendedResourceToleration"
     operations = CREATE_UPDATE
+    concerns = (("", ("pods",)),)
 
     def admit(self, review: Review) -> Refusal | None:
         """Add the tolerations in the order of the resources' names."""

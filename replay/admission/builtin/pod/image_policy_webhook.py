@@ -117,6 +117,7 @@ class ImagePolicyWebhook(Plugin):
 
     name = "ImagePolicyWebhook"
     operations = CREATE_UPDATE
+    concerns = (("", ("pods", "pods/ephemeralcontainers")),)
     is_stateful = True
 
     def __init__(self, *, default_allow: bool, allow_ttl: int, deny_ttl: int, backend: Backend | None = None) -> None:

@@ -13,6 +13,7 @@ class LimitPodHardAntiAffinityTopology(Plugin):
 
     name = "LimitPodHardAntiAffinityTopology"
     operations = CREATE_UPDATE
+    concerns = (("", ("pods",)),)
 
     def validate(self, review: Review) -> Refusal | None:
         """Refuse a required term whose topology is not the host."""

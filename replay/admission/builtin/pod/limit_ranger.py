@@ -24,6 +24,8 @@ class LimitRanger(Plugin):
 
     name = "LimitRanger"
     operations = CREATE_UPDATE
+    concerns = (("", ("pods", "pods/resize", "persistentvolumeclaims")),)
+    looks_up = (("", "LimitRange"),)
     is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:

@@ -24,6 +24,8 @@ class PodNodeSelector(Plugin):
 
     name = "PodNodeSelector"
     operations = CREATE
+    concerns = (("", ("pods",)),)
+    looks_up = (("", "Namespace"),)
 
     def __init__(self, selectors: Mapping[str, str]) -> None:
         """Selectors by namespace, and the default under its own key."""

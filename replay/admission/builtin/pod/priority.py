@@ -28,6 +28,8 @@ class Priority(Plugin):
 
     name = "Priority"
     operations = WRITES
+    concerns = (("", ("pods",)), ("scheduling.k8s.io", ("priorityclasses",)))
+    looks_up = (("scheduling.k8s.io", "PriorityClass"),)
     is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:

@@ -21,6 +21,8 @@ class RuntimeClass(Plugin):
 
     name = "RuntimeClass"
     operations = CREATE
+    concerns = (("", ("pods",)),)
+    looks_up = (("node.k8s.io", "RuntimeClass"),)
     is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:

@@ -28,6 +28,8 @@ class ServiceAccount(Plugin):
 
     name = "ServiceAccount"
     operations = CREATE_UPDATE
+    concerns = (("", ("pods", "pods/ephemeralcontainers")),)
+    looks_up = (("", "ServiceAccount"),)
     is_on_by_default = True
 
     def __init__(self, *, limits_secret_references: bool = False) -> None:

@@ -29,6 +29,8 @@ class PodTolerationRestriction(Plugin):
 
     name = "PodTolerationRestriction"
     operations = CREATE_UPDATE
+    concerns = (("", ("pods",)),)
+    looks_up = (("", "Namespace"),)
 
     def __init__(self, defaults: list[JSON], allowed: list[JSON]) -> None:
         """The lists of the cluster."""

@@ -17,6 +17,8 @@ class PodTopologyLabels(Plugin):
 
     name = "PodTopologyLabels"
     operations = CREATE
+    concerns = (("", ("pods", "pods/binding")),)
+    looks_up = (("", "Node"),)
     is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:

@@ -34,6 +34,10 @@ _TEMPLATES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("batch", "jobs"): ("spec", "template"),
     ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template"),
 }
+_CONCERNS: Final = (
+    ("", ("namespaces", "pods", "pods/*", *(resource for group, resource in _TEMPLATES if not group))),
+    *((group, tuple(resource for of, resource in _TEMPLATES if of == group)) for group in ("apps", "batch")),
+)
 _MOST_PODS = 3000
 NEWEST = 37
 """The minor whose standards are the latest."""
@@ -44,6 +48,9 @@ class PodSecurity(Plugin):
 
     name = "PodSecurity"
     operations = CREATE_UPDATE
+    concerns = _CONCERNS
+    looks_up = (("", "Namespace"),)
+    annotation_prefixes = (PREFIX.rstrip("/"),)
     is_on_by_default = True
 
     def __init__(self, configuration: PodSecurityConfiguration) -> None:

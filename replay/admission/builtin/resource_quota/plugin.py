@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from replay.admission.builtin.cluster import PluginCluster
@@ -23,7 +23,7 @@ from replay.admission.builtin.resource_quota.scope import ScopeError, printed, s
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation
-from replay.kube.gvk import GroupVersionKind
+from replay.kube.gvk import GroupResource, GroupVersionKind
 from replay.kube.quantity import Quantity
 
 RESOURCE_QUOTA: Final = GroupVersionKind("", "v1", "ResourceQuota")
@@ -44,8 +44,10 @@ class ResourceQuota(Plugin):
 
     name = "ResourceQuota"
     operations = CREATE_UPDATE
+    looks_up = (("", "ResourceQuota"),)
     is_on_by_default = True
     is_stateful = True
+    keeps_books = True
     is_last = True
 
     def __init__(self, limited: list[JSON]) -> None:
@@ -53,6 +55,11 @@ class ResourceQuota(Plugin):
         self._limited = limited
         self._used: _Used = {}
         self._refused: set[tuple[str, str, str]] = set()
+
+    @property
+    def limits_without_quota(self) -> bool:
+        """Whether something needs a quota that covers it."""
+        return bool(self._limited)
 
     @classmethod
     def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> ResourceQuota:
@@ -91,6 +98,17 @@ class ResourceQuota(Plugin):
             for quota in sorted(quotas, key=lambda each: each.name):
                 self._charge(review, quota, checked.get(quota.name, quota.used))
         return None
+
+    def begin(self, namespace: str, name: str, quota: JSON, objects: Sequence[tuple[GroupResource, JSON]]) -> None:
+        """Let a quota begin with what objects use that are there."""
+        hard = amounts((quota.get("status") or quota.get("spec") or {}).get("hard"))
+        found = _Quota(name, hard, {}, selectors_of(quota))
+        used: dict[str, Quantity] = {each: Quantity(0, text="0") for each in hard}
+        for resource, obj in objects:
+            evaluator = evaluator_of(resource)
+            if resource not in IGNORED and _matches(evaluator, found, obj):
+                add(used, {key: value for key, value in evaluator.usage(obj, 0).items() if key in hard})
+        self._used[namespace, name] = used
 
     def follow(self, attributes: Attributes, cluster: PluginCluster, time: int, *, refused: bool) -> None:
         """Give back what a request freed that was carried out whatever this plugin said.

@@ -28,6 +28,8 @@ class DefaultStorageClass(Plugin):
 
     name = "DefaultStorageClass"
     operations = CREATE
+    concerns = (("", ("persistentvolumeclaims",)),)
+    looks_up = (("storage.k8s.io", "StorageClass"),)
     is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:
@@ -44,6 +46,8 @@ class DefaultIngressClass(Plugin):
 
     name = "DefaultIngressClass"
     operations = CREATE
+    concerns = (("networking.k8s.io", ("ingresses",)),)
+    looks_up = (("networking.k8s.io", "IngressClass"),)
     is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:

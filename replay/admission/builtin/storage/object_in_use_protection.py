@@ -18,6 +18,7 @@ class StorageObjectInUseProtection(Plugin):
 
     name = "StorageObjectInUseProtection"
     operations = CREATE
+    concerns = (("", ("persistentvolumeclaims", "persistentvolumes")),)
     is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:

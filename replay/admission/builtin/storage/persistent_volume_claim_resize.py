@@ -19,6 +19,8 @@ class PersistentVolumeClaimResize(Plugin):
 
     name = "PersistentVolumeClaimResize"
     operations = frozenset({Operation.UPDATE})
+    concerns = (("", ("persistentvolumeclaims",)),)
+    looks_up = (("storage.k8s.io", "StorageClass"),)
     is_on_by_default = True
 
     def validate(self, review: Review) -> Refusal | None:

@@ -1,0 +1,283 @@
+"""The built-in plugins as members of the chain: those that are on in a set, with its configuration and its flags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import orjson
+
+from replay.admission.builtin.cluster import PluginCluster
+from replay.admission.builtin.partial import UnknownInputError
+from replay.admission.builtin.plugin import Phase, Plugin
+from replay.admission.builtin.run import MALFORMED, PhaseResult, phase_result
+from replay.admission.decision import Decision, Denial, Mutated, Undetermined
+from replay.admission.effects import ADMITTED, Effects
+from replay.admission.explain.builtin import BuiltinWatch, explained
+from replay.admission.explain.explanation import Validated
+from replay.admission.mutating.mutator import Object
+from replay.admission.ordered.plugin import Admitter, Asking, CompiledPlugin, Context, Side, Unit, Validator, digest_of
+from replay.admission.reads import INPUTS_OF_ANY, PolicyReads
+from replay.cellib.version import KubernetesVersion
+from replay.errors import ManifestError
+from replay.kube.admissionregistration import ManifestSet, MatchPolicy, MatchResources, PluginSettings, Rule
+from replay.kube.attributes import Attributes, Missing
+from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
+from replay.kube.lister import Lister
+
+REFUSED = "is refused"
+
+
+@dataclass(frozen=True)
+class BuiltinPlugin:
+    """One built-in plugin; its state over time, if it has any, is kept elsewhere (`pipeline/replay/ledger`)."""
+
+    type: type[Plugin]
+    leaves_trace = False
+
+    @property
+    def name(self) -> str:
+        """Its name in an AdmissionConfiguration."""
+        return self.type.name
+
+    @property
+    def mutates(self) -> bool:
+        """Whether it may change objects."""
+        return self.type.admit is not None
+
+    def settings(self, manifests: ManifestSet) -> PluginSettings | None:
+        """What a set says of it, None where it is off."""
+        return next((each for each in manifests.builtin if each.name == self.name), None)
+
+    def units(self, manifests: ManifestSet) -> Iterator[Unit]:
+        """Itself, if it is on."""
+        settings = self.settings(manifests)
+        rules = rules_of(self.type)
+        if settings is not None and rules:
+            yield Unit(
+                self.name,
+                self._digest(settings, manifests),
+                MatchResources(resource_rules=rules, match_policy=MatchPolicy.EXACT),
+            )
+
+    def _digest(self, settings: PluginSettings, manifests: ManifestSet) -> str:
+        """Of its configuration, and of the objects that it may look up."""
+        said = orjson.dumps([settings.configuration, self.said_flags(settings), manifests.objects])
+        return digest_of("builtin", self.name, said.decode("utf-8", "replace"))
+
+    def said_flags(self, settings: PluginSettings) -> dict[str, str]:
+        """The flags that it reads, as far as they are given."""
+        return {name: settings.flags[name] for name in self.type.flags if name in settings.flags}
+
+    def is_alike(self, one: ManifestSet, other: ManifestSet) -> bool:
+        """Whether two sets say the same of it."""
+        first, second = self.settings(one), self.settings(other)
+        if first is None or second is None:
+            return first is second
+        return (first.configuration, self.said_flags(first)) == (second.configuration, self.said_flags(second))
+
+    def names(self, manifests: ManifestSet) -> Iterator[str]:
+        """Its name, and what its audit annotations begin with."""
+        if self.settings(manifests) is not None:
+            yield self.name
+            yield from self.type.annotation_prefixes
+
+    def reads(self, manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
+        """All of a request."""
+        del version
+        for unit in self.units(manifests):
+            yield PolicyReads(self.name, ((unit.match,),), INPUTS_OF_ANY)
+
+    def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:
+        """The kinds of objects that it reads."""
+        if self.settings(manifests) is not None:
+            yield from self.type.looks_up
+
+    def made(self, manifests: ManifestSet) -> Plugin | None:
+        """The plugin as a set configures it. Raises ManifestError with the server's text for a bad configuration."""
+        settings = self.settings(manifests)
+        if settings is None:
+            return None
+        try:
+            return self.type.configured(settings.configuration, settings.flags)
+        except ManifestError as error:
+            text = f'couldn\'t init admission plugin "{self.name}": {error.message}'
+            raise ManifestError(text, path=settings.path) from error
+        except MALFORMED as error:
+            text = f'couldn\'t init admission plugin "{self.name}": its configuration is not of its kind: {error!r}'
+            raise ManifestError(text, path=settings.path) from error
+
+    def compiled(self, sets: Sequence[ManifestSet], context: Context) -> CompiledPlugin:
+        """The plugin of several sets; one that remembers takes no part."""
+        return CompiledBuiltin(self, sets, context)
+
+
+def rules_of(plugin: type[Plugin]) -> tuple[Rule, ...]:
+    """What a plugin looks at, as the rules of a policy."""
+    operations = tuple(sorted(plugin.operations))
+    return tuple(Rule(operations, (group,), ("*",), resources) for group, resources in plugin.concerns)
+
+
+class CompiledBuiltin:
+    """A built-in plugin of several sets."""
+
+    def __init__(self, value: BuiltinPlugin, sets: Sequence[ManifestSet], context: Context) -> None:
+        """Raises ManifestError for a bad configuration."""
+        self.value = value
+        self._context = context
+        # what remembers is asked in the order of admission, after all that only look at the request
+        self.made = [None if value.type.is_stateful else value.made(manifests) for manifests in sets]
+        self.is_idle = not any(self.made)
+        self._admits = any(settings.admits for each in sets if (settings := value.settings(each)) is not None)
+        self._concerns: dict[tuple[str, str, str], bool] = {}
+
+    def concerns(self, attributes: Attributes) -> bool:
+        """Whether the plugin looks at requests like this one."""
+        if attributes.operation not in self.value.type.operations:
+            return False
+        resource = attributes.resource
+        key = resource.group, resource.resource, attributes.subresource
+        known = self._concerns.get(key)
+        if known is None:
+            known = self._concerns[key] = any(
+                group in ("*", resource.group) and any(_names(pattern, key[1], key[2]) for pattern in resources)
+                for group, resources in self.value.type.concerns
+            )
+        return known
+
+    def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
+        """For each set where it is on what changes the request."""
+        if not self._admits or not self.value.mutates or not self.concerns(asking.sides[0].before):
+            return None
+        return [
+            None if made is None else BuiltinAdmitter(made, self.cluster(side), side.before)
+            for made, side in zip(self.made, asking.sides, strict=True)
+        ]
+
+    def validator(self, asking: Asking) -> Validator | None:
+        """What looks at the request in the validating phase."""
+        if self.value.type.validate is None or not self.concerns(asking.sides[0].attributes):
+            return None
+        return self._validate
+
+    def _validate(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
+        found = []
+        for made, side, value, is_live in zip(self.made, asking.sides, objects, live, strict=True):
+            found.append(self.decision(made, side, value) if made is not None and is_live else ADMITTED)
+        return found
+
+    def decision(self, made: Plugin, side: Side, value: Object) -> Decision:
+        """What the validating phase of one set says."""
+        attributes = side.attributes if value is side.attributes.object else side.attributes.with_object(value)
+        effects = Effects()
+        result, _ = _asked(made, made.validate, attributes, self.cluster(side), effects)
+        if result is not None:
+            note(effects, made.name, result)
+        return effects.decision()
+
+    def cluster(self, side: Side) -> PluginCluster:
+        """What the plugin may ask of the cluster."""
+        return cluster_of(side.lister, self._context)
+
+    def watch(self, index: int, manifests: ManifestSet, asking: Asking) -> BuiltinWatch | None:
+        """The plugin on one request, watched."""
+        del manifests
+        admitters = self.admitters(asking)
+        admitter = None if admitters is None else admitters[index]
+        return None if admitter is None else BuiltinWatch(self.value.name, admitter)
+
+    def validated(
+        self, index: int, manifests: ManifestSet, seen: Attributes, asking: Asking, refused: str
+    ) -> Validated | None:
+        """What it says in the validating phase."""
+        del manifests
+        made, side = self.made[index], asking.sides[index]
+        if made is None or self.validator(asking) is None:
+            return None
+        decision = ADMITTED if refused else self.decision(made, replace_attributes(side, seen), seen.object)
+        return Validated(policies=(explained(self.value.name, decision, refused),))
+
+
+def replace_attributes(side: Side, attributes: Attributes) -> Side:
+    """The side with other attributes of the validating phase."""
+    return side._replace(attributes=attributes)
+
+
+class BuiltinAdmitter:
+    """The mutating phase of a plugin of one set on one request."""
+
+    def __init__(self, made: Plugin, cluster: PluginCluster, before: Attributes) -> None:
+        """`before` are the attributes before mutation."""
+        self._made = made
+        self._cluster = cluster
+        self._before = before
+        self.effects = Effects()
+
+    def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
+        """One pass; what it changes makes nobody run again (`admission.reinvoker`)."""
+        del reinvoke
+        attributes = replace(self._before, object=value)
+        result, left = _asked(self._made, self._made.admit, attributes, self._cluster, self.effects)
+        if result is None:
+            return Missing("object", f"what {self._made.name} makes of it is not known"), False
+        note(self.effects, self._made.name, result)
+        return left if result.patch else value, False
+
+
+def asked_phase(
+    made: Plugin, attributes: Attributes, cluster: PluginCluster, time: int, effects: Effects
+) -> tuple[PhaseResult | None, Object]:
+    """The validating phase of a plugin that remembers, at a time in microseconds."""
+    return _asked(made, made.validate, attributes, cluster, effects, time)
+
+
+def _asked(  # noqa: PLR0913, PLR0917 - what a phase is asked with
+    made: Plugin, phase: Phase | None, attributes: Attributes, cluster: PluginCluster, effects: Effects, time: int = 0
+) -> tuple[PhaseResult | None, Object]:
+    """One phase; None where what it looks at is not known, which is noted."""
+    try:
+        return phase_result(phase, attributes, cluster, time)
+    except UnknownInputError as error:
+        missing = error.missing
+    except MALFORMED as error:
+        missing = Missing("object", f"an object is not of its kind: {error!r}")
+    reason = f"`{missing.path}` is not known: {missing.reason}"
+    entry = Undetermined(made.name, "", reason, missing.path, missing.fix)
+    if entry not in effects.undetermined:
+        effects.undetermined.append(entry)
+    return None, attributes.object
+
+
+def note(effects: Effects, name: str, result: PhaseResult) -> None:
+    """Add what one phase did."""
+    refusal = result.refusal
+    if refusal is not None:
+        effects.denials.append(Denial(name, "", None, refusal.message, refusal.reason, refusal.code))
+    if result.patch:
+        effects.mutated.append(Mutated(name, "", result.patch))
+    effects.warnings += [warning for warning in result.warnings if warning not in effects.warnings]
+    effects.audit_annotations.update(result.audit_annotations)
+
+
+def _names(pattern: str, resource: str, subresource: str) -> bool:
+    name, _, sub = pattern.partition("/")
+    return name in ("*", resource) and sub in ("*", subresource)
+
+
+def cluster_of(lister: Lister, context: Context) -> PluginCluster:
+    """What plugins may ask of the cluster at the instant of a lister."""
+    found = context.authorizer(lister)
+    authorizer: Authorizer = _Unknown(found) if isinstance(found, Missing) else found
+    return PluginCluster(lister, authorizer, context.discovery)
+
+
+class _Unknown:
+    """An authorizer of which is not known what it answers."""
+
+    def __init__(self, missing: Missing) -> None:
+        self._missing = missing
+
+    def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
+        """Nothing can be said."""
+        del attributes
+        raise UnknownInputError(self._missing)

@@ -1,0 +1,91 @@
+"""How strict the Pod Security standards of a namespace could be, and which bounds would have let everything through."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from replay.kube.quantity import Quantity
+
+LEVELS = ("baseline", "restricted")
+"""The levels that refuse anything, from the laxer to the stricter."""
+PRIVILEGED = "privileged"
+
+Obstacle = tuple[str, str, str]
+"""A workload, what the level has against its pods, and where."""
+
+
+@dataclass(slots=True)
+class NamespaceReadiness:
+    """The pods that were created in a namespace, and not refused; `obstacles` are by level, `unknown` the pods that are not known enough.
+
+    `most` are the largest requests and limits of a container, by kind and resource. `steps` are how much of what the pods ask
+    for comes and goes, with the time in microseconds.
+    """
+
+    pods: int = 0
+    unknown: int = 0
+    obstacles: dict[str, Counter[Obstacle]] = field(default_factory=dict)
+    denied: Counter[str] = field(default_factory=Counter)
+    """By level, how many pods it would have denied."""
+    most: dict[str, dict[str, Quantity]] = field(default_factory=dict)
+    steps: list[tuple[int, str, int, dict[str, Quantity]]] = field(default_factory=list)
+    """When, which pod, whether it comes (1) or goes (-1), and what it asks for."""
+
+    @property
+    def level(self) -> str:
+        """The strictest level that would have denied nothing."""
+        passed = PRIVILEGED
+        for level in LEVELS:
+            if self.denied[level] or self.unknown:
+                break
+            passed = level
+        return passed
+
+    @property
+    def next_level(self) -> str:
+        """The next stricter one, empty where there is none."""
+        strictness = (PRIVILEGED, *LEVELS)
+        place = strictness.index(self.level) + 1
+        return strictness[place] if place < len(strictness) else ""
+
+    def add(self, other: NamespaceReadiness) -> None:
+        """Merge another part of the log."""
+        self.pods += other.pods
+        self.unknown += other.unknown
+        self.denied.update(other.denied)
+        for level, found in other.obstacles.items():
+            self.obstacles.setdefault(level, Counter()).update(found)
+        for kind, amounts in other.most.items():
+            raise_to(self.most.setdefault(kind, {}), amounts)
+        self.steps += other.steps
+
+    def peak(self) -> dict[str, Quantity]:
+        """The most that was asked for at one time by pods that the log saw come, with their number as `pods`."""
+        there: dict[str, dict[str, Quantity]] = {}
+        used: dict[str, Quantity] = {}
+        most: dict[str, Quantity] = {}
+        for _, pod, comes, amounts in sorted(self.steps, key=lambda step: step[:3]):
+            own = {**amounts, "pods": Quantity(1, text="1")} if comes > 0 else there.pop(pod, {})
+            if comes > 0 and pod not in there:
+                there[pod] = own
+                used = {name: _sum(used.get(name), own.get(name)) for name in {*used, *own}}
+            elif comes < 0:
+                used = {name: value.subtract(own[name]) if name in own else value for name, value in used.items()}
+            raise_to(most, used)
+        return most
+
+
+def raise_to(total: dict[str, Quantity], other: dict[str, Quantity]) -> None:
+    """Put the greater of both in place of each amount."""
+    for name, value in other.items():
+        if name not in total or value.compare(total[name]) > 0:
+            total[name] = value
+
+
+def _sum(one: Quantity | None, other: Quantity | None) -> Quantity:
+    if one is None or other is None:
+        found = one or other
+        assert found is not None
+        return found
+    return one.add(other)

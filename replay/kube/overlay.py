@@ -1,0 +1,142 @@
+"""Objects that would be in the cluster, laid over those that are there, as `kubectl apply` does.
+
+A field of the manifest counts, a field that an earlier manifest had and this one has not is gone, and all others stay
+(`k8s.io/kubectl/pkg/cmd/apply`, the three-way merge; lists are replaced as a whole).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from replay.json import JSON
+from replay.kube.attributes import Missing, PartialObject
+from replay.kube.gvk import GroupVersionKind, split_api_version
+from replay.kube.lister import Lister
+
+Kind = tuple[str, str]
+"""Group and kind."""
+Name = tuple[str, str]
+"""Namespace and name."""
+_NAMESPACE: Kind = ("", "Namespace")
+
+
+def objects_by_kind(objects: Iterable[JSON]) -> dict[Kind, dict[Name, JSON]]:
+    """Objects by kind and name, each as the API server would default it; of two with one identity the later counts."""
+    found: dict[Kind, dict[Name, JSON]] = {}
+    for obj in objects:
+        metadata = obj.get("metadata") or {}
+        kind = split_api_version(str(obj.get("apiVersion") or ""))[0], str(obj.get("kind"))
+        name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+        found.setdefault(kind, {})[name] = _defaulted(obj, kind)
+    return found
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """The objects of one set; `earlier` are those of the set that was in force."""
+
+    objects: tuple[Any, ...] = ()
+    earlier: tuple[Any, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is laid over anything."""
+        return not self.objects and not self.earlier
+
+    @cached_property
+    def own(self) -> Mapping[Kind, Mapping[Name, JSON]]:
+        """What is laid over the cluster."""
+        return objects_by_kind(self.objects)
+
+    @cached_property
+    def last(self) -> Mapping[Kind, Mapping[Name, JSON]]:
+        """What was applied before."""
+        return objects_by_kind(self.earlier)
+
+    def lister(self, lister: Lister) -> Lister:
+        """The cluster with these objects."""
+        return lister if self.is_empty else _OverLister(self, lister)
+
+    def over(self, kind: Kind, name: Name, live: Any) -> Any:
+        """An object as it would be; None where it would not be there."""
+        own = self.own.get(kind, {}).get(name)
+        last = self.last.get(kind, {}).get(name)
+        if own is None:
+            return live if last is None else None
+        if isinstance(live, Missing):
+            # what is there beside the labels that are given is not known
+            return live if kind == _NAMESPACE else own
+        if live is None:
+            return own
+        if isinstance(live, PartialObject):
+            return PartialObject(applied(live.value, last or {}, own), live.missing)
+        return applied(live, last or {}, own)
+
+
+class _OverLister:
+    """A lister with objects laid over it."""
+
+    def __init__(self, overlay: Overlay, lister: Lister) -> None:
+        self._overlay = overlay
+        self._lister = lister
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
+        """See `Lister.get`."""
+        live = self._lister.get(kind, namespace, name)
+        return self._overlay.over((kind.group, kind.kind), (namespace, name), live)
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
+        """See `Lister.list`."""
+        live = self._lister.list(kind, namespace)
+        key, overlay = (kind.group, kind.kind), self._overlay
+        own, last = overlay.own.get(key, {}), overlay.last.get(key, {})
+        if isinstance(live, Missing) or not (own or last):
+            return live
+        found = {}
+        for obj in live:
+            metadata = (obj.value if isinstance(obj, PartialObject) else obj).get("metadata") or {}
+            name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+            if (changed := overlay.over(key, name, obj)) is not None:
+                found[name] = changed
+        found.update((name, obj) for name, obj in own.items() if name not in found and namespace in (None, name[0]))
+        return [obj for _, obj in sorted(found.items(), key=lambda each: each[0])]
+
+
+def applied(live: JSON, last: JSON, new: JSON) -> JSON:
+    """The three-way merge of maps; nobody's values are changed."""
+    merged = {key: value for key, value in live.items() if key in new or key not in last}
+    for key, value in new.items():
+        known = live.get(key)
+        if isinstance(value, dict) and isinstance(known, dict):
+            before = last.get(key)
+            merged[key] = applied(known, before if isinstance(before, dict) else {}, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _defaulted(obj: JSON, kind: Kind) -> JSON:
+    """What decisions read of the defaults of the API (`k8s.io/kubernetes/pkg/apis/core/v1/defaults.go`)."""
+    if kind == _NAMESPACE:
+        metadata = obj.get("metadata") or {}
+        labels = {"kubernetes.io/metadata.name": metadata.get("name"), **(metadata.get("labels") or {})}
+        return {**obj, "metadata": {**metadata, "labels": labels}}
+    if kind == ("", "LimitRange"):
+        spec = obj.get("spec") or {}
+        return {**obj, "spec": {**spec, "limits": [_limit(each) for each in spec.get("limits") or ()]}}
+    if kind == ("", "ResourceQuota") and "status" not in obj:
+        hard = (obj.get("spec") or {}).get("hard") or {}
+        return {**obj, "status": {"hard": hard, "used": dict.fromkeys(hard, "0")}}
+    return obj
+
+
+def _limit(item: JSON) -> JSON:
+    """`SetDefaults_LimitRangeItem`: a limit is by default the most, a request the limit, or else the least."""
+    if item.get("type") != "Container":
+        return item
+    default = {**(item.get("max") or {}), **(item.get("default") or {})}
+    request = {**(item.get("min") or {}), **default, **(item.get("defaultRequest") or {})}
+    return {**item, "default": default, "defaultRequest": request}

@@ -1,0 +1,38 @@
+"""The difference of two objects of one kind and name, or of what is there alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verb(StrEnum):
+    """What happened to an object or a field."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    RENAMED = "renamed"
+    CHANGED = "changed"
+    WIDENED = "widened"
+    NARROWED = "narrowed"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDiff:
+    """A field that differs; `before` and `after` are texts, empty where there is nothing."""
+
+    field: str
+    verb: Verb
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectDiff:
+    """An object that differs; `new_name` is set where it was only renamed."""
+
+    kind: str
+    name: str
+    verb: Verb
+    fields: tuple[FieldDiff, ...] = ()
+    new_name: str = ""

@@ -1,0 +1,97 @@
+"""What a change means for the server itself: plugins turned on or off, configurations, flags, objects laid over the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from replay.json import JSON
+from replay.kube.admissionregistration import ManifestSet, PluginSettings
+from replay.kube.overlay import objects_by_kind
+from replay.manifests.object_diff import FieldDiff, ObjectDiff, Verb
+
+PLUGIN_KIND = "AdmissionPlugin"
+_NOT_READ = (
+    "enable-admission-plugins",
+    "disable-admission-plugins",
+    "admission-control",
+    "admission-control-config-file",
+)
+
+
+def diff_server(current: ManifestSet, candidate: ManifestSet) -> Iterator[ObjectDiff]:
+    """Plugins in the server's order, then flags, then objects by kind and name."""
+    before = {each.name: each for each in current.builtin}
+    after = {each.name: each for each in candidate.builtin}
+    for name in dict.fromkeys((*before, *after)):
+        if name not in after:
+            yield ObjectDiff(PLUGIN_KIND, name, Verb.REMOVED)
+        elif name not in before:
+            fields = tuple(diff_json("configuration", None, after[name].configuration))
+            yield ObjectDiff(PLUGIN_KIND, name, Verb.ADDED, fields)
+        elif changes := tuple(diff_json("configuration", before[name].configuration, after[name].configuration)):
+            yield ObjectDiff(PLUGIN_KIND, name, Verb.CHANGED, changes)
+    if flags := tuple(_diff_flags(current.builtin, candidate.builtin)):
+        yield ObjectDiff("kube-apiserver", "flags", Verb.CHANGED, flags)
+    if current.objects != candidate.objects:
+        yield from _diff_objects(current, candidate)
+
+
+def _diff_flags(current: tuple[PluginSettings, ...], candidate: tuple[PluginSettings, ...]) -> Iterator[FieldDiff]:
+    """Flags that only one of two servers has, or that differ; which plugins are on is said by name."""
+    before, after = (dict(each[0].flags) if each else {} for each in (current, candidate))
+    for name in sorted({*before, *after} - set(_NOT_READ)):
+        if "toleration-seconds" in name:
+            yield from diff_json(f"--{name}", before.get(name), after.get(name))
+
+
+def _diff_objects(current: ManifestSet, candidate: ManifestSet) -> Iterator[ObjectDiff]:
+    before, after = objects_by_kind(current.objects), objects_by_kind(candidate.objects)
+    for kind in sorted({*before, *after}):
+        old, new = before.get(kind, {}), after.get(kind, {})
+        for name in sorted({*old, *new}):
+            shown = "/".join(filter(None, name))
+            if name not in new:
+                yield ObjectDiff(kind[1], shown, Verb.REMOVED)
+                continue
+            fields = tuple(diff_json("", _told(old.get(name)), _told(new[name])))
+            if name not in old:
+                yield ObjectDiff(kind[1], shown, Verb.ADDED, fields)
+            elif fields:
+                yield ObjectDiff(kind[1], shown, Verb.CHANGED, fields)
+
+
+def _told(obj: JSON) -> JSON:
+    """An object without what its name says already."""
+    if obj is None:
+        return None
+    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in ("name", "namespace")}
+    labels = {
+        key: value for key, value in (metadata.get("labels") or {}).items() if key != "kubernetes.io/metadata.name"
+    }
+    told = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
+    return {**told, "metadata": {**metadata, "labels": labels}}
+
+
+def diff_json(path: str, before: Any, after: Any) -> Iterator[FieldDiff]:
+    """The differences of two JSON values, maps key by key and everything else as a whole."""
+    if before == after:
+        return
+    if (isinstance(before, dict) or before is None) and isinstance(after, dict) and after:
+        for key in dict.fromkeys((*(before or {}), *after)):
+            shown = key if "." not in key and "/" not in key else f"[{key}]"
+            inner = f"{path}{'' if shown.startswith('[') or not path else '.'}{shown}"
+            yield from diff_json(inner, (before or {}).get(key), after.get(key))
+        return
+    verb = Verb.ADDED if before in (None, {}) else Verb.REMOVED if after in (None, {}) else Verb.CHANGED
+    old, new = _text(before), _text(after)
+    if old != new:
+        yield FieldDiff(path, verb, old, new)
+
+
+def _text(value: Any) -> str:
+    if value is None or value == {}:
+        return ""
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

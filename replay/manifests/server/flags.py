@@ -1,0 +1,183 @@
+"""The flags of a kube-apiserver as a file holds them: a static pod manifest, a kubeadm ClusterConfiguration, or words alone.
+
+`k8s.io/apiserver/pkg/server/options/admission.go` and `pkg/kubeapiserver/options/admission.go` (`Validate`,
+`enabledPluginNames`) say what they mean for admission.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from replay.cellib.version import KubernetesVersion
+from replay.errors import ManifestError
+from replay.go.format import quote
+from replay.manifests.plugin import plugins_of
+
+ENABLE, DISABLE, ONLY = "enable-admission-plugins", "disable-admission-plugins", "admission-control"
+CONFIGURATION_FLAG = "admission-control-config-file"
+_LISTS = frozenset({ENABLE, DISABLE, ONLY})
+"""Flags that add to what is given before; of all others the last counts."""
+_SIGN = re.compile(rb"kube-apiserver|ClusterConfiguration|(?:^|[\s\"'=])--[a-z]", re.MULTILINE)
+_MANIFEST = re.compile(rb"""["']?kind["']?\s*:\s*["']?(\w+)""")
+_MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFlags:
+    """Flags by their names without dashes; those that are lists are joined with commas."""
+
+    path: str
+    values: Mapping[str, str]
+
+    def names(self, flag: str) -> tuple[str, ...] | None:
+        """The names that a list flag holds, None where it is not given."""
+        text = self.values.get(flag)
+        return None if text is None else tuple(name for name in text.split(",") if name)
+
+    def plugins(self, version: KubernetesVersion) -> frozenset[str]:
+        """The plugins that are on; raises ManifestError with the server's text for names that it does not take."""
+        known = plugins_of(version)
+        enabled, disabled, only = (self.names(flag) for flag in (ENABLE, DISABLE, ONLY))
+        errors = list(_problems({each.name for each in known}, enabled, disabled, only))
+        if errors:
+            text = errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]"
+            raise ManifestError(text, path=self.path)
+        if only is not None:
+            return frozenset(only)
+        off = ({each.name for each in known if not each.is_on} | set(disabled or ())) - set(enabled or ())
+        return frozenset(each.name for each in known) - off
+
+
+def default_plugins(version: KubernetesVersion) -> frozenset[str]:
+    """The plugins that are on where no flag says otherwise."""
+    return frozenset(each.name for each in plugins_of(version) if each.is_on)
+
+
+def _problems(
+    known: set[str], enabled: tuple[str, ...] | None, disabled: tuple[str, ...] | None, only: tuple[str, ...] | None
+) -> Iterator[str]:
+    """`AdmissionOptions.Validate`, that of the apiserver library after that of Kubernetes."""
+    if only is not None and (enabled is not None or disabled is not None):
+        yield f"{ONLY} and {ENABLE}/{DISABLE} flags are mutually exclusive"
+    for flag, names in ((ONLY, only), (ENABLE, enabled), (DISABLE, disabled)):
+        yield from (f"{flag} plugin {quote(name)} is unknown" for name in names or () if name not in known)
+    both = sorted(set(enabled or ()) & set(disabled or ()))
+    if both:
+        yield f"[{' '.join(both)}] in {ENABLE} and {DISABLE} overlapped"
+
+
+def is_server_file(path: Path) -> bool:
+    """Whether a file holds flags of a kube-apiserver: by what stands in it, never by its name."""
+    try:
+        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+            return False
+        data = path.read_bytes()
+    except OSError:
+        return False
+    if not _SIGN.search(data):
+        return False
+    kinds = {kind.decode() for kind in _MANIFEST.findall(data)}
+    if "ClusterConfiguration" in kinds:
+        return True
+    if kinds:
+        return "Pod" in kinds and b"kube-apiserver" in data
+    return bool(_words_of_text(data))
+
+
+def read_server_flags(path: Path) -> ServerFlags:
+    """The flags of a file; raises ManifestError for one that holds none."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ManifestError(f"cannot be read: {(error.strerror or str(error)).lower()}", path=str(path)) from error
+    if not _MANIFEST.search(data):
+        return ServerFlags(str(path), _values(_words_of_text(data), str(path)))
+    try:
+        documents = [each for each in yaml.safe_load_all(data) if isinstance(each, dict)]
+    except yaml.YAMLError as error:
+        mark: Any = getattr(error, "problem_mark", None)
+        raise ManifestError("is no YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
+    for document in documents:
+        if document.get("kind") == "ClusterConfiguration":
+            return ServerFlags(str(path), _values(_words_of_kubeadm(document), str(path)))
+    for document in documents:
+        if (words := _words_of_pod(document)) is not None:
+            return ServerFlags(str(path), _values(words, str(path)))
+    raise ManifestError("no kube-apiserver manifest: no container calls it", path=str(path))
+
+
+def _words_of_pod(manifest: Mapping[str, Any]) -> list[str] | None:
+    """What follows the name of the program in the container that calls it."""
+    for container in (manifest.get("spec") or {}).get("containers") or ():
+        words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
+        calls = next((i for i, word in enumerate(words) if word.rpartition("/")[2] == "kube-apiserver"), None)
+        if calls is not None:
+            return words[calls + 1 :]
+        if container.get("name") == "kube-apiserver" or "kube-apiserver" in str(container.get("image")):
+            return words
+    return None
+
+
+def _words_of_kubeadm(configuration: Mapping[str, Any]) -> list[str]:
+    """`apiServer.extraArgs`: a map up to v1beta3, a list of names and values from v1beta4 on."""
+    extra = (configuration.get("apiServer") or {}).get("extraArgs") or {}
+    pairs = extra.items() if isinstance(extra, dict) else ((each.get("name"), each.get("value")) for each in extra)
+    return [f"--{name}={_text(value)}" for name, value in pairs]
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str("" if value is None else value)
+
+
+def _words_of_text(data: bytes) -> list[str]:
+    """Words of a shell: a command line, or a variable of an environment file that holds one; from the first flag on."""
+    lines = [line for line in data.decode("utf-8", "replace").splitlines() if not line.lstrip().startswith("#")]
+    try:
+        words = shlex.split(" ".join(line.rstrip("\\") for line in lines))
+    except ValueError:
+        return []
+    flat = [part for word in words for part in (word.split() if " " in word and "--" in word else [word])]
+    flat = [re.sub(r"^\w+=(?=--)", "", word) for word in flat]
+    first = next((place for place, word in enumerate(flat) if word.startswith("--")), len(flat))
+    is_command = all(
+        word.rpartition("/")[2].removeprefix("ExecStart=") in _BEFORE or "=" in word for word in flat[:first]
+    )
+    return flat[first:] if is_command else []
+
+
+_BEFORE = frozenset({"kube-apiserver", "exec", "hyperkube", "[Service]"})
+
+
+def _values(words: Iterable[str], path: str) -> dict[str, str]:
+    """`--flag=value`, `--flag value` and `--flag` alone; underscores are dashes (`WordSepNormalizeFunc`)."""
+    found: dict[str, str] = {}
+    waiting = ""
+    for word in words:
+        if waiting and not word.startswith("--"):
+            _set(found, waiting, word)
+            waiting = ""
+            continue
+        if waiting:
+            _set(found, waiting, "true")
+            waiting = ""
+        if not word.startswith("--"):
+            raise ManifestError(f"unexpected argument {quote(word)}: no flag", path=path)
+        name, has_value, value = word[2:].partition("=")
+        if has_value:
+            _set(found, name.replace("_", "-"), value)
+        else:
+            waiting = name.replace("_", "-")
+    if waiting:
+        _set(found, waiting, "true")
+    return found
+
+
+def _set(found: dict[str, str], name: str, value: str) -> None:
+    found[name] = f"{found[name]},{value}" if name in _LISTS and name in found else value

@@ -1,0 +1,192 @@
+"""What a set says of the server itself: its flags, the plugins that they turn on, and what these are configured with.
+
+And objects that are laid over those of the cluster: every manifest of `objects/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from replay.cellib.version import KubernetesVersion
+from replay.errors import ManifestError
+from replay.json import JSON
+from replay.kube.admissionregistration import ManifestSet, PluginSettings
+from replay.manifests.plugin import Plugin, plugins_of
+from replay.manifests.server.flags import (
+    CONFIGURATION_FLAG,
+    ServerFlags,
+    default_plugins,
+    is_server_file,
+    read_server_flags,
+)
+
+OBJECTS_DIRECTORY = "objects"
+_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+_CONFIGURATION_KIND = b"AdmissionConfiguration"
+_LEGACY = frozenset({"imagePolicy", "podNodeSelectorPluginConfig"})
+"""Two plugins once had files without a kind, and the server still takes those."""
+_OFF: Mapping[Plugin, tuple[str, ...]] = {
+    Plugin.VALIDATING_ADMISSION_POLICY: ("validating_policies", "validating_bindings"),
+    Plugin.MUTATING_ADMISSION_POLICY: ("mutating_policies", "mutating_bindings"),
+    Plugin.VALIDATING_ADMISSION_WEBHOOK: ("validating_webhooks",),
+    Plugin.MUTATING_ADMISSION_WEBHOOK: ("mutating_webhooks",),
+}
+"""What of a set is not asked where a plugin is off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Flags, the path of the AdmissionConfiguration, and objects; `file_names` are those of a directory that are no manifests."""
+
+    flags: ServerFlags | None = None
+    configuration: Path | None = None
+    objects: tuple[JSON, ...] = ()
+    file_names: frozenset[str] = field(default=frozenset())
+
+    def completed(self, manifests: ManifestSet, version: KubernetesVersion) -> ManifestSet:
+        """The set with the built-in plugins that are on, without what flags turn off. Raises ManifestError."""
+        names = default_plugins(version) if self.flags is None else self.flags.plugins(version)
+        off = {name: () for plugin, fields in _OFF.items() if plugin.value not in names for name in fields}
+        configurations = {} if self.configuration is None else _configurations(self.configuration)
+        flags = {} if self.flags is None else self.flags.values
+        settings = []
+        for each in plugins_of(version):
+            if each.name in names and each.name not in list(Plugin):
+                document, path = configurations.get(each.name, (None, ""))
+                settings.append(PluginSettings(each.name, document, flags, path))
+        says = self.flags is not None or any(each.configuration is not None for each in settings)
+        changed: dict[str, Any] = {**off, "builtin": tuple(settings), "objects": self.objects, "says_plugins": says}
+        return replace(manifests, **changed)
+
+
+NO_SERVER = Server()
+
+
+def server_of_file(path: Path) -> Server:
+    """What one file says: the flags of a server, or an AdmissionConfiguration."""
+    if not is_server_file(path):
+        return Server(configuration=path)
+    flags = read_server_flags(path)
+    return Server(flags, _configuration_of(flags, path.parent))
+
+
+def server_of_directory(path: Path) -> Server:
+    """What the files directly in a directory say of the server, and `objects/`. Raises ManifestError."""
+    files = sorted(each for each in path.iterdir() if each.is_file())
+    servers = [each for each in files if is_server_file(each)]
+    if len(servers) > 1:
+        names = " and ".join(f"`{each.name}`" for each in servers[:2])
+        raise ManifestError(f"{names} both hold flags of a kube-apiserver: keep one of them", path=str(path))
+    flags = read_server_flags(servers[0]) if servers else None
+    configurations = [each for each in files if each not in servers and _is_configuration(each)]
+    configuration = _configuration_of(flags, path) if flags is not None else None
+    if configuration is None and configurations:
+        configuration = configurations[0]
+    objects_directory = path / OBJECTS_DIRECTORY
+    objects = tuple(_objects(objects_directory)) if objects_directory.is_dir() else ()
+    file_names = frozenset(each.name for each in (*servers, *configurations))
+    return Server(flags, configuration, objects, file_names)
+
+
+def _is_configuration(path: Path) -> bool:
+    if path.suffix.lower() not in _SUFFIXES:
+        return False
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return False
+    if _CONFIGURATION_KIND not in data:
+        return False
+    try:
+        documents = list(yaml.safe_load_all(data))
+    except yaml.YAMLError:
+        return False
+    return any(isinstance(each, dict) and each.get("kind") == "AdmissionConfiguration" for each in documents)
+
+
+def _configuration_of(flags: ServerFlags, directory: Path) -> Path | None:
+    """The file of `--admission-control-config-file`, at its path below the directory or beside the flags by its name."""
+    named = flags.values.get(CONFIGURATION_FLAG)
+    if not named:
+        return None
+    for found in (directory / named.lstrip("/"), directory / Path(named).name, Path(named)):
+        if found.is_file():
+            return found
+    text = f'failed to read plugin config: unable to read admission control configuration from "{named}" '
+    raise ManifestError(f"{text}[open {named}: no such file or directory]", path=flags.path)
+
+
+def _configurations(path: Path) -> dict[str, tuple[JSON, str]]:
+    """The configuration document of each plugin that an AdmissionConfiguration names, and the file that it stands in."""
+    document = _document(path)
+    if isinstance(document, dict) and _LEGACY & document.keys():
+        return dict.fromkeys(("ImagePolicyWebhook", "PodNodeSelector"), (document, str(path)))
+    found: dict[str, tuple[JSON, str]] = {}
+    for entry in (document or {}).get("plugins") or ():
+        if entry.get("name") in found:
+            continue  # the server takes the first
+        if entry.get("configuration") is not None:
+            found[entry["name"]] = entry["configuration"], str(path)
+        elif entry.get("path") and entry["name"] not in list(Plugin):
+            own = _plugin_file(path.parent, entry["path"])
+            found[entry["name"]] = _document(own), str(own)
+    return found
+
+
+def _plugin_file(directory: Path, named: str) -> Path:
+    for found in (directory / named, directory / Path(named).name):
+        if found.is_file():
+            return found
+    text = f'Couldn\'t open admission plugin configuration {named}: &fs.PathError{{Op:"open", Path:"{named}", Err:0x2}}'
+    raise ManifestError(text, path=str(directory))
+
+
+def _document(path: Path) -> JSON:
+    try:
+        return yaml.safe_load(path.read_bytes())
+    except OSError as error:
+        raise ManifestError(f"cannot be read: {(error.strerror or str(error)).lower()}", path=str(path)) from error
+    except yaml.YAMLError as error:
+        mark: Any = getattr(error, "problem_mark", None)
+        raise ManifestError("is no YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
+
+
+def _objects(directory: Path) -> Iterator[JSON]:
+    """The objects of all manifests below a directory, in the order of their paths; a list stands for its items."""
+    for path in sorted(each for each in directory.rglob("*") if each.suffix.lower() in _SUFFIXES):
+        try:
+            documents = list(yaml.safe_load_all(path.read_bytes()))
+        except OSError as error:
+            raise ManifestError(f"cannot be read: {(error.strerror or str(error)).lower()}", path=str(path)) from error
+        except yaml.YAMLError as error:
+            mark: Any = getattr(error, "problem_mark", None)
+            raise ManifestError("is no YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
+        for document in documents:
+            if document is not None:
+                yield from _items(document, str(path))
+
+
+def _items(document: JSON, path: str) -> Iterator[JSON]:
+    if isinstance(document, dict) and str(document.get("kind")).endswith("List") and "items" in document:
+        for item in document["items"] or ():
+            yield from _items(item, path)
+        return
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(document, dict) or not document.get("apiVersion") or not document.get("kind") or not name:
+        raise ManifestError("an object needs `apiVersion`, `kind` and `metadata.name`", path=path)
+    yield _plain(document)
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: YAML's dates are text."""
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)

@@ -1,0 +1,64 @@
+"""The requests of a log in the order in which admission saw them, and what its phases were told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from replay.kube.attributes import Attributes, Operation
+from replay.reconstruct.reached import is_denied_by_policy, reached_mutation
+from replay.reconstruct.request import Reached, ReplayRequest
+
+_VERBS = frozenset({"create", "update", "patch", "delete"})
+
+
+class _Place(NamedTuple):
+    """Where a request stands among all; those of one file stay in its order, and files are interleaved by time."""
+
+    time: int
+    file: str
+    line: int
+
+
+class Asked(NamedTuple):
+    """A request that admission saw; `after` is None where it did not come as far as the last plugins."""
+
+    request: ReplayRequest
+    before: Attributes
+    after: Attributes | None
+    is_certain: bool
+
+    @property
+    def came_to_the_end(self) -> bool:
+        """Whether it came as far as the plugins after all policies and webhooks, or was refused by one of these alone."""
+        return self.request.reached is not Reached.FAILED_BEFORE
+
+
+def asked(request: ReplayRequest) -> Asked | None:
+    """What both phases were told; None for what admission was not asked about, and for deletions of collections."""
+    record, attributes = request.record, request.attributes
+    if record.verb not in _VERBS and attributes.operation is not Operation.CONNECT:
+        return None
+    before = request.before_mutation
+    found = before if isinstance(before, Attributes) else attributes.with_object(before)
+    if request.reached is Reached.FAILED_BEFORE:
+        came = record.verb != "delete" and reached_mutation(record)
+        return Asked(request, found, None, is_certain=True) if came else None
+    if is_denied_by_policy(record):
+        return Asked(request, found, None, is_certain=True)
+    return Asked(request, found, attributes, is_certain=request.reached is Reached.VALIDATION)
+
+
+def in_order(requests: Iterable[Asked], *, by_receipt: bool) -> list[Asked]:
+    """The requests in the order of their completion, as the log has them, or in that of their receipt."""
+    found = sorted(requests, key=lambda each: (each.request.record.file, each.request.record.line))
+    places: dict[int, _Place] = {}
+    latest: dict[str, int] = {}
+    for each in found:
+        record = each.request.record
+        latest[record.file] = max(latest.get(record.file, 0), record.stage_time)
+        places[id(each)] = _Place(latest[record.file], record.file, record.line)
+    found.sort(key=lambda each: places[id(each)])
+    if by_receipt:
+        found.sort(key=lambda each: each.request.record.received)
+    return found

@@ -1,0 +1,97 @@
+"""The pods of a log held against every Pod Security level, and what they ask for, by namespace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from replay.admission.builtin.partial import UnknownInputError, guarded
+from replay.admission.builtin.pod.resources import amounts, pod_amounts
+from replay.admission.builtin.pod_security.pod import Pod
+from replay.admission.builtin.pod_security.policy import LATEST, LevelVersion
+from replay.admission.builtin.pod_security.standard import violations
+from replay.admission.builtin.run import MALFORMED
+from replay.audit.part import StorePart
+from replay.audit.period import Period
+from replay.compare.readiness import LEVELS, NamespaceReadiness, raise_to
+from replay.compare.workload import workload
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
+from replay.kube.quantity import Quantity
+from replay.matching.coarse import Predicate
+from replay.pipeline.replay.job import Job
+from replay.reconstruct.request import Reached, ReplayRequest
+
+_PODS = Predicate("(api_group = '' and resource = 'pods' and verb in ('create', 'delete', 'update', 'patch'))", ())
+_ENDED = ("Succeeded", "Failed")
+
+Readiness = dict[str, NamespaceReadiness]
+
+
+@dataclass(frozen=True)
+class ReadinessJob:
+    """The same for every part: the pods of a period, at the newest standards or those of an older minor."""
+
+    job: Job
+    period: Period
+
+    def run(self, part: StorePart) -> Readiness:
+        """The pods of one part, by namespace."""
+        found: Readiness = {}
+        for records in part.objects(_PODS):
+            for request in self.job.reconstructor.requests(records):
+                if request.record.stage_time in self.period and request.reached is not Reached.FAILED_BEFORE:
+                    self._count(request, found)
+        return found
+
+    def _count(self, request: ReplayRequest, found: Readiness) -> None:
+        attributes, record = request.attributes, request.record
+        succeeded, at = record.code < 400, record.stage_time
+        name = f"{attributes.namespace}/{attributes.name}"
+        if attributes.operation is Operation.CREATE and not attributes.subresource:
+            if not succeeded:
+                return
+            own = found.setdefault(attributes.namespace, NamespaceReadiness())
+            own.pods += 1
+            pod = _readable(attributes.object)
+            try:
+                self._hold(pod, attributes, own)
+                own.steps.append((at, name, 1, _asked_for(pod["spec"])))
+            except (UnknownInputError, *MALFORMED):
+                own.unknown += 1
+        elif succeeded and (attributes.operation is Operation.DELETE or _has_ended(attributes)):
+            own = found.setdefault(attributes.namespace, NamespaceReadiness())
+            own.steps.append((at, name, -1, {}))
+
+    def _hold(self, pod: JSON, attributes: Attributes, own: NamespaceReadiness) -> None:
+        """Hold one pod against each level."""
+        for level in LEVELS:
+            against = violations(LevelVersion(level, LATEST), self.job.version.minor, Pod(pod["metadata"], pod["spec"]))
+            own.denied[level] += bool(against)
+            for each in against:
+                obstacle = workload(attributes, self.job.owners), each.reason, each.detail
+                own.obstacles.setdefault(level, Counter())[obstacle] += 1
+        for container in (*(pod["spec"].get("initContainers") or ()), *(pod["spec"].get("containers") or ())):
+            for kind in ("requests", "limits"):
+                given = amounts((container.get("resources") or {}).get(kind))
+                raise_to(own.most.setdefault(kind, {}), given)
+
+
+def _readable(value: object) -> JSON:
+    if isinstance(value, Missing):
+        return guarded({"metadata": value, "spec": value})
+    return guarded(value.value) if isinstance(value, PartialObject) else value
+
+
+def _asked_for(spec: JSON) -> dict[str, Quantity]:
+    """What a quota would charge."""
+    return {
+        f"{kind}.{name}": value for kind in ("requests", "limits") for name, value in pod_amounts(spec, kind).items()
+    }
+
+
+def _has_ended(attributes: Attributes) -> bool:
+    """Whether an update says that a pod came to its end: from then on it is charged no more."""
+    value = attributes.object.value if isinstance(attributes.object, PartialObject) else attributes.object
+    status = value.get("status") if isinstance(value, dict) else None
+    return isinstance(status, dict) and status.get("phase") in _ENDED

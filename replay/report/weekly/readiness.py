@@ -1,0 +1,111 @@
+"""Which Pod Security level each namespace is ready for, what stands in the way of the next, and bounds that would hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from replay.compare.readiness import NamespaceReadiness
+from replay.report.render.document import Align, Column, Section, Table, Tone, inert, number
+
+Readiness = Mapping[str, NamespaceReadiness]
+_COMPUTE = ("cpu", "memory")
+
+
+def readiness_sections(found: Readiness, rows: int) -> Iterator[Section]:
+    """Levels, obstacles, bounds."""
+    if not found:
+        return
+    yield _levels(found, rows)
+    if any(each.obstacles.get(each.next_level) for each in found.values()):
+        yield _obstacles(found, rows)
+    yield _bounds(found, rows)
+
+
+def _levels(found: Readiness, rows: int) -> Section:
+    columns = (
+        Column("namespace", Align.CODE),
+        Column("would deny nothing", Align.SHORT),
+        Column("pods", Align.NUMBER),
+        Column("the next would deny", Align.SHORT),
+    )
+    shown = []
+    for namespace, each in sorted(found.items()):
+        denied = f"{each.next_level}: {number(each.denied[each.next_level])}" if each.next_level else ""
+        denied += f", {number(each.unknown)} not known" if each.unknown else ""
+        shown.append((inert(namespace), each.level, number(each.pods), denied))
+    lead = "The strictest Pod Security level that would have admitted every pod that was asked for, by namespace."
+    table = Table("readiness", "", columns, tuple(shown[:rows]), len(shown))
+    return Section("readiness", "Which Pod Security level?", lead, (table,), Tone.PLAIN)
+
+
+def _obstacles(found: Readiness, rows: int) -> Section:
+    columns = (
+        Column("namespace", Align.CODE),
+        Column("level", Align.SHORT),
+        Column("owning workload"),
+        Column("what stands in the way"),
+        Column("pods", Align.NUMBER),
+    )
+    shown = [
+        (inert(namespace), each.next_level, inert(owner), inert(f"{reason} ({where})" if where else reason), number(n))
+        for namespace, each in sorted(found.items())
+        for (owner, reason, where), n in each.obstacles.get(each.next_level, {}).items()
+    ]
+    shown.sort(key=lambda row: (row[0], -int(row[4].replace(",", "")), *row[2:4]))
+    lead = "What the next stricter level has against the pods of each workload, with the fields that it names."
+    return Section(
+        "obstacles",
+        "What stands in the way of the next level",
+        lead,
+        (Table("obstacles", "", columns, tuple(shown[:rows]), len(shown)),),
+    )
+
+
+def _bounds(found: Readiness, rows: int) -> Section:
+    columns = (Column("namespace", Align.CODE), Column("LimitRange, container max"), Column("ResourceQuota, hard"))
+    shown = [
+        (inert(namespace), inert(_text(limit_range(each))), inert(_text(quota(each))))
+        for namespace, each in sorted(found.items())
+    ]
+    lead = (
+        "The least bounds that would have let everything through: the largest limit of a container, and the most that was asked "
+        "for at one time by pods that the log saw come. Leave room above them."
+    )
+    table = Table("bounds", "", columns, tuple(shown[:rows]), len(shown))
+    return Section("bounds", "LimitRange and quota that would have held", lead, (table,))
+
+
+def limit_range(of: NamespaceReadiness) -> dict[str, str]:
+    """`max` of a LimitRange for containers."""
+    return {name: str(value) for name, value in sorted(of.most.get("limits", {}).items()) if name in _COMPUTE}
+
+
+def quota(of: NamespaceReadiness) -> dict[str, str]:
+    """`hard` of a ResourceQuota."""
+    return {name: str(value) for name, value in sorted(of.peak().items())}
+
+
+def _text(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in values.items()) or "nothing is asked for"
+
+
+def readiness_value(found: Readiness) -> list[dict[str, Any]]:
+    """The same as JSON."""
+    return [
+        {
+            "namespace": namespace,
+            "level": each.level,
+            "pods": each.pods,
+            "notKnown": each.unknown,
+            "wouldDeny": dict(each.denied),
+            "obstacles": [
+                {"level": level, "workload": owner, "reason": reason, "where": where, "pods": n}
+                for level, obstacles in sorted(each.obstacles.items())
+                for (owner, reason, where), n in sorted(obstacles.items())
+            ],
+            "limitRangeMax": limit_range(each),
+            "quotaHard": quota(each),
+        }
+        for namespace, each in sorted(found.items())
+    ]
