@@ -1,0 +1,168 @@
+"""Built-in plugins among the others: what two sets with flags, configurations and objects of their own decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from replay.admission.chain import Chain
+from replay.admission.decision import Decision, Verdict
+from replay.admission.ordered.registry import ALL_ORDERED_PLUGINS, without_shared_plugins
+from replay.cellib.version import NEWEST
+from replay.errors import ManifestError
+from replay.json import JSON
+from replay.kube.admissionregistration import ManifestSet, PluginSettings
+from replay.kube.attributes import Missing
+from replay.kube.discovery import builtin_discovery
+from replay.kube.object_lister import ObjectLister
+from replay.kube.schema import Schemas
+from replay.manifests.manifest_set import manifest_set_from_objects
+from replay.manifests.plugin import ALL_PLUGINS
+from tests.support.chain_sets import POD, request, validating
+
+NAMESPACE: JSON = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "a"}}}
+ENFORCE = "pod-security.kubernetes.io/enforce"
+
+
+def labelled(**labels: str) -> JSON:
+    return {
+        **NAMESPACE,
+        "metadata": {"name": "shop", "labels": {key.replace("_", "-"): v for key, v in labels.items()}},
+    }
+
+
+def restricted(level: str = "restricted") -> JSON:
+    return {**NAMESPACE, "metadata": {"name": "shop", "labels": {ENFORCE: level}}}
+
+
+def limits(**item: Any) -> JSON:
+    metadata = {"name": "l", "namespace": "shop"}
+    item = {"type": "Container", **item}
+    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": [item]}}
+
+
+def a_set(
+    *names: str, objects: Sequence[JSON] = (), policies: Sequence[JSON] = (), **configurations: JSON
+) -> ManifestSet:
+    settings = tuple(PluginSettings(name, configurations.get(name)) for name in names)
+    return replace(manifest_set_from_objects(list(policies), []), builtin=settings, objects=tuple(objects))
+
+
+def decide(current: ManifestSet, candidate: ManifestSet, before: Any = POD) -> list[Decision]:
+    sets = without_shared_plugins((current, candidate))
+    attributes = request(namespace_object=NAMESPACE)
+    chain = Chain(sets, NEWEST, builtin_discovery(), Schemas())
+    return chain.decide(request(before, namespace_object=NAMESPACE), attributes, ObjectLister([NAMESPACE]))
+
+
+def told(decision: Decision) -> tuple[list[str], list[str], list[JSON]]:
+    return [each.policy for each in decision.denials], [m.policy for m in decision.mutated], list(decision.patch)
+
+
+TOLERATION = [
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    for key in ("not-ready", "unreachable")
+]
+NOTHING: tuple[list[str], list[str], list[JSON]] = ([], [], [])
+PULL = [{"op": "replace", "path": "/spec/containers/0/imagePullPolicy", "value": "Always"}]
+IS_ALWAYS = "object.spec.containers.all(c, c.imagePullPolicy == 'Always')"
+
+CASES: list[tuple[str, ManifestSet, ManifestSet, Any, Any]] = [
+    ("what both have alike is not asked", a_set("AlwaysDeny"), a_set("AlwaysDeny"), NOTHING, NOTHING),
+    ("one is turned on", a_set(), a_set("AlwaysPullImages"), NOTHING, ([], ["AlwaysPullImages"], PULL)),
+    ("one is turned off", a_set("AlwaysDeny"), a_set(), (["AlwaysDeny"], [], []), NOTHING),
+    (
+        "a label for a plugin that both have",
+        a_set("PodSecurity"),
+        a_set("PodSecurity", objects=[restricted()]),
+        NOTHING,
+        (["PodSecurity"], [], []),
+    ),
+    (
+        "a label that matters to nobody",
+        a_set("PodSecurity"),
+        a_set("PodSecurity", objects=[labelled(x="y")]),
+        NOTHING,
+        NOTHING,
+    ),
+    (
+        "a label that was there is gone",
+        a_set("PodSecurity", objects=[restricted()]),
+        a_set("PodSecurity", objects=[labelled()]),
+        (["PodSecurity"], [], []),
+        NOTHING,
+    ),
+    (
+        "a policy sees what a plugin before it made",
+        a_set("AlwaysPullImages", policies=validating("p", IS_ALWAYS)),
+        a_set(policies=validating("p", IS_ALWAYS)),
+        ([], ["AlwaysPullImages"], PULL),
+        (["p"], [], []),
+    ),
+    (
+        "a selector of a policy sees the labels of its side",
+        a_set(policies=validating("p", "namespaceObject.metadata.labels.team == 'a'")),
+        a_set(policies=validating("p", "namespaceObject.metadata.labels.team == 'a'"), objects=[labelled(team="b")]),
+        NOTHING,
+        (["p"], [], []),
+    ),
+    (
+        "plugins refuse before policies",
+        a_set("PodSecurity", policies=validating("p", "false")),
+        a_set("PodSecurity", policies=validating("p", "false"), objects=[restricted()]),
+        (["p"], [], []),
+        (["PodSecurity"], [], []),
+    ),
+    (
+        "defaults, then bounds",
+        a_set("LimitRanger"),
+        a_set("LimitRanger", objects=[limits(max={"cpu": "1"}, min={"cpu": "2"}, default={"cpu": "1"})]),
+        NOTHING,
+        (["LimitRanger"], ["LimitRanger"], None),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("current", "candidate", "now", "then"), [row[1:] for row in CASES], ids=[row[0] for row in CASES]
+)
+def test_what_two_sets_decide(current: ManifestSet, candidate: ManifestSet, now: Any, then: Any) -> None:
+    found = [told(decision) for decision in decide(current, candidate)]
+    assert found[0] == now
+    assert found[1][:2] == then[:2]
+    if then[2] is not None:
+        assert found[1][2] == then[2]
+
+
+def test_what_is_not_known_before_mutation_leaves_the_plugin_open() -> None:
+    _, candidate = decide(a_set(), a_set("AlwaysPullImages"), Missing("object", "it is not recorded"))
+    assert candidate.verdict is Verdict.UNDETERMINED
+    assert {each.policy for each in candidate.undetermined} == {"AlwaysPullImages"}
+
+
+def test_a_recorded_object_keeps_what_the_server_set() -> None:
+    stored = {**POD, "spec": {**POD["spec"], "tolerations": TOLERATION, "nodeName": "n1"}}
+    sets = without_shared_plugins((a_set("DefaultTolerationSeconds"), a_set()))
+    chain = Chain(sets, NEWEST, builtin_discovery(), Schemas())
+    seen = chain.validated(request(), request(stored), ObjectLister([NAMESPACE]))
+    assert [each.object["spec"].get("tolerations") for each in seen] == [TOLERATION, None]  # type: ignore[index]
+    assert [each.object["spec"]["nodeName"] for each in seen] == ["n1", "n1"]  # type: ignore[index]
+
+
+def test_a_bad_configuration_is_refused_in_the_words_of_the_server() -> None:
+    bad = {
+        "apiVersion": "pod-security.admission.config.k8s.io/v1",
+        "kind": "PodSecurityConfiguration",
+        "defaults": {"enforce": "strict"},
+    }
+    with pytest.raises(ManifestError) as refused:
+        decide(a_set(), a_set("PodSecurity", PodSecurity=bad))
+    assert refused.value.message.startswith('couldn\'t init admission plugin "PodSecurity": defaults.enforce: ')
+
+
+def test_the_order_is_that_of_the_server() -> None:
+    names = [plugin.name for plugin in ALL_ORDERED_PLUGINS]
+    assert names == [each.name for each in ALL_PLUGINS if each.name in names]

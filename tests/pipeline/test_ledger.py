@@ -1,0 +1,89 @@
+"""Quotas over a log: what is charged, given back, and refused in the order of admission."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from replay.pipeline.options import Options
+from replay.pipeline.run import run
+from replay.pipeline.scenario import Scenario
+from tests.support.log_lines import event
+
+QUOTA = """apiVersion: v1
+kind: ResourceQuota
+metadata: {name: q, namespace: n}
+spec: {hard: {pods: "2"}}
+"""
+NAMESPACE = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {"name": "n", "uid": "u"},
+    "status": {"phase": "Active"},
+}
+
+
+def pod(number: int, **metadata: Any) -> Any:
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"p{number}", "namespace": "n", **metadata},
+        "spec": spec,
+    }
+
+
+def created(number: int, *, user: str = "alice") -> bytes:
+    uid = {"uid": f"uid-{number}", "resourceVersion": str(number), "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return event(number, requestObject=pod(number), responseObject=pod(number, **uid), user={"username": user})
+
+
+def deleted(number: int, pod_number: int) -> bytes:
+    reference = {"resource": "pods", "namespace": "n", "name": f"p{pod_number}", "apiVersion": "v1"}
+    uid = {"uid": f"uid-{pod_number}", "resourceVersion": str(pod_number)}
+    return event(
+        number,
+        verb="delete",
+        objectRef=reference,
+        requestURI=f"/api/v1/namespaces/n/pods/p{pod_number}",
+        responseStatus={"code": 200},
+        responseObject=pod(pod_number, **uid),
+    )
+
+
+LOGS: list[tuple[str, list[bytes], list[str]]] = [
+    ("what fits, and what does not", [created(1), created(2), created(3)], ["unchanged", "unchanged", "newly_denied"]),
+    (
+        "what goes makes room",
+        [created(1), created(2), deleted(3, 1), created(4), created(5)],
+        ["unchanged", "unchanged", "unchanged", "unchanged", "newly_denied"],
+    ),
+    (
+        "what never came to be makes none",
+        [created(1), created(2), created(3), deleted(4, 3), created(5)],
+        ["unchanged", "unchanged", "newly_denied", "unchanged", "newly_denied"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("lines", "outcomes"), [row[1:] for row in LOGS], ids=[row[0] for row in LOGS])
+def test_a_quota_over_time(lines: list[bytes], outcomes: list[str], tmp_path: Path) -> None:
+    log, candidate, snapshot = tmp_path / "audit.jsonl", tmp_path / "candidate", tmp_path / "cluster.jsonl"
+    log.write_bytes(b"\n".join(lines) + b"\n")
+    (candidate / "objects").mkdir(parents=True)
+    (candidate / "objects" / "quota.yaml").write_text(QUOTA)
+    snapshot.write_bytes(orjson.dumps(NAMESPACE) + b"\n")
+    out = tmp_path / "out.jsonl"
+    scenario = Scenario((str(log),), candidate=candidate, cluster=snapshot)
+    result = run(scenario, Options(workers=1, outcomes=out), lambda *_: None)
+    found = [orjson.loads(line) for line in out.read_bytes().splitlines()]
+    assert [each["outcome"] for each in found] == outcomes
+    denials = [denial for each in found for denial in each["candidate"]["denials"]]
+    assert {denial["policy"] for denial in denials} == {"ResourceQuota"}
+    assert denials[0]["message"].endswith(
+        "is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
+    )
+    assert "ResourceQuota n/q is taken to begin with nothing in use" in result.notes
