@@ -15,7 +15,7 @@ from replay.authorization.chain import (
 from replay.authorization.configuration import AuthorizationConfiguration, AuthorizerConfiguration, mode_configuration
 from replay.authorization.match_condition import Matcher
 from replay.authorization.node import NodeAuthorizer
-from replay.authorization.node_graph import NodeGraph
+from replay.authorization.node_graph import Graph
 from replay.authorization.trace import AuthorizerDecision, Step
 from replay.authorization.webhook import WebhookAnswers
 from replay.cellib.authorization import compile_condition
@@ -38,11 +38,11 @@ class ChainBuilder:
         self._members = [(each, _member(each, answers, version)) for each in configuration.authorizers]
         self._steps: dict[str, dict[int, Step]] = {}
 
-    def build(self, roles: RoleResolver, graph: NodeGraph) -> Chain:
+    def build(self, roles: RoleResolver, graph: Graph) -> Chain:
         """The chain for a state of the cluster; all `roles` that a builder is given have the same base."""
         return Chain((PrivilegedGroupMember(), *(own or self._of(each, roles, graph) for each, own in self._members)))
 
-    def _of(self, authorizer: AuthorizerConfiguration, roles: RoleResolver, graph: NodeGraph) -> Member:
+    def _of(self, authorizer: AuthorizerConfiguration, roles: RoleResolver, graph: Graph) -> Member:
         """One of those that look at the cluster."""
         if authorizer.type == "Node":
             return NodeMember(NodeAuthorizer(graph, self._version), authorizer.name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from replay.authorization.node_graph import NodeGraph, Vertex
+from replay.authorization.node_graph import Graph, Vertex
 from replay.authorization.node_rule import node_rules
 from replay.authorization.trace import AuthorizerDecision
 from replay.cellib.version import NEWEST, KubernetesVersion
@@ -44,7 +44,7 @@ def _no(reason: str) -> NodeVerdict:
 class NodeAuthorizer:
     """Decides by the graph of pods and what they refer to, and by rules that are the same for all nodes."""
 
-    def __init__(self, graph: NodeGraph, version: KubernetesVersion = NEWEST) -> None:
+    def __init__(self, graph: Graph, version: KubernetesVersion = NEWEST) -> None:
         """The features are those that are on by default in that version."""
         self._graph = graph
         self._minor = version.minor

@@ -7,7 +7,7 @@ claims volumes and their secrets. A mirror pod gives nothing but itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from replay.authorization.pod_reference import (
     config_map_names,
@@ -17,9 +17,10 @@ from replay.authorization.pod_reference import (
     volume_secrets,
 )
 from replay.json import JSON
-from replay.kube.attributes import Missing, PartialObject
+from replay.kube.attributes import Missing, PartialObject, field_of
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
+from replay.kube.rbac_binding import missing_in
 
 POD = GroupVersionKind("", "v1", "Pod")
 PERSISTENT_VOLUME = GroupVersionKind("", "v1", "PersistentVolume")
@@ -30,6 +31,7 @@ GRAPH_KINDS = (POD, PERSISTENT_VOLUME, VOLUME_ATTACHMENT, RESOURCE_SLICE, POD_CE
 """The kinds that the graph is made of."""
 
 _MIRROR = "kubernetes.io/config.mirror"
+_CLAIMS = "resource claims of pods"
 
 
 class Vertex(NamedTuple):
@@ -40,24 +42,52 @@ class Vertex(NamedTuple):
     name: str
 
 
-class NodeGraph:
-    """The graph of the objects of a lister, which must not change."""
-
-    def __init__(self, lister: Lister) -> None:
-        """Nothing is read before it is asked for."""
-        self._lister = lister
-        self._edges: dict[Vertex, set[Vertex]] | None = None
-        self._missing: dict[str, Missing] = {}
+class Graph(Protocol):
+    """What belongs to which node."""
 
     def has_path(self, start: Vertex, node: str) -> bool | Missing:
         """Whether an object belongs to a node, or what would tell."""
-        edges = self._edges if self._edges is not None else self._read()
+        ...
+
+
+class NodeGraph:
+    """The graph of some objects; an edge stands for one object alone, so that objects can be replaced one by one."""
+
+    def __init__(self, lister: Lister | None = None) -> None:
+        """The objects of a lister, if there is one."""
+        self._edges: dict[Vertex, set[Vertex]] = {}
+        self._by_object: dict[Vertex, tuple[tuple[Vertex, Vertex], ...]] = {}
+        self._missing: dict[str, dict[Vertex | None, Missing]] = {}
+        for kind in GRAPH_KINDS if lister is not None else ():
+            listed = lister.list(kind, None) if lister is not None else ()
+            for obj in [listed] if isinstance(listed, Missing) else listed:
+                self.put(kind, None if isinstance(obj, Missing) else _vertex(kind, obj), obj)
+
+    def put(self, kind: GroupVersionKind, own: Vertex | None, obj: JSON | PartialObject | Missing | None) -> None:
+        """What is now known of an object, None if it is not there; without `own` it is one that nobody knows by name."""
+        for start, end in self._by_object.pop(own, ()) if own is not None else ():
+            self._edges[start].discard(end)
+        for what, missing in ((kind.kind, _missing_object(obj)), (_CLAIMS, _missing_claims(obj))):
+            if missing is not None:
+                self._missing.setdefault(what, {})[own] = missing
+            else:
+                self._missing.get(what, {}).pop(own, None)
+        value = obj.value if isinstance(obj, PartialObject) else obj
+        if own is None or not isinstance(value, dict) or _missing_object(obj) is not None:
+            return
+        known = {**value, "status": {}} if _missing_claims(obj) is not None else value
+        edges = self._by_object[own] = tuple(_edges(kind, own, known))
+        for start, end in edges:
+            self._edges.setdefault(start, set()).add(end)
+
+    def has_path(self, start: Vertex, node: str) -> bool | Missing:
+        """See `Graph`."""
         target, pending, seen = Vertex("node", "", node), [start], {start}
         while pending:
             vertex = pending.pop()
             if vertex == target:
                 return True
-            new = edges.get(vertex, set()) - seen
+            new = self._edges.get(vertex, set()) - seen
             seen |= new
             pending += new
         return self._missing_for(start) or False
@@ -69,34 +99,40 @@ class NodeGraph:
             "resourceslice": RESOURCE_SLICE,
             "podcertificaterequest": POD_CERTIFICATE_REQUEST,
         }.get(start.type, POD)
-        return self._missing.get(kind.kind)
-
-    def _read(self) -> dict[Vertex, set[Vertex]]:
-        edges: dict[Vertex, set[Vertex]] = {}
-        self._edges = edges
-        for kind in GRAPH_KINDS:
-            for obj in self._objects(kind):
-                for start, end in _edges(kind, obj):
-                    edges.setdefault(start, set()).add(end)
-        return edges
-
-    def _objects(self, kind: GroupVersionKind) -> Iterator[JSON]:
-        listed = self._lister.list(kind, None)
-        if isinstance(listed, Missing):
-            self._missing[kind.kind] = listed
-            return
-        for obj in listed:
-            if isinstance(obj, Missing):
-                self._missing[kind.kind] = obj
-            elif isinstance(obj, PartialObject):
-                self._missing[kind.kind] = obj.missing[0]
-            else:
-                yield obj
+        places = (kind.kind, _CLAIMS) if start.type == "resourceclaim" else (kind.kind,)
+        return next((missing for place in places for missing in self._missing.get(place, {}).values()), None)
 
 
-def _edges(kind: GroupVersionKind, obj: JSON) -> Iterator[tuple[Vertex, Vertex]]:
+def vertex_of(kind: GroupVersionKind, namespace: str, name: str) -> Vertex:
+    """The place of an object in the graph."""
+    return Vertex(kind.kind.lower(), namespace, name)
+
+
+def _vertex(kind: GroupVersionKind, obj: JSON | PartialObject) -> Vertex:
+    metadata = (obj.value if isinstance(obj, PartialObject) else obj).get("metadata") or {}
+    return vertex_of(kind, metadata.get("namespace") or "", metadata.get("name") or "")
+
+
+def _missing_object(obj: JSON | PartialObject | Missing | None) -> Missing | None:
+    """What is not known of an object where it may be the end of an edge: its spec, and whether it is a mirror pod."""
+    if isinstance(obj, Missing):
+        return obj
+    if not isinstance(obj, PartialObject):
+        return None
+    parts = (field_of(obj, "spec"), field_of(obj, "metadata", "annotations"))
+    return next((missing for part in parts if (missing := missing_in(part)) is not None), None)
+
+
+def _missing_claims(obj: JSON | PartialObject | Missing | None) -> Missing | None:
+    """What is not known of the resource claims that a status names."""
+    if not isinstance(obj, PartialObject):
+        return None
+    parts = [field_of(obj, "status", name) for name in ("resourceClaimStatuses", "extendedResourceClaimStatus")]
+    return next((missing for part in parts if (missing := missing_in(part)) is not None), None)
+
+
+def _edges(kind: GroupVersionKind, own: Vertex, obj: JSON) -> Iterator[tuple[Vertex, Vertex]]:
     metadata, spec = obj.get("metadata") or {}, obj.get("spec") or {}
-    own = Vertex(kind.kind.lower(), metadata.get("namespace") or "", metadata.get("name") or "")
     if kind is PERSISTENT_VOLUME:
         yield from _volume_edges(own, spec)
     elif spec.get("nodeName"):

@@ -110,7 +110,7 @@ def answer_from_response(code: int, response: JSON, version: str) -> WebhookAnsw
     error = _response_error(code, response, version)
     if error:
         return WebhookAnswer(AuthorizerDecision.NO_OPINION, "", error, failed=True)
-    status = response.get("status") or {}
+    status = (response or {}).get("status") or {}
     allowed, denied, reason = bool(status.get("allowed")), bool(status.get("denied")), status.get("reason") or ""
     if denied:
         return WebhookAnswer(AuthorizerDecision.DENY, reason, _BOTH if allowed else "")
@@ -121,13 +121,15 @@ def _response_error(code: int, response: JSON, version: str) -> str:
     """Why a response is no answer, empty if it is one."""
     if not 200 <= code <= 206:
         return _status_error(code, response)
+    if response is None:  # `null` decodes to an answer that says nothing
+        return ""
     if not isinstance(response, dict):
-        return f"couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value of type {_UNTYPED}"
+        found = {list: "array", bool: "bool", int: "number", float: "number"}.get(type(response), "string")
+        return f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type {_UNTYPED}"
     kind, api_version = response.get("kind") or _KIND, response.get("apiVersion") or f"{GROUP}/{version}"
-    if kind == "Status" and response.get("status") != "Success":
-        return str(response.get("message") or "unknown")
     if (kind, api_version) != (_KIND, f"{GROUP}/{version}"):
-        return f"the answer is a {kind} of {api_version}, not a {_KIND} of {GROUP}/{version}"
+        answered = f"{api_version.rpartition('/')[2]}.{kind}"
+        return f"converting ({answered}) to ({version}.{_KIND}): unknown conversion"
     status = response.get("status")
     if status is not None and not isinstance(status, dict):
         return "json: cannot unmarshal the status of the answer"

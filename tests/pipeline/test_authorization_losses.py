@@ -181,10 +181,10 @@ def served(seed: int, steps: int = 60) -> Server:
     return server
 
 
-def decisions(tmp_path: Path, server: Server, files: Sequence[Sequence[Event]]) -> dict[str, str]:
+def decisions(tmp_path: Path, server: Server, files: Sequence[Sequence[Event]], chain: str = CHAIN) -> dict[str, str]:
     current = tmp_path / "current"
     current.mkdir()
-    (current / "authorization.yaml").write_text(CHAIN)
+    (current / "authorization.yaml").write_text(chain)
     cluster = tmp_path / "cluster.jsonl"
     cluster.write_bytes(b"\n".join(map(orjson.dumps, server.objects.values())))
     paths = [tmp_path / f"{number}.jsonl" for number in range(len(files))]
@@ -290,4 +290,4 @@ def check(tmp_path: Path, seed: int, loss: str) -> None:
     assert list(wrong(found, server.truth)) == []
     if loss in EXACT:
         assert found.keys() == server.truth.keys()
-        assert set(found.values()) > {Verdict.UNKNOWN.value}
+        assert set(found.values()) != {Verdict.UNKNOWN.value}

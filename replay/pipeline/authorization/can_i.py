@@ -66,7 +66,7 @@ def load_oracle(asked: Asked) -> Oracle:
     chains = Chains(cluster, [side], answers, version, began=_END)
     known = [key[1:] for kind in RBAC_KINDS for key in cluster.keys(kind)]
     warnings = dangling_bindings(manifests.rbac or (), known) if manifests.rbac else ()
-    chain = chains.at(_END, _END, chains.state_of(_END, _END, of_node=True))[0]
+    chain = chains.at(_END, _END, chains.state_of(_END, _END, with_graph=True))[0]
     return Oracle(chain, cluster.discovery, tuple(warnings))
 
 

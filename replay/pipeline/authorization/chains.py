@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -17,20 +17,39 @@ from replay.authorization.webhook import NoAnswers, WebhookAnswers
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.json import JSON
 from replay.kube.attributes import UserInfo
-from replay.kube.lister import ObjectLister
-from replay.kube.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING, Grants, RoleResolver, unused_bindings
-from replay.pipeline.authorization.rbac_state import ChangingObject, RBACStates, changing_objects, unchanging
-from replay.pipeline.authorization.state import (
-    RBAC_KINDS,
-    Instants,
-    State,
-    graph_lister,
+from replay.kube.authorizer import AuthorizationAttributes
+from replay.kube.rbac import (
+    CLUSTER_ROLE_BINDING,
+    NODE_PREFIX,
+    ROLE_BINDING,
+    Grants,
+    RoleResolver,
+    unused_bindings,
 )
-from replay.reconstruct.cluster import Cluster, ClusterLister
+from replay.pipeline.authorization.changing import ChangingObject, changing_objects, unchanging
+from replay.pipeline.authorization.graph_state import GraphAt, GraphStates, bound_pods
+from replay.pipeline.authorization.rbac_state import RBACStates
+from replay.pipeline.authorization.state import RBAC_KINDS, Instants, State
+from replay.reconstruct.cluster import Cluster
 
-_GRAPH_RESOURCES = frozenset(
-    ["pods", "persistentvolumes", "volumeattachments", "resourceslices", "podcertificaterequests"]
+_READ_BY_NODES = frozenset(
+    [
+        *(
+            "secrets",
+            "configmaps",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+            "resourceclaims",
+            "volumeattachments",
+        ),
+        *("serviceaccounts", "resourceslices", "podcertificaterequests", "pods"),
+    ]
 )
+
+
+def asks_graph(asked: AuthorizationAttributes) -> bool:
+    """Whether a node asks for something of which it may see what belongs to it."""
+    return asked.resource in _READ_BY_NODES and asked.user.username.startswith(NODE_PREFIX)
 
 
 @dataclass(frozen=True)
@@ -74,7 +93,9 @@ def sides(
 
 StateKey = tuple[int, tuple[int, int]]
 """The number of the RBAC objects, and the instant of what belongs to nodes."""
-_NO_GRAPH = (-1, -1)
+NO_GRAPH = (-1, -1)
+"""Stands for the instant where nobody looks at what belongs to nodes."""
+_NO_NODE = NodeGraph()
 
 
 @dataclass
@@ -93,16 +114,15 @@ class Chains:
     _rbac: dict[tuple[int, int], int] = field(default_factory=dict)
     _roles: list[tuple[RoleResolver, ...]] = field(default_factory=list)
     _numbers: dict[tuple[int, ...], int] = field(default_factory=dict)
-    _graphs: dict[tuple[int, int], NodeGraph] = field(default_factory=dict)
     _chains: dict[StateKey, tuple[Chain, ...]] = field(default_factory=dict)
 
-    def state_of(self, start: int, end: int, *, of_node: bool) -> StateKey:
-        """Which state decides a request, from its arrival to its stage; what belongs to nodes counts for nodes alone."""
+    def state_of(self, start: int, end: int, *, with_graph: bool) -> StateKey:
+        """Which state decides a request, from its arrival to its stage; what belongs to nodes counts where it is asked for (`asks_graph`)."""
         instant = self._rbac_instants.state_of(start, end)
         rbac = self._rbac.get(instant)
         if rbac is None:
             rbac = self._rbac[instant] = self._rbac_number(start, end)
-        return rbac, self._graph_instants.state_of(start, end) if of_node else _NO_GRAPH
+        return rbac, self._graph.state_of(start, end) if with_graph else NO_GRAPH
 
     def grants_of(self, state: StateKey, user: UserInfo, namespace: str) -> tuple[Grants, ...]:
         """What RBAC gives a user in a namespace under each side: the same objects wherever it is the same."""
@@ -132,12 +152,7 @@ class Chains:
 
     def _built(self, start: int, end: int, state: StateKey) -> tuple[Chain, ...]:
         rbac, instant = state
-        graph = self._graphs.get(instant)
-        if graph is None:
-            lister = ClusterLister(self.cluster, start, end)
-            is_asked = instant != _NO_GRAPH
-            graph = NodeGraph(graph_lister(lister, self._bindings) if is_asked else ObjectLister(()))
-            self._graphs[instant] = graph
+        graph = GraphAt(self._graph, start, end) if instant != NO_GRAPH else _NO_NODE
         return tuple(
             builder.build(roles, graph) for builder, roles in zip(self._builders, self._roles[rbac], strict=True)
         )
@@ -177,19 +192,8 @@ class Chains:
         return Instants(write for each in self._changing for write in each.writes)
 
     @cached_property
-    def _graph_instants(self) -> Instants:
-        """Of the writes to what belongs to nodes; those that were refused change nothing."""
-        writes = (record for record in self.writes if record.resource in _GRAPH_RESOURCES)
-        return Instants((each.received, each.stage_time) for each in writes if not 300 <= each.code < 500)
-
-    @cached_property
-    def _bindings(self) -> Mapping[tuple[str, str], int]:
-        """The pods that the log shows to be bound, and from when on."""
-        return {
-            (record.namespace, record.name): record.received
-            for record in self.writes
-            if record.resource == "pods" and record.subresource == "binding" and 200 <= record.code < 300
-        }
+    def _graph(self) -> GraphStates:
+        return GraphStates(self.cluster, bound_pods(self.writes), self.began)
 
 
 def _same_rbac(one: Side, other: Side) -> bool:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from replay.kube.attributes import Missing
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
 from replay.kube.lister import Lister
-from replay.kube.rbac import NODE_PREFIX, RBACAuthorizer
-from replay.pipeline.authorization.chains import Chains
+from replay.kube.rbac import RBACAuthorizer
+from replay.pipeline.authorization.chains import Chains, asks_graph
 from replay.reconstruct.cluster import ClusterLister
 
 _DIFFERENT = Missing("authorizer", "the authorizers of the two sets answer it differently")
@@ -36,8 +36,7 @@ class _ChainsAt:
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:
         """See `Authorizer`."""
-        of_node = attributes.user.username.startswith(NODE_PREFIX)
         start, end = self._lister.start, self._lister.end
-        state = self._chains.state_of(start, end, of_node=of_node)
+        state = self._chains.state_of(start, end, with_graph=asks_graph(attributes))
         answers = [chain.authorize(attributes) for chain in self._chains.at(start, end, state)]
         return answers[0] if all(answer == answers[0] for answer in answers) else _DIFFERENT

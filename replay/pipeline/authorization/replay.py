@@ -27,8 +27,7 @@ from replay.compare.authorization import (
 )
 from replay.json import JSON
 from replay.kube.authorizer import AuthorizationAttributes
-from replay.kube.rbac import NODE_PREFIX
-from replay.pipeline.authorization.chains import Chains, StateKey
+from replay.pipeline.authorization.chains import Chains, StateKey, asks_graph
 from replay.pipeline.replay.gate import Gate
 from replay.report.outcome_line import timestamp
 
@@ -73,7 +72,7 @@ class _Asking(NamedTuple):
     """A question with what is worked out once: `shape` is a number for all that it asks but for the name of the object."""
 
     asked: Question
-    of_node: bool
+    asks_graph: bool
     shape: int
 
 
@@ -101,7 +100,7 @@ class AuthorizationReplay:
         known = self._askings.get(request.question)
         if known is None:
             known = self._askings[request.question] = self._asking(request.question)
-        state = self.chains.state_of(request.received, request.stage_time, of_node=known.of_node)
+        state = self.chains.state_of(request.received, request.stage_time, with_graph=known.asks_graph)
         key = (request.question, state)
         found = self._decided.get(key)
         if found is None:
@@ -134,7 +133,7 @@ class AuthorizationReplay:
             *(asked.field_selector, asked.label_selector),
         )
         number = self._shapes.setdefault(shape, len(self._shapes))
-        return _Asking(Question(asked), asked.user.username.startswith(NODE_PREFIX), number)
+        return _Asking(Question(asked), asks_graph(asked), number)
 
     def decided_by(self, request: Request) -> str:
         """Who decides a request in the current chain."""

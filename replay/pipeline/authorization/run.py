@@ -17,10 +17,9 @@ from replay.authorization.trace import Authorization
 from replay.cellib.version import KubernetesVersion
 from replay.compare.authorization import AuthorizationSummary
 from replay.kube.authorizer import AuthorizationAttributes
-from replay.kube.rbac import NODE_PREFIX
 from replay.manifests.object_diff import ObjectDiff
 from replay.pipeline.authorization.answers import NamedAnswers, named_answers, webhook_names
-from replay.pipeline.authorization.chains import Chains, Side, sides
+from replay.pipeline.authorization.chains import Chains, Side, asks_graph, sides
 from replay.pipeline.authorization.mode import configuration_of_mode
 from replay.pipeline.authorization.replay import (
     AuthorizationReplay,
@@ -47,19 +46,6 @@ _GRAPH_RESOURCES = (
     "podcertificaterequests.certificates.k8s.io",
 )
 _GRAPH_NAMES = frozenset(name.partition(".")[0] for name in _GRAPH_RESOURCES)
-_READ_BY_NODES = frozenset(
-    [
-        *(
-            "secrets",
-            "configmaps",
-            "persistentvolumeclaims",
-            "persistentvolumes",
-            "resourceclaims",
-            "volumeattachments",
-        ),
-        *("serviceaccounts", "resourceslices", "podcertificaterequests", "pods"),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -127,7 +113,9 @@ def chains_of(
     store: Store, inputs: AuthorizationInputs, job: Job, questions: Collection[AuthorizationAttributes]
 ) -> Chains:
     """The chains of both sets over the time of a store, for some questions."""
-    job, lookups = looked_up(store, job, {*RBAC_RESOURCES, *(_GRAPH_RESOURCES if _asks_graph(questions) else ())})
+    job, lookups = looked_up(
+        store, job, {*RBAC_RESOURCES, *(_GRAPH_RESOURCES if any(map(asks_graph, questions)) else ())}
+    )
     clock = RevisionClock(widened_samples(revisions(store, job), job.clock_error))
     writes = [record for key, found in lookups.items() if key.resource in _GRAPH_NAMES for record in found]
     cluster = Cluster(job.snapshot, lookups, clock)
@@ -139,16 +127,10 @@ def authorized_request(
 ) -> tuple[Authorization, Authorization]:
     """What both chains say about one request."""
     asked = attributes_from_uri(record.user, record.verb, record.request_uri)
-    of_node = asked.user.username.startswith(NODE_PREFIX)
     chains = chains_of(store, inputs, job, [asked])
-    state = chains.state_of(record.received, record.stage_time, of_node=of_node)
+    state = chains.state_of(record.received, record.stage_time, with_graph=asks_graph(asked))
     current, candidate = chains.at(record.received, record.stage_time, state)
     return current.decide(asked), candidate.decide(asked)
-
-
-def _asks_graph(questions: Collection[AuthorizationAttributes]) -> bool:
-    """Whether a node asks for something of which it may see what belongs to it."""
-    return any(each.resource in _READ_BY_NODES and each.user.username.startswith(NODE_PREFIX) for each in questions)
 
 
 def lines_with_authorization(

@@ -7,18 +7,16 @@ certain is missing, and a decision that depends on it is unknown.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from replay.authorization.manifest import RBACKey
-from replay.authorization.node_graph import GRAPH_KINDS, POD
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import ObjectLister
 from replay.kube.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
-from replay.reconstruct.cluster import CACHE_DELAY, Cluster, ClusterLister
+from replay.reconstruct.cluster import CACHE_DELAY, ClusterLister
 from replay.reconstruct.record.known import attribute
-from replay.report.outcome_line import timestamp
 
 RBAC_KINDS = (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING)
 RBAC_RESOURCES = tuple(
@@ -91,61 +89,6 @@ State = tuple[RBACKey, JSON | PartialObject | Missing]
 def uncovered(kind: GroupVersionKind) -> Missing:
     """What is not known where the snapshot says nothing about a kind."""
     return Missing(kind.kind, f"the snapshot holds no {kind.kind}", _NO_SNAPSHOT)
-
-
-def graph_lister(lister: ClusterLister, bindings: Mapping[tuple[str, str], int]) -> StateLister:
-    """The objects that belong to nodes at an instant.
-
-    `bindings` are the pods, by namespace and name, that the log shows to be bound, and when: another one of which nothing is
-    known but that it was created gives no node anything.
-    """
-    objects: list[JSON | PartialObject] = []
-    missing: dict[tuple[str, str, str], Missing] = {}
-    for key, value in (*unwritten(lister.cluster, GRAPH_KINDS), *written(lister, GRAPH_KINDS)):
-        known = value
-        if isinstance(value, Missing) and key[0] == POD.kind:
-            bound_at = bindings.get((key[1], key[2]))
-            if bound_at is None or bound_at <= lister.end:
-                known = _bound_pod(lister, key[1], key[2]) or value
-            if isinstance(known, Missing) and (bound_at is None or bound_at > lister.end):
-                continue
-        if isinstance(known, Missing):
-            missing[key] = known
-        else:
-            objects.append(known)
-    return StateLister(
-        ObjectLister(objects), missing, {} if lister.cluster.is_covered(POD) else {POD.kind: uncovered(POD)}
-    )
-
-
-def _bound_pod(lister: ClusterLister, namespace: str, name: str) -> JSON:
-    """A pod as it was ever seen on a node, if it existed by then: what belongs to the node through it never changes."""
-    history = lister.cluster.history(POD, namespace, name)
-    seen = [effect.state for effect in history.effects if effect.state] if history is not None else []
-    seen.append(lister.cluster.snapshot_object("", POD.kind, namespace, name))
-    for pod in reversed(seen):
-        created = str(((pod or {}).get("metadata") or {}).get("creationTimestamp") or "")
-        if pod and (pod.get("spec") or {}).get("nodeName") and created and created <= timestamp(lister.start):
-            return pod
-    return None
-
-
-def unwritten(cluster: Cluster, kinds: Iterable[GroupVersionKind]) -> Iterator[State]:
-    """The objects of the snapshot that the log never wrote: they are there all the time."""
-    for kind in kinds:
-        for _, _, namespace, name in cluster.keys(kind):
-            if not cluster.is_written(kind, namespace, name):
-                yield (kind.kind, namespace, name), cluster.snapshot_object(kind.group, kind.kind, namespace, name)
-
-
-def written(lister: ClusterLister, kinds: Iterable[GroupVersionKind]) -> Iterator[State]:
-    """The objects that the log wrote, as far as they exist, or may exist, at an instant."""
-    for kind in kinds:
-        for _, _, namespace, name in lister.cluster.keys(kind):
-            if lister.cluster.is_written(kind, namespace, name):
-                value = state_at(lister, kind, namespace, name)
-                if value is not None:
-                    yield (kind.kind, namespace, name), value
 
 
 def state_at(
