@@ -1,6 +1,6 @@
 -- What:       the columns of documents that stood in something else; one that is damaged becomes a row of nulls.
 -- Parameters: $documents  rows of `document` with `file_id` and `line_row`, the number of the row of its line
---             $structure  the columns, as json_transform takes them
+--             $document   the columns as one value, null for a document that is damaged
 --             $told       what is selected of them
 --             $first_row  number of the first row
 -- Example:    part of the ingest; see `replay/audit/format/form.py`
@@ -13,7 +13,6 @@ from (
   select
     file_id,
     line_row,
-    -- Text that begins like no object is another line of the same log, not a damaged event.
-    try(json_transform(if(starts_with(ltrim(document), '{'), document, if(document is null, null, '{}')), '$structure')) as told
+    $document as told
   from ($documents)
 )

@@ -26,10 +26,14 @@ class Layout(StrEnum):
 
 @dataclass(frozen=True)
 class Form:
-    """The form of a file: of its wrappers one of text stands first, a translation last."""
+    """The form of a file: of its wrappers one of text stands first, a translation last.
+
+    `of_objects` are those whose documents are objects, not text: these are read with what they stand in.
+    """
 
     layout: Layout = Layout.LINES
     wrappers: tuple[LogFormat, ...] = ()
+    of_objects: frozenset[str] = frozenset()
 
     @property
     def text(self) -> TextWrapper | None:
@@ -44,29 +48,52 @@ class Form:
 
     def source(self) -> str:
         """The SQL of the rows of files in this form: the columns of an event, and `row_id`, `file_id` and `list_row`."""
-        wrappers = [each.wrapper for each in self.wrappers]
-        steps = [each for each in wrappers if isinstance(each, FieldWrapper)]
-        translation = next((each for each in wrappers if isinstance(each, Translation)), None)
-        columns = [*(step.columns for step in steps), translation.columns if translation else EVENT]
-        if self.text is not None:
-            lines = queries.filled("ingest_lines", columns=read_columns({**columns[0], PART: "BOOLEAN"}))
-            rows = f"select * exclude ({PART}) from ({lines}) where {PART} is null"  # noqa: S608
-        else:
-            rows = queries.filled("ingest_lines", columns=read_columns(columns[0]))
+        last = self.wrappers[-1].wrapper if self.wrappers else None
+        translation = last if isinstance(last, Translation) else None
+        told = translation.columns if translation else EVENT
+        steps, is_object = self._steps()
+        columns = [*(step.columns() for step in steps), told]
+        if is_object:
+            columns[-2] = steps[-1].columns(told)
+        rows = self._read(columns[0])
         for place, step in enumerate(steps):
-            rows = _told(_listed(rows, step), columns[place + 1])
+            listed = _listed(rows, step)
+            rows = _told(listed, told) if is_object and step is steps[-1] else _decoded(listed, columns[place + 1])
         return _translated(rows, translation) if translation else rows
+
+    def _steps(self) -> tuple[list[FieldWrapper], bool]:
+        """The wrappers of JSON, those in objects as one, and whether the last documents are objects."""
+        steps: list[FieldWrapper] = []
+        is_object = False
+        for each in self.wrappers:
+            if isinstance(each.wrapper, FieldWrapper):
+                steps.append(steps.pop().around(each.wrapper) if is_object else each.wrapper)
+                is_object = each.name in self.of_objects
+        return steps, is_object
+
+    def _read(self, columns: Columns) -> str:
+        """The rows of lines; of lines of text without those that stand for parts."""
+        if self.text is None:
+            return queries.filled("ingest_lines", columns=read_columns(columns))
+        lines = queries.filled("ingest_lines", columns=read_columns({**columns, PART: "BOOLEAN"}))
+        return f"select * exclude ({PART}) from ({lines}) where {PART} is null"  # noqa: S608
 
 
 def _listed(rows: str, step: FieldWrapper) -> str:
     """One row for each document of each row."""
-    return f"select file_id, coalesce(list_row, row_id) as line_row, unnest({step.documents}) as document from ({rows})"  # noqa: S608
+    return f"select file_id, coalesce(list_row, row_id) as line_row, {step.documents} as document from ({rows})"  # noqa: S608
 
 
-def _told(documents: str, columns: Columns) -> str:
+def _decoded(documents: str, columns: Columns) -> str:
+    """The columns of documents that are text; one that begins like no object is another line of the log, not a damaged event."""
+    text = "if(starts_with(ltrim(document), '{'), document, if(document is null, null, '{}'))"
+    return _told(documents, columns, f"try(json_transform({text}, '{structure(columns)}'))")
+
+
+def _told(documents: str, columns: Columns, document: str = "document") -> str:
     """The columns of documents."""
     told = _EVENT_TOLD if columns is EVENT else _TOLD
-    return queries.filled("ingest_documents", structure=structure(columns), told=told, documents=documents)
+    return queries.filled("ingest_documents", document=document, told=told, documents=documents)
 
 
 def _translated(rows: str, translation: Translation) -> str:

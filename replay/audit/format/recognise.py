@@ -37,8 +37,8 @@ def form_of(head: bytes, asked: Sequence[LogFormat] = ()) -> Form:
     layout, values = _json_values(text, lines)
     if layout is Layout.LINES and any(flat_prefix(value) is not None for value in values):
         return Form(layout, (FLATTENED,))
-    if layout is not None and (wrappers := _wrappers(values, asked or FORMATS)) is not None:
-        return Form(layout, wrappers) if wrappers else Form()
+    if layout is not None and (found := _wrappers(values, asked or FORMATS)) is not None:
+        return _form(layout, found) if found else Form()
     if layout is None and (form := _text_form(lines, asked)) is not None:
         return form
     forced = next((each for each in asked if each.wrapper is not None), None)
@@ -78,19 +78,28 @@ def _text_form(lines: Sequence[str], asked: Sequence[LogFormat]) -> Form | None:
     inner = _wrappers(values, FORMATS)
     if inner is None:
         return Form(Layout.LINES, (outer,)) if is_container or outer in asked else None
-    return Form(Layout.LINES, (outer, *inner))
+    return _form(Layout.LINES, ((outer, False), *inner))
 
 
-def _wrappers(values: Sequence[Any], formats: Iterable[LogFormat], depth: int = 0) -> tuple[LogFormat, ...] | None:
+_Found = tuple[tuple[LogFormat, bool], ...]
+"""Wrappers, each with whether its documents are objects."""
+
+
+def _form(layout: Layout, found: _Found) -> Form:
+    of_objects = frozenset(each.name for each, is_object in found if is_object)
+    return Form(layout, tuple(each for each, _ in found), of_objects)
+
+
+def _wrappers(values: Sequence[Any], formats: Iterable[LogFormat], depth: int = 0) -> _Found | None:
     """The wrappers of decoded values, none where they are events; None for what no format fits."""
     if any(map(_is_event, values)):
         return ()
     if depth == _DEPTH:
         return None
-    weak: tuple[LogFormat, ...] | None = None
+    weak: _Found | None = None
     for each in formats:
         if isinstance(each.wrapper, Translation) and any(map(each.wrapper.tells, values)):
-            return (each,)
+            return ((each, False),)
         if not isinstance(each.wrapper, FieldWrapper):
             continue
         found = [inner for value in values for inner in each.wrapper.found(value)][:_LOOKED_AT]
@@ -99,8 +108,8 @@ def _wrappers(values: Sequence[Any], formats: Iterable[LogFormat], depth: int = 
         decoded = [beginning(inner) if isinstance(inner, str) else inner for inner in found]
         inner_wrappers = _wrappers(decoded, FORMATS, depth + 1)
         if inner_wrappers is not None:
-            return (each, *inner_wrappers)
-        weak = weak or (each,)
+            return ((each, all(isinstance(inner, dict) for inner in found)), *inner_wrappers)
+        weak = weak or ((each, False),)
     return weak if depth == 0 else None
 
 

@@ -21,10 +21,9 @@ class FieldWrapper:
 
     path: str
 
-    @property
-    def columns(self) -> Columns:
-        """The fields that lead to the documents."""
-        column: Column = "VARCHAR"  # an object becomes its JSON text
+    def columns(self, document: Column = "VARCHAR") -> Columns:
+        """The fields that lead to the documents, which are text, or objects of which some fields are read."""
+        column = document  # of text an object becomes its JSON
         for step in reversed(self._steps):
             column = [column] if step.startswith("[") else {step: column}
         assert isinstance(column, Mapping)
@@ -32,10 +31,14 @@ class FieldWrapper:
 
     @property
     def documents(self) -> str:
-        """The list of documents in SQL, over `columns`; a list of null where there is none, so that no line is lost."""
+        """The documents in SQL, over `columns()`: one, or `unnest` of a list, with a null where it is empty: no line is lost."""
         first, *steps = self._steps
         found = _documents(quoted(first), steps, 0)
-        return f"if(len({found}) > 0, {found}, [null])" if EACH in steps else f"[{found}]"
+        return f"unnest(if(len({found}) > 0, {found}, [null]))" if EACH in steps else found
+
+    def around(self, inner: FieldWrapper) -> FieldWrapper:
+        """The wrapper of the documents that another one wraps in the objects of this one."""
+        return FieldWrapper(f"{self.path}{'' if inner.path.startswith('[') else '.'}{inner.path}")
 
     def found(self, value: object) -> list[Any]:
         """The documents of one decoded value, as they stand there."""
