@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from replay.compare.authorization import AuthorizationSummary
 from replay.compare.fidelity import Fidelity
 from replay.compare.summary import Summary
 from replay.compare.world_facts import WorldFacts
+from replay.kube.admissionregistration import Origin
 
 if TYPE_CHECKING:  # what other commands find out: `replay run` does not load it
     from replay.compare.audit_policy import AuditPolicy
@@ -41,11 +43,15 @@ class LogFacts:
 
 @dataclass(frozen=True, slots=True)
 class SetFacts:
-    """A manifest set as a report names it; `counts` are numbers of objects by kind."""
+    """A manifest set as a report names it; `counts` are numbers of objects by kind.
+
+    `origins` say where policies and webhooks were read, by the name that decisions give them.
+    """
 
     name: str
     counts: tuple[tuple[str, int], ...] = ()
     hashes: tuple[tuple[str, str], ...] = ()
+    origins: Mapping[str, Origin] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

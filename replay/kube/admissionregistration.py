@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
+
+
+class Origin(NamedTuple):
+    """Where an object was read: the file, the line on which it begins, and which document of the file it is, from 1."""
+
+    file: str
+    line: int
+    document: int
 
 
 class FailurePolicy(StrEnum):
@@ -243,7 +251,8 @@ class ManifestSet:
     """Everything that decides about requests, in the order in which the server asks.
 
     In each tuple the static objects come first, sorted by name, then the API-based ones sorted by name (the server has
-    no defined order for those). `hashes` maps a plugin's name to the hash that the server exports for its directory.
+    no defined order for those). `hashes` maps a plugin's name to the hash that the server exports for its directory, `origins` kind
+    and name of an object to where it was read; they are no part of what decides.
     """
 
     validating_policies: tuple[ValidatingAdmissionPolicy, ...] = ()
@@ -259,3 +268,4 @@ class ManifestSet:
     """Objects that are laid over those of the cluster, as `kubectl apply` does."""
     says_plugins: bool = False
     """Whether flags or a configuration say which plugins are on; else they are the default ones."""
+    origins: Mapping[tuple[str, str], Origin] = field(default_factory=dict, compare=False)

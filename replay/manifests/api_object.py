@@ -110,12 +110,13 @@ class _Loading:
     refusals: list[Refusal] = field(default_factory=list)
     seen: dict[tuple[str, str], str] = field(default_factory=dict)
     text: str = ""
+    document: int = 1
 
     def refuse(self, text: str, findings: Iterable[Finding]) -> None:
         self.refusals.append(Refusal(text, tuple(findings)))
 
     def load(self, document: Document) -> None:
-        self.text = text_from_bytes(document.data)
+        self.text, self.document = text_from_bytes(document.data), document.number
         try:
             self._accept(read_object(document.data, document.line, LOADER_SCHEME), document.path)
         except UndecodableError as error:
@@ -154,7 +155,7 @@ class _Loading:
         errors = [*([] if name else [required("metadata.name", "name or generateName is required")]), *errors]
         if name.endswith(STATIC_SUFFIX):
             errors.append(invalid("metadata.name", name, _RESERVED))
-        loaded = LoadedObject(kind, name, value, path, node, expressions, self.text, not errors)
+        loaded = LoadedObject(kind, name, value, path, node, expressions, self.text, not errors, self.document)
         self.objects.append(loaded)
         if errors:
             self._refuse_invalid(loaded, errors)

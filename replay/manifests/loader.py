@@ -7,6 +7,7 @@ here all of them are collected, in its order.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from replay.cellib.version import KubernetesVersion
 from replay.go.format import quote
 from replay.json import JSON
+from replay.kube.admissionregistration import Origin
 from replay.manifests.authorization_file import CONFIGURATION_FILE
 from replay.manifests.defaulting import set_defaults
 from replay.manifests.expression import CheckedExpression
@@ -34,7 +36,8 @@ from replay.manifests.validate.kind import validate
 class LoadedObject:
     """One object of a set: its JSON after defaulting, where it was read, and its compiled expressions.
 
-    `text` is the document that it stands in; `is_valid` says whether the REST API would take the object by itself.
+    `text` is the document that it stands in, the `document`th of its file; `is_valid` says whether the REST API would take the
+    object by itself.
     """
 
     kind: str
@@ -45,6 +48,13 @@ class LoadedObject:
     expressions: tuple[CheckedExpression, ...] = ()
     text: str = ""
     is_valid: bool = True
+    document: int = 1
+
+    @property
+    def origin(self) -> Origin:
+        """Where the object was read."""
+        path = os.fsencode(self.path).decode("utf-8", "backslashreplace")
+        return Origin(path, self.node.position.line, self.document)
 
     def position(self, field_path: str) -> Position:
         """Where a field stands in the file."""
@@ -113,12 +123,13 @@ class _Loading:
     refusals: list[Refusal] = field(default_factory=list)
     seen: dict[str, dict[str, str]] = field(default_factory=dict)
     text: str = ""
+    document: int = 1
 
     def refuse(self, text: str, findings: Iterable[Finding]) -> None:
         self.refusals.append(Refusal(text, tuple(findings)))
 
     def load(self, document: Document) -> None:
-        self.text = text_from_bytes(document.data)
+        self.text, self.document = text_from_bytes(document.data), document.number
         try:
             self._accept(read_object(document.data, document.line, LOADER_SCHEME), document.path)
         except UndecodableError as error:
@@ -156,7 +167,7 @@ class _Loading:
         name = value["metadata"].get("name", "")
         errors, expressions = validate(kind, value, self.version)
         value = {"kind": kind, "apiVersion": f"{GROUP}/v1", **_without_type(value)}
-        loaded = LoadedObject(kind, name, value, path, node, expressions, self.text, not errors)
+        loaded = LoadedObject(kind, name, value, path, node, expressions, self.text, not errors, self.document)
         if errors:
             text = f"error loading {path}: {kind} {quote(name)}: {aggregate(errors)}"
             self.refuse(text, (_field_finding(loaded, error.path, str(error)) for error in errors))

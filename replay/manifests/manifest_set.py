@@ -19,6 +19,7 @@ from replay.kube.admissionregistration import (
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,
     Mutation,
+    Origin,
     ParamKind,
     ParamRef,
     Rule,
@@ -36,7 +37,11 @@ T = TypeVar("T")
 
 
 def manifest_set_from_objects(
-    static_objects: Iterable[JSON], api_objects: Iterable[JSON] = (), *, hashes: Mapping[str, str] | None = None
+    static_objects: Iterable[JSON],
+    api_objects: Iterable[JSON] = (),
+    *,
+    hashes: Mapping[str, str] | None = None,
+    origins: Mapping[tuple[str, str], Origin] | None = None,
 ) -> ManifestSet:
     """The set of defaulted `admissionregistration.k8s.io/v1` objects; objects of other kinds are left out."""
     sources = [(obj, True) for obj in static_objects] + [(obj, False) for obj in api_objects]
@@ -54,6 +59,7 @@ def manifest_set_from_objects(
         validating_webhooks=typed("ValidatingWebhookConfiguration", _webhook_configuration),
         mutating_webhooks=typed("MutatingWebhookConfiguration", _webhook_configuration),
         hashes=dict(hashes or {}),
+        origins=dict(origins or {}),
     )
 
 

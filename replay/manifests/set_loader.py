@@ -51,12 +51,15 @@ def load_manifest_set(path: Path, *, version: KubernetesVersion, api_objects: It
     loaded = load_set(path, version)
     for finding in loaded.findings:
         raise error_from_finding(finding)
-    static = [item.value for directory in loaded.directories.values() for item in directory.objects]
+    objects = [item for directory in loaded.directories.values() for item in directory.objects]
     api: Iterable[JSON] = defaulted_api_objects(api_objects, version)
     if loaded.api is not None:
         api = [item.value for item in loaded.api.objects]
+    own = [*objects, *(loaded.api.objects if loaded.api is not None else ())]
+    origins = {(item.kind, item.name): item.origin for item in own}
     hashes = {plugin.value: directory.hash for plugin, directory in loaded.directories.items() if directory.hash}
-    return loaded.server.completed(manifest_set_from_objects(static, api, hashes=hashes), version)
+    made = manifest_set_from_objects([item.value for item in objects], api, hashes=hashes, origins=origins)
+    return loaded.server.completed(made, version)
 
 
 def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:

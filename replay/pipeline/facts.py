@@ -8,7 +8,7 @@ from pathlib import Path
 from replay.audit.reject import EXPLANATIONS, RejectReason
 from replay.audit.store import IngestReport, Store
 from replay.compare.result import LogFacts, SetFacts
-from replay.kube.admissionregistration import ManifestSet
+from replay.kube.admissionregistration import ManifestSet, Origin
 from replay.pipeline.scenario import STDIN, Scenario, name_of
 
 
@@ -49,4 +49,22 @@ def set_facts(path: Path | None, manifests: ManifestSet) -> SetFacts:
         counts["built-in plugins"] = len(manifests.builtin)
     counts["objects"] = len(manifests.objects)
     kept = tuple((name, count) for name, count in counts.items() if count)
-    return SetFacts(name_of(path) if path else "nothing", kept, tuple(sorted(manifests.hashes.items())))
+    origins = _origins(manifests)
+    return SetFacts(name_of(path) if path else "nothing", kept, tuple(sorted(manifests.hashes.items())), origins)
+
+
+def _origins(manifests: ManifestSet) -> dict[str, Origin]:
+    """Where policies were read, and webhooks: that of a webhook is its configuration's."""
+    policies = {name: origin for (kind, name), origin in manifests.origins.items() if kind.endswith("AdmissionPolicy")}
+    configurations = (
+        ("ValidatingWebhookConfiguration", manifests.validating_webhooks),
+        ("MutatingWebhookConfiguration", manifests.mutating_webhooks),
+    )
+    webhooks = {
+        webhook.name: manifests.origins[kind, configuration.name]
+        for kind, found in configurations
+        for configuration in found
+        if (kind, configuration.name) in manifests.origins
+        for webhook in configuration.webhooks
+    }
+    return {**webhooks, **policies}

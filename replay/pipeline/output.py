@@ -74,7 +74,12 @@ def summary_json(result: RunResult) -> str:
         "findings": {
             kind.value: {
                 view: [
-                    {"name": group.label, "requests": group.requests, "workloads": len(group.workloads)}
+                    {
+                        "name": group.label,
+                        "requests": group.requests,
+                        "workloads": len(group.workloads),
+                        **(_origin(result, group.label) if view == "policies" else {}),
+                    }
                     for group in grouped(cells_of(result, kind), labels)
                 ]
                 for view, labels in _VIEWS.items()
@@ -82,7 +87,13 @@ def summary_json(result: RunResult) -> str:
             for kind in sorted({key.outcome for key in summary.cells})
         },
         "mutations": [
-            {"outcome": outcome, "policy": policy, "shape": shape.split(", "), "requests": group.requests}
+            {
+                "outcome": outcome,
+                "policy": policy,
+                "shape": shape.split(", "),
+                "requests": group.requests,
+                **_origin(result, policy),
+            }
             for group in mutation_groups(summary)
             for outcome, policy, shape in [group.label.split("\0")]
         ],
@@ -96,7 +107,14 @@ def summary_json(result: RunResult) -> str:
             "takenToAnswerAsBefore": result.shared_webhooks,
         },
         "undetermined": [
-            {"policy": gap.policy, "path": gap.path, "reason": gap.reason, "fix": gap.fix, "requests": count}
+            {
+                "policy": gap.policy,
+                "path": gap.path,
+                "reason": gap.reason,
+                "fix": gap.fix,
+                "requests": count,
+                **_origin(result, gap.policy),
+            }
             for (side, gap), count in sorted(summary.gaps.items(), key=lambda item: (-item[1], item[0]))
             if side == "candidate"
         ],
@@ -104,6 +122,12 @@ def summary_json(result: RunResult) -> str:
     if result.authorization is not None:
         value["authorization"] = authorization_json(result.authorization)
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+
+
+def _origin(result: RunResult, policy: str) -> dict[str, Any]:
+    """Where a policy was read: in the candidate set, else in the current one; nothing of what the cluster holds."""
+    origin = result.candidate.origins.get(policy) or result.current.origins.get(policy)
+    return {"origin": origin._asdict()} if origin is not None else {}
 
 
 def _agreement(agreement: Agreement) -> dict[str, int]:

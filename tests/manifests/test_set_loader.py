@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,21 @@ def test_static_objects_come_first_by_name_with_defaults(scenario: Path) -> None
     assert [binding.policy_name for binding in loaded.validating_bindings] == ["a.static.k8s.io"]
     assert [mutation.patch_type for mutation in loaded.mutating_policies[0].mutations] == ["JSONPatch"]
     assert sorted(loaded.hashes) == ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"]
+
+
+def test_objects_keep_where_they_were_read(scenario: Path) -> None:
+    (scenario / "vap/b.yaml").unlink()
+    text = POLICY.format(kind="ValidatingAdmissionPolicy", name="b.static.k8s.io", body=VALIDATING)
+    write(scenario / "vap/z.yaml", (scenario / "vap/z.yaml").read_text() + "---\n# two\n" + text)
+    loaded = load_manifest_set(scenario, version=NEWEST)
+    assert loaded.origins == {
+        ("ValidatingAdmissionPolicy", "a.static.k8s.io"): (f"{scenario}/vap/a.yaml", 1, 1),
+        ("ValidatingAdmissionPolicyBinding", "bind.static.k8s.io"): (f"{scenario}/vap/z.yaml", 1, 1),
+        ("ValidatingAdmissionPolicy", "b.static.k8s.io"): (f"{scenario}/vap/z.yaml", 7, 2),
+        ("MutatingAdmissionPolicy", "m.static.k8s.io"): (f"{scenario}/map/m.yaml", 1, 1),
+        ("ValidatingAdmissionPolicy", "aa"): (f"{scenario}/api/p.yaml", 1, 1),
+    }
+    assert replace(loaded, origins={}) == loaded
 
 
 def test_a_flat_directory_means_the_same(scenario: Path, tmp_path: Path) -> None:

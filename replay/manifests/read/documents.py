@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from replay.go.format import quote
@@ -30,11 +30,12 @@ _SEPARATOR = b"---"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document of a file; `line` is the line of the file on which `data` begins, from 1."""
+    """One document of a file, the `number`th, from 1; `line` is the line of the file on which `data` begins, from 1."""
 
     path: str
     line: int
     data: bytes
+    number: int = 1
 
 
 class Unreadable(Exception):  # noqa: N818 - a state of a file, reported as a finding
@@ -122,6 +123,10 @@ def split_documents(path: str, data: bytes) -> Iterator[Document]:
     A separator with nothing before it belongs to the document that follows. White space around a document is cut, and
     an empty one is skipped. Raises Unreadable for anything but a comment behind a separator.
     """
+    return (replace(found, number=number) for number, found in enumerate(_split(path, data), 1))
+
+
+def _split(path: str, data: bytes) -> Iterator[Document]:
     lines: list[bytes] = []
     first = 1
     for number, line in enumerate(_lines(data), 1):
