@@ -53,6 +53,8 @@ class PolicyReads:
     inputs: frozenset[str]
     param_kind: ParamKind | None = None
     managed_fields: bool = False
+    paths: frozenset[str] = frozenset({OBJECT, OLD_OBJECT})
+    """Where in the objects it looks, as footprints say it; what it changes counts as read."""
 
     def operations(self, group: str, resource: str, subresource: str, mapper: EquivalentResourceMapper) -> set[str]:
         """The operations on a resource or subresource for which the policy may be asked."""
@@ -75,11 +77,14 @@ def policy_reads(
             (policy.match_constraints, *([each.match_resources] if each.match_resources else [])) for each in bound
         )
         paths = _paths(policy, version)
-        inputs = _inputs(paths) | _selected(match for together in criteria for match in together)
+        selected = _selected(match for together in criteria for match in together)
+        inputs = _inputs(paths) | selected
+        paths |= {f"{each}.metadata.labels" for each in (OBJECT, OLD_OBJECT) if each in selected}
         if isinstance(policy, MutatingAdmissionPolicy):
             inputs |= {OBJECT}
+            paths |= {OBJECT}
         managed = any(map(_reads_managed_fields, paths))
-        yield PolicyReads(policy.name, criteria, inputs, policy.param_kind, managed)
+        yield PolicyReads(policy.name, criteria, inputs, policy.param_kind, managed, paths)
 
 
 def webhook_reads(configurations: Iterable[WebhookConfiguration]) -> Iterator[PolicyReads]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision, Verdict
 from replay.admission.mutating.mutator import Object
+from replay.admission.place import Place
 from replay.admission.webhook.plugin import Backends
 from replay.audit.event import RequestRecord
 from replay.kube.lister import Lister
@@ -31,7 +32,7 @@ class Judge:
     """`chain` holds the current and the candidate set, `alone` no policies and the candidate's.
 
     `decide` are the decisions of `chain` about a request of the log, `asks` tells whether a policy or webhook of the candidate may match
-    a request, by its class alone.
+    a request, by its class alone, `heeds` whether one that may reads some places of its objects.
     """
 
     chain: Chain
@@ -40,6 +41,7 @@ class Judge:
     backends: Callable[[ReplayRequest], Backends]
     schemas: Schemas
     asks: Callable[[RequestRecord], bool]
+    heeds: Callable[[RequestRecord, frozenset[Place]], bool]
 
     def seen(self, request: ReplayRequest, lister: Lister) -> Object:
         """The object that the candidate's validating phase is shown for a request of the log."""

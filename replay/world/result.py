@@ -75,6 +75,13 @@ def answered(record: RequestRecord) -> Result:
     return Result(_BY_CODE.get(code, f"error {code}"), code)
 
 
+class Alone(NamedTuple):
+    """How a finding ends taken alone, where that is certain; `paths` are what the candidate's mutations touch, as JSON pointers."""
+
+    result: Result
+    paths: tuple[str, ...] = ()
+
+
 class Blame(NamedTuple):
     """The request with which two worlds began to differ, and what it was about."""
 

@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from replay.admission.decision import Decision, Verdict
+from replay.admission.place import Place, changed_places
+from replay.audit.event import RequestRecord
 from replay.kube.attributes import Missing
+from replay.kube.gvk import GroupResource
 from replay.reconstruct.history.derived import after_binding
 from replay.reconstruct.patch.body import PatchForm, form_of
 from replay.reconstruct.record.exchange import Exchange
@@ -18,10 +21,10 @@ from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.request import ReplayRequest
 from replay.world.elsewhere import Elsewhere, after_write
 from replay.world.judge import ADMITTED, Judge
-from replay.world.result import ABSENT, EXISTS, INVALID, UNKNOWN, Blame, Cause, Result
+from replay.world.result import ABSENT, EXISTS, INVALID, UNKNOWN, Alone, Blame, Cause, Result
 from replay.world.state import GONE, Later, State, content, known_of
 from replay.world.step import Step
-from replay.world.validation import changes_immutable, has_immutable, lacks_required, may_break
+from replay.world.validation import changes_immutable, has_immutable, lacks_required, may_break, touches_immutable
 
 CREATED_BY_UPDATE = frozenset(
     {
@@ -75,8 +78,10 @@ class Server:
         """All that may be answered where the object is in a state; more than one where a verdict is open."""
         if step.fails_anyway or (state is None and step.is_absent_in_both):
             yield Answer(step.logged, state)
+        elif self._is_alike(step, state) and isinstance(state, Later):
+            yield self._alike(step, state)
         elif self._is_unasked(step, state):
-            yield self._unasked(step, state)
+            yield Answer(step.logged, state if step.is_dry else Later(lambda: self._after(step, state)))
         elif state is None and not step.namespace_differs:
             yield from self.as_decided(step)
         elif step.exchange.is_connect:
@@ -114,38 +119,60 @@ class Server:
             yield Answer(log, None)
 
     @staticmethod
-    def _as_found(step: Step, alone: Result) -> Answer:
+    def _as_found(step: Step, alone: Alone) -> Answer:
         """What the first pass has found out: a refusal, or an object that is mutated otherwise, and is valid."""
-        if alone.cause != Cause.SUCCEEDS:
-            return Answer(alone, step.unless_written)
+        if alone.result.cause != Cause.SUCCEEDS:
+            return Answer(alone.result, step.unless_written)
         return Answer(step.logged, None if step.is_last or step.is_dry else _mutated_later(step))
+
+    def meets_alike(self, record: RequestRecord, state: State) -> bool:
+        """Whether an object is that of the log for all who look at a request: the candidate's policies and the API."""
+        if not isinstance(state, Later) or state.touched is None:
+            return False
+        if record.verb != "delete" and touches_immutable(
+            GroupResource(record.api_group, record.resource), state.touched
+        ):
+            return False
+        return not self._judge.asks(record) or not self._judge.heeds(record, state.touched)
+
+    def _is_alike(self, step: Step, state: State) -> bool:
+        """Whether a write that succeeded is decided as it would be taken alone."""
+        is_known = step.alone is not None or not step.is_finding
+        is_write = step.record.verb in ("update", "patch", "delete") and step.logged.cause == Cause.SUCCEEDS
+        return is_known and is_write and not step.namespace_differs and self.meets_alike(step.record, state)
+
+    def _alike(self, step: Step, state: Later) -> Answer:
+        alone, record = step.alone, step.record
+        if alone is not None and alone.result.cause != Cause.SUCCEEDS:
+            return Answer(alone.result, state)
+        if step.is_dry or (record.verb == "delete" and not step.is_removed):
+            return Answer(step.logged, state if step.is_dry else Later(lambda: _removed(state.content), state.touched))
+        if record.verb == "delete":
+            return Answer(step.logged, None)
+        if record.verb == "update" and not record.subresource:  # what it found is replaced as a whole
+            return Answer(step.logged, None if alone is None else _mutated_later(step))
+        assert state.touched is not None
+        touched = state.touched | _places(alone)
+        return Answer(step.logged, Later(lambda: self._after(step, state), touched))
 
     def _is_unasked(self, step: Step, state: State) -> bool:
         """Whether no policy of the candidate can match a write to an object that is there, and no other rule compares contents."""
         record = step.record
-        if _is_absent(state) or step.logged.cause != Cause.SUCCEEDS or record.verb not in ("update", "patch", "delete"):
+        if (
+            state is None
+            or _is_absent(state)
+            or step.logged.cause != Cause.SUCCEEDS
+            or record.verb not in ("update", "patch")
+        ):
             return False
-        if self._judge.asks(record):
-            return False
-        if record.verb == "delete":
-            return _is_held_alike(state)
-        return bool(record.subresource) or not has_immutable(step.exchange.resource.group_resource)
+        is_compared = not record.subresource and has_immutable(step.exchange.resource.group_resource)
+        return not is_compared and not self._judge.asks(record)
 
-    def _unasked(self, step: Step, state: State) -> Answer:
-        """A write that succeeds as it did; what it makes of another object is worked out when somebody asks."""
-        if step.is_dry:
-            return Answer(step.logged, state)
-        if step.record.verb == "delete" and step.is_removed:
-            return Answer(step.logged, None)
-
-        def after() -> Known | Missing:
-            here = _here(step, state)
-            if step.record.verb == "delete":
-                return _removed(here)
-            request = self._elsewhere.updated(step, here)
-            return after_write(here, step.exchange, known_of(request.attributes.object))
-
-        return Answer(step.logged, Later(after, is_held_alike=_is_held_alike(state)))
+    def _after(self, step: Step, state: State) -> Known | Missing:
+        """What a write that is admitted makes of another object."""
+        here = _here(step, state)
+        request = step.in_namespace(self._elsewhere.updated(step, here))
+        return after_write(here, step.exchange, known_of(self._judge.elsewhere(request, step.lister).object))
 
     def _undetermined(self, step: Step) -> Iterator[Answer]:
         """Either as in the log, or the other way round."""
@@ -239,8 +266,8 @@ class Server:
         is_admitted_by_both = not step.is_finding and step.logged.cause == Cause.SUCCEEDS
         if step.namespace_differs or (alone is None and not is_admitted_by_both):
             return None
-        if alone is not None and alone.cause != Cause.SUCCEEDS:
-            return Answer(alone, kept)
+        if alone is not None and alone.result.cause != Cause.SUCCEEDS:
+            return Answer(alone.result, kept)
         if exists:
             return Answer(EXISTS, kept)
         if alone is None:
@@ -271,7 +298,7 @@ class Server:
         if step.record.subresource == "eviction":
             return Answer(result, step.meeting(_removed(_here(step, state))))
         if step.record.subresource == "binding":
-            return Answer(result, Later(lambda: _bound(step, _here(step, state)), is_held_alike=_is_held_alike(state)))
+            return Answer(result, Later(lambda: _bound(step, _here(step, state)), _touched(state)))
         return Answer(result, Missing("", f"its {step.record.subresource} was written"))
 
     def _delete(self, step: Step, here: Known | Missing) -> Iterator[Answer]:
@@ -344,13 +371,18 @@ def _here(step: Step, state: State) -> Known | Missing:
     return step.before if state is None else content(state)
 
 
-def _is_held_alike(state: State) -> bool:
-    return isinstance(state, Later) and state.is_held_alike
+def _touched(state: State) -> frozenset[Place] | None:
+    return state.touched if isinstance(state, Later) else None
+
+
+def _places(alone: Alone | None) -> frozenset[Place]:
+    paths = () if alone is None else alone.paths
+    return changed_places("object", ({"path": path} for path in paths))
 
 
 def _mutated_later(step: Step) -> Later:
     """What a write leaves that the candidate mutates otherwise."""
-    return Later(lambda: after_write(step.before, step.exchange, known_of(step.seen)), is_held_alike=True)
+    return Later(lambda: after_write(step.before, step.exchange, known_of(step.seen)), _places(step.alone))
 
 
 def _bound(step: Step, here: Known | Missing) -> Known | Missing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from replay.admission.place import Place
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing, PartialObject
 from replay.reconstruct.patch.body import agrees
@@ -15,17 +16,17 @@ from replay.world.result import Blame
 class Later:
     """An object that is there, and whose content is worked out when somebody asks: most are never looked at again.
 
-    `is_held_alike` tells that it has the finalizers and the grace period of the log's object, so that a deletion leaves of both
-    the same.
+    `touched` are the places where it may differ from the log's object, which all are in bodies that clients write: finalizers and
+    grace periods are the same. None where that is not known.
     """
 
-    __slots__ = ("_content", "_make", "is_held_alike")
+    __slots__ = ("_content", "_make", "touched")
 
-    def __init__(self, make: Callable[[], Known | Missing], *, is_held_alike: bool = False) -> None:
+    def __init__(self, make: Callable[[], Known | Missing], touched: frozenset[Place] | None = None) -> None:
         """`make` gives the content, which is never null."""
         self._make = make
         self._content: Known | Missing | None = None
-        self.is_held_alike = is_held_alike
+        self.touched = touched
 
     @property
     def content(self) -> Known | Missing:

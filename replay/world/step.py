@@ -23,7 +23,7 @@ from replay.reconstruct.request import Reached, ReplayRequest
 from replay.world.existence import Existence, is_creation
 from replay.world.judge import ADMITTED, Judge, Judged
 from replay.world.namespace import NamespaceAt, WorldLister
-from replay.world.result import INVALID, Blame, Cause, Result, answered, label
+from replay.world.result import INVALID, Alone, Blame, Cause, answered, label
 from replay.world.state import GONE, NOISE, Later, State, known_of, same_object
 from replay.world.validation import breaks_rules, changes_immutable, may_break
 
@@ -53,7 +53,7 @@ class Step:
         """Whether nobody comes after it."""
         self.is_finding = False
         """Whether the sets decide it otherwise, taken alone."""
-        self.alone: Result | None = None
+        self.alone: Alone | None = None
         """How a finding ends taken alone, None where that is to be worked out."""
         self.owners: Sequence[str] | None = None
         """The uids of the owners of what it creates, None where nobody has looked."""
@@ -215,7 +215,7 @@ class Step:
     def is_newly_denied(self) -> bool:
         """Whether the candidate refuses the log's own request, which the current set admits."""
         if self.alone is not None or not self.is_finding:
-            return self.alone is not None and self.alone.cause == Cause.DENIED
+            return self.alone is not None and self.alone.result.cause == Cause.DENIED
         if not self.is_reached:
             return False
         current, candidate = self.decisions

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import orjson
 
+from replay.admission.place import Place
 from replay.json import JSON
 from replay.kube import names
 from replay.kube.gvk import GroupResource, GroupVersionKind
@@ -49,6 +50,17 @@ _FROZEN = {("", "configmaps"): ("data", "binaryData", "immutable"), ("", "secret
 def has_immutable(resource: GroupResource) -> bool:
     """Whether updates of a resource are compared with what they find."""
     return bool(_IMMUTABLE.get((resource.group, resource.resource))) or (resource.group, resource.resource) in _FROZEN
+
+
+def touches_immutable(resource: GroupResource, places: frozenset[Place]) -> bool:
+    """Whether any of some places of `object` is one that an update may not change, or stands in one or above one."""
+    key = (resource.group, resource.resource)
+    fields = [*_IMMUTABLE.get(key, ()), *((name,) for name in _FROZEN.get(key, ()))]
+    return any(
+        not any(one != other for one, other in zip(place[1:], field, strict=False))
+        for place in places
+        for field in fields
+    )
 
 
 def changes_immutable(resource: GroupResource, old: Known, new: Known) -> bool:

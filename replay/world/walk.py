@@ -25,7 +25,19 @@ from replay.world.existence import Existence
 from replay.world.judge import Judge
 from replay.world.namespace import NamespaceAt, Namespaces, namespaces_at
 from replay.world.owner import TEMPLATES_OF, is_missing, retry
-from replay.world.result import ABSENT, FORBIDDEN, NOT_SENT, UNKNOWN, Blame, Cause, Consequence, Result, answered, label
+from replay.world.result import (
+    ABSENT,
+    FORBIDDEN,
+    NOT_SENT,
+    UNKNOWN,
+    Alone,
+    Blame,
+    Cause,
+    Consequence,
+    Result,
+    answered,
+    label,
+)
 from replay.world.server import Answer, Server, denied
 from replay.world.state import GONE, SAME, Branch, content, merged_branches
 from replay.world.step import Step
@@ -41,7 +53,7 @@ class Surroundings:
     """
 
     collections: Collections
-    findings: Mapping[int, Result | None] = field(default_factory=dict)
+    findings: Mapping[int, Alone | None] = field(default_factory=dict)
     namespaces: Namespaces = field(default_factory=dict)
     owners: Owners = field(default_factory=dict)
     owned: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -264,8 +276,13 @@ class _ObjectWalk:
         if branch.is_absent:
             yield Answer(NOT_SENT if controls else logged, None if number is not None else branch.state)
             return
-        judge = self._walker.judge
-        if number is not None and not at.differs and not judge.asks(collection.record):
+        is_found = collection.record.seq in self._around.findings
+        if (
+            number is not None
+            and not at.differs
+            and not is_found
+            and self._server.meets_alike(collection.record, branch.state)
+        ):
             yield Answer(logged, None)
             return
         here = content(branch.state) if branch.state is not None else self._log_state()

@@ -16,11 +16,14 @@ from replay.admission.ordered.registry import (
     has_mutators,
     mutating_criteria,
     policy_names,
+    reads_of,
     unseen_criteria,
     webhook_mutators,
     with_shared_plugins,
     without_shared_plugins,
 )
+from replay.admission.place import Place, read_places
+from replay.admission.reads import OLD_OBJECT
 from replay.audit.event import RequestRecord
 from replay.audit.part import StorePart
 from replay.audit.selection import unselected
@@ -182,7 +185,9 @@ class Job:
             return as_far_as_reached(request, self.replayer.decide(request, lister))
 
         alone = cache(lambda: self.chain_of((ManifestSet(objects=self.asked[0].objects), self.asked[1])))
-        return Judge(self.chain, alone, decisions, self.webhooks.backends, self.schemas, self._asks_candidate)
+        return Judge(
+            self.chain, alone, decisions, self.webhooks.backends, self.schemas, self._asks_candidate, self._heeds
+        )
 
     @cached_property
     def elsewhere(self) -> Elsewhere:
@@ -232,6 +237,29 @@ class Job:
     def _asks_candidate(self) -> Callable[[RequestRecord], bool]:
         """Whether a policy or webhook of the candidate may match a request, by its class alone."""
         return self._any_selects(criteria_of(self.asked[1:]))
+
+    def _heeds(self, record: RequestRecord, places: frozenset[Place]) -> bool:
+        """Whether a policy or webhook of the candidate that may match a request reads some places of `object`, then or before."""
+        requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
+        key = (requests, places)
+        if key not in self._heeded:
+            read = frozenset[str]().union(*(paths for selects, paths in self._candidate_reads if selects(requests)))
+            before = frozenset((OLD_OBJECT, *place[1:]) for place in places)
+            self._heeded[key] = bool(read_places(read, places | before))
+        return self._heeded[key]
+
+    @cached_property
+    def _heeded(self) -> dict[tuple[CoarseClass, frozenset[Place]], bool]:
+        return {}
+
+    @cached_property
+    def _candidate_reads(self) -> list[tuple[Callable[[CoarseClass], bool], frozenset[str]]]:
+        mapper = EquivalentResourceMapper(self.cluster.discovery)
+        return [
+            (may_select(together[0], mapper, self.version), each.paths)
+            for each in reads_of(self.asked[1], self.version)
+            for together in each.criteria
+        ]
 
     def _any_selects(self, criteria: Iterable[MatchResources]) -> Callable[[RequestRecord], bool]:
         mapper = EquivalentResourceMapper(self.cluster.discovery)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from replay.admission.decision import Decision, Undetermined, Verdict
@@ -19,6 +19,7 @@ from replay.compare.outcome import MUTATIONS, Outcome, OutcomeKind, outcome_kind
 from replay.compare.subject import Subject, subject
 from replay.compare.summary import Finding, Summary, finding
 from replay.compare.workload import Owners, workload
+from replay.json import JSON
 from replay.kube.attributes import Basis, Operation
 from replay.kube.lister import Lister
 from replay.kube.redact.redactor import SECRETS, Redactor
@@ -32,7 +33,7 @@ from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.report.outcome_line import outcome_line
-from replay.world.result import UNKNOWN, Cause, Result, answered
+from replay.world.result import UNKNOWN, Alone, Cause, Result, answered
 from replay.world.validation import PatchRules, may_break, touches_metadata
 
 NOT_REACHED = Decision(Verdict.NOT_REACHED)
@@ -53,7 +54,7 @@ class Pending(NamedTuple):
     place: Place
     subject: Subject
     finding: Finding
-    alone: Result | None = None
+    alone: Alone | None = None
     """How the request ends taken alone, where that is certain and finalizers are left as they are."""
 
 
@@ -177,20 +178,27 @@ class Replayer:
         if record.seq in self.gate.refused:
             found.barred.append(about)
         if outcome.outcome is not OutcomeKind.UNCHANGED:
-            pending = Pending(place, about, finding(outcome), self._ends(request, outcome.outcome, candidate))
+            pending = Pending(
+                place, about, finding(outcome), self._ends(request, outcome.outcome, (current, candidate))
+            )
             self._find(request, outcome, pending, found, redactor)
         if self.with_lines:
             part.lines.append(_line(place, outcome, record))
 
-    def _ends(self, request: ReplayRequest, kind: OutcomeKind, candidate: Decision) -> Result | None:
+    def _ends(self, request: ReplayRequest, kind: OutcomeKind, decisions: tuple[Decision, Decision]) -> Alone | None:
         """How a finding ends taken alone, where no object is needed to tell."""
+        current, candidate = decisions
         log, patch = answered(request.record), candidate.patch
-        is_mutated = kind in MUTATIONS and log.cause == Cause.SUCCEEDS and not touches_metadata(patch)
+        is_mutated = (
+            kind in MUTATIONS and log.cause == Cause.SUCCEEDS and not touches_metadata((*current.patch, *patch))
+        )
         if kind is not OutcomeKind.NEWLY_DENIED and not is_mutated:
             return None
         if may_break(patch) and not self._rules.leaves_valid(request.attributes.kind, patch):
             return None
-        return log if is_mutated else Result(Cause.DENIED, candidate.denials[0].code)
+        if is_mutated:
+            return Alone(log, _paths(current.patch, patch))
+        return Alone(Result(Cause.DENIED, candidate.denials[0].code))
 
     @cached_property
     def _rules(self) -> PatchRules:
@@ -238,6 +246,17 @@ class Replayer:
             candidate,
             workload(attributes, self.owners) if kind is not OutcomeKind.UNCHANGED else "",
         )
+
+
+@lru_cache(maxsize=1024)
+def _shared(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Equal paths as one object: most objects are mutated in the same places."""
+    return paths
+
+
+def _paths(*patches: Sequence[JSON]) -> tuple[str, ...]:
+    """What patches touch, as JSON pointers."""
+    return _shared(tuple(dict.fromkeys(str(operation["path"]) for patch in patches for operation in patch)))
 
 
 def _line(place: Place, outcome: Outcome, record: RequestRecord) -> Line:

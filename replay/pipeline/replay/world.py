@@ -25,7 +25,7 @@ from replay.pipeline.replay.workers import Crew, Progress
 from replay.world.collection import Collections
 from replay.world.controller import Retry, attempts
 from replay.world.namespace import Namespaces
-from replay.world.result import NOT_SENT, Cause, Consequence, Result
+from replay.world.result import NOT_SENT, Alone, Cause, Consequence
 from replay.world.timeline import OwnerChange
 from replay.world.walk import Surroundings, Walked, Walker
 
@@ -120,7 +120,7 @@ def world_of(store: Store, crew: Crew[Job], classes: Iterable[ClassResult], prog
     results = list(classes)
     keys: set[str] = {key_of(about) for result in results for about in result.totals.barred} - {""}
     nameless: set[str] = set()
-    numbers: dict[int, Result | None] = {}
+    numbers: dict[int, Alone | None] = {}
     for pending in (pending for result in results for pending in result.findings()):
         if pending.finding.key.outcome in STORING:
             numbers[pending.place.seq] = pending.alone
