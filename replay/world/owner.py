@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from replay.admission.place import Place
 from replay.json import JSON
 from replay.reconstruct.record.known import get
 from replay.world.controller import Retry, is_controller, retry_of
@@ -9,6 +10,7 @@ from replay.world.result import Cause, Result
 from replay.world.step import Step
 from replay.world.timeline import OwnerChange, Presence
 
+TEMPLATE: Place = ("object", "spec", "template")
 TEMPLATES_OF = ("deployments",)
 """The resources whose pod template decides which object is made for them."""
 

@@ -28,6 +28,12 @@ class Later:
         self._content: Known | Missing | None = None
         self.touched = touched
 
+    def differs_at(self, place: Place) -> bool:
+        """Whether it may differ from the log's object in a place, in it or above it."""
+        if self.touched is None:
+            return True
+        return any(all(one == other for one, other in zip(each, place, strict=False)) for each in self.touched)
+
     @property
     def content(self) -> Known | Missing:
         """The object."""
@@ -35,6 +41,9 @@ class Later:
             self._content = self._make()
         return self._content
 
+
+LABELS: Place = ("object", "metadata", "labels")
+"""What a selector looks at."""
 
 State = Known | Missing | Later | None
 """None where both worlds are the same; null in `Known` where the object is absent; `Missing` where it is there, but not known."""

@@ -113,6 +113,9 @@ class Step:
     @cached_property
     def is_reached(self) -> bool:
         """Whether policies were asked, as far as the log tells."""
+        told = progress(self.exchange) if not self.exchange.succeeded else None
+        if told is not None:
+            return told.reached is not Reached.FAILED_BEFORE
         return self.request.reached is not Reached.FAILED_BEFORE
 
     @cached_property
@@ -151,6 +154,9 @@ class Step:
     def is_invalid_by_current(self) -> bool:
         """Whether the log's object was invalid because the current set had mutated it."""
         if self.record.code != INVALID.code or self.logged.cause == Cause.DENIED or self.is_reached:
+            return False
+        mutation = self._rebuilder.mutation
+        if not (mutation if isinstance(mutation, bool) else mutation(self.record)):
             return False
         current, _ = self.decisions
         before = self.request.before_mutation

@@ -146,15 +146,24 @@ def _is_harmless(schema: Schema | None, operation: JSON) -> bool:
         return False
     if operation["op"] == "remove":
         return path[-1] != "image" and (above is None or path[-1] not in above.required)
-    value = operation.get("value")
-    if b'"containers"' in orjson.dumps(value) or "containers" in path[-2:] or path[-1] == "image":
+    value, own = operation.get("value"), _at(schema, path) if schema is not None else None
+    is_whole = _has_images(path, value) and not any(_broken_metadata(each, ()) for each in _metadata_in(path, value))
+    return is_whole and (own is None or not any(_against(own, value, path)))
+
+
+def _has_images(path: Path, value: JSON) -> bool:
+    """Whether all containers that a value adds are seen, and have an image."""
+    if b'"containers"' in orjson.dumps(value) or path[-1] == "image":
         return False
+    added = value if path[-1] == "containers" else [value] if "containers" in path[-2:-1] else []
+    return all(isinstance(each, dict) and each.get("image") for each in added or ())
+
+
+def _metadata_in(path: Path, value: JSON) -> Iterator[JSON]:
+    """The metadata of an object and of a pod template, as far as a value at a path holds them."""
     for at in _METADATA:
-        metadata = _nested(path[len(at) :], value) if path[: len(at)] == at else get(value, at[len(path) :])
-        if at[: len(path)] == path[: len(at)] and any(_broken_metadata(metadata, ())):
-            return False
-    own = _at(schema, path) if schema is not None else None
-    return own is None or not any(_against(own, value, path))
+        if at[: len(path)] == path[: len(at)]:
+            yield _nested(path[len(at) :], value) if len(path) >= len(at) else get(value, at[len(path) :])
 
 
 def _nested(path: Path, value: JSON) -> JSON:

@@ -6,6 +6,7 @@ from collections.abc import Collection as Sized
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from replay.admission.decision import Verdict
 from replay.audit.event import RequestRecord
@@ -24,7 +25,7 @@ from replay.world.elsewhere import Elsewhere
 from replay.world.existence import Existence
 from replay.world.judge import Judge
 from replay.world.namespace import NamespaceAt, Namespaces, namespaces_at
-from replay.world.owner import TEMPLATES_OF, is_missing, retry
+from replay.world.owner import TEMPLATE, TEMPLATES_OF, is_missing, retry
 from replay.world.result import (
     ABSENT,
     FORBIDDEN,
@@ -39,7 +40,7 @@ from replay.world.result import (
     label,
 )
 from replay.world.server import Answer, Server, denied
-from replay.world.state import GONE, SAME, Branch, content, merged_branches
+from replay.world.state import GONE, LABELS, SAME, Branch, Later, content, merged_branches
 from replay.world.step import Step
 from replay.world.timeline import Change, OwnerChange, Owners, Presence, presence_at
 
@@ -256,10 +257,10 @@ class _ObjectWalk:
             self._existence.end()
         self._note(place, before)
 
-    def _log_state(self) -> Known | Missing:
-        """The object as the last write of the log left it."""
+    def _log_state(self, passed: int) -> Known | Missing:
+        """The object as the last write of the log left it, of as many requests."""
         history = self._told[0].olds.history
-        for told in reversed(self._told[: self._existence.passed]):
+        for told in reversed(self._told[:passed]):
             place = history.index_of(told.exchange)
             if place is not None:
                 return history.after(place)
@@ -276,19 +277,26 @@ class _ObjectWalk:
         if branch.is_absent:
             yield Answer(NOT_SENT if controls else logged, None if number is not None else branch.state)
             return
+        state = branch.state
         is_found = collection.record.seq in self._around.findings
         if (
             number is not None
             and not at.differs
             and not is_found
-            and self._server.meets_alike(collection.record, branch.state)
+            and self._server.meets_alike(collection.record, state)
         ):
             yield Answer(logged, None)
             return
-        here = content(branch.state) if branch.state is not None else self._log_state()
+        if number is None and isinstance(state, Later) and not state.differs_at(LABELS) and self._existence.now:
+            yield Answer(logged, state)  # it was there, and was not selected
+            return
         if controls and at.differs and not at.is_terminating and not at.is_absent:
-            yield Answer(NOT_SENT, here)
-        elif isinstance(here, Missing) or (branch.state is not None and not collection.selects(exchange, here.value)):
+            yield Answer(
+                NOT_SENT, state if state is not None else Later(partial(self._log_state, self._existence.passed))
+            )
+            return
+        here = content(state) if state is not None else self._log_state(self._existence.passed)
+        if isinstance(here, Missing) or (state is not None and not collection.selects(exchange, here.value)):
             yield Answer(logged, here)
         else:
             yield from self._decided(branch, collection, exchange, number, here)
@@ -322,7 +330,9 @@ class _ObjectWalk:
             return
         known = self._found.owners.setdefault(self._uid, [])
         presence = self._presence()
-        has_template = presence is Presence.OTHER and record.resource in TEMPLATES_OF
+        state = self._branches[0].state
+        is_alike = isinstance(state, Later) and not state.differs_at(TEMPLATE)
+        has_template = presence is Presence.OTHER and record.resource in TEMPLATES_OF and not is_alike
         template = self._template() if has_template else None
         last = (known[-1].presence, known[-1].template) if known else (Presence.SAME, None)
         if (presence, template) != last:
