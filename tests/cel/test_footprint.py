@@ -1,0 +1,66 @@
+"""What an expression may read of its input."""
+
+from __future__ import annotations
+
+import pytest
+
+from replay.cel.ast.footprint import LazyMap, Trace, footprint_of, trace_of
+from replay.cel.declare.library import Library, VariableDecl
+from replay.cel.env import Env
+from replay.cel.value.types import DYN
+from tests.support.cel_env import ENV, checked
+
+READ = [
+    ("a constant reads nothing", "1 + 2 > 2", set()),
+    ("a variable", "a", {"a"}),
+    ("a path", "a.b.c", {"a.b.c"}),
+    ("a variable with a dotted name", "c.d.e", {"c.d.e"}),
+    ("two paths", "a.b == b.c", {"a.b", "b.c"}),
+    ("a field by name in brackets", "a['b'].c", {"a.b.c"}),
+    ("a key that is no identifier is quoted", "a['x/y'].c", {'a["x/y"].c'}),
+    ("an element", "a[0].b", {"a[].b"}),
+    ("an element by a computed index", "a.l[b.i].c", {"a.l[].c", "b.i"}),
+    ("a field by a computed name", "a[b]", {"a[]", "b"}),
+    ("whether there is a field", "has(a.b)", {"a.b?"}),
+    ("presence and value", "has(a.b) ? a.b.c : 1", {"a.b?", "a.b.c"}),
+    ("how many elements", "size(a.l) > 1", {"a.l[]?"}),
+    ("whether there is a key", "'k' in a.m", {"a.m.k?"}),
+    ("membership in a list", "a.b in [1, b]", {"a.b", "b"}),
+    ("a branch without use of its fields", "(a.x ? a.y : b).c", {"a.x", "a.y.c", "b.c"}),
+    ("optional fields", "a.?b.c.orValue(1)", {"a.b.c"}),
+    ("an optional element", "a.l[?0].hasValue()", {"a.l[]"}),
+    ("a fold over elements", "a.l.all(x, x.n > b.n)", {"a.l[].n", "b.n"}),
+    ("a fold that reads no element asks how many there are", "a.l.all(x, true)", {"a.l[]?"}),
+    ("a fold in a fold", "a.l.exists(x, x.m.exists(y, y.n == x.n))", {"a.l[].m[].n", "a.l[].n"}),
+    ("a mapped list is read where its elements are", "a.l.map(x, x.n)", {"a.l[].n"}),
+    ("a filtered list keeps its elements", "a.l.filter(x, x.n > 0).all(y, y.m)", {"a.l[].n", "a.l[].m"}),
+    ("a loop variable hides a variable", "a.l.all(b, b.n)", {"a.l[].n"}),
+    ("entries of a list literal", "[a.b, b][0]", {"a.b", "b"}),
+    ("keys and values of a map literal", "{a.k: a.v}", {"a.k", "a.v"}),
+    ("joined lists stay where they are", "(a.l + b.l).all(x, x.n)", {"a.l[].n", "b.l[].n"}),
+]
+
+
+@pytest.mark.parametrize(("text", "paths"), [row[1:] for row in READ], ids=[row[0] for row in READ])
+def test_paths(text: str, paths: set[str]) -> None:
+    assert footprint_of(checked(text)) == paths
+
+
+LAZY = Env([*ENV.libraries[2:], Library("lazy", variables=(VariableDecl("vars", DYN, is_lazy=True),))])
+ENTRIES = {
+    "x": Trace(frozenset({"b.seen"}), frozenset({"a.x"})),
+    "y": Trace(frozenset({"a.computed"}), frozenset()),
+}
+READ_LAZILY = [
+    ("an entry is where it comes from", "vars.x.n", {"a.x.n", "b.seen"}),
+    ("an entry that is computed", "vars.y.n", {"a.computed"}),
+    ("an entry by name in brackets", "vars['x']", {"a.x", "b.seen"}),
+    ("any entry", "vars[b.key]", {"a.x", "b.seen", "a.computed", "vars[]", "b.key"}),
+    ("no such entry", "vars.z", {"vars.z"}),
+]
+
+
+@pytest.mark.parametrize(("text", "paths"), [row[1:] for row in READ_LAZILY], ids=[row[0] for row in READ_LAZILY])
+def test_entries_of_a_lazy_map(text: str, paths: set[str]) -> None:
+    ast = LAZY.compile(text)
+    assert trace_of(ast, LazyMap("vars", ENTRIES)).footprint == paths  # type: ignore[arg-type]

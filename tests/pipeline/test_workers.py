@@ -1,0 +1,98 @@
+"""The seam at which a run can be spread further: parts are replayed by whatever executor is given."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import pytest
+
+from replay.audit.part import StorePart
+from replay.pipeline.options import Options
+from replay.pipeline.output import summary_json
+from replay.pipeline.replay.workers import replay_parts
+from replay.pipeline.run import run
+from replay.pipeline.scenario import Scenario
+
+
+class Elsewhere(Executor):
+    """Work that goes away as bytes and comes back as bytes: when so much is there, it is done from the last to the first."""
+
+    def __init__(self, parts: int) -> None:
+        self._parts = parts
+        self._waiting: list[tuple[Future[Any], bytes]] = []
+        self.done = 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._waiting.append((future, pickle.dumps((fn, args, kwargs))))
+        while len(self._waiting) + self.done >= self._parts and self._waiting:
+            self._work()
+        return future
+
+    def _work(self) -> None:
+        future, message = self._waiting.pop()
+        function, args, kwargs = pickle.loads(message)
+        future.set_result(pickle.loads(pickle.dumps(function(*args, **kwargs))))
+        self.done += 1
+
+
+class Failing(Executor):
+    """The second part fails; the others are never begun."""
+
+    def __init__(self) -> None:
+        self.futures: list[Future[Any]] = []
+
+    def submit(self, _fn: Callable[..., Any], /, *_args: Any, **_kwargs: Any) -> Future[Any]:
+        self.futures.append(Future())
+        if len(self.futures) == 2:
+            self.futures[1].set_exception(ValueError("the machine is gone"))
+        return self.futures[-1]
+
+
+class Double(NamedTuple):
+    """A job that can be sent anywhere."""
+
+    factor: int = 2
+
+    def run(self, part: StorePart) -> int:
+        return cast("int", part) * self.factor
+
+
+PARTS = cast("list[StorePart]", [1, 2, 3])
+
+
+def test_results_come_in_the_order_of_the_parts() -> None:
+    told: list[tuple[str, int, int]] = []
+    executor = Elsewhere(len(PARTS))
+    got = replay_parts(Double(), PARTS, Options(executor=executor), lambda *progress: told.append(progress))
+    assert (got, executor.done) == ([2, 4, 6], 3)
+    assert told == [("Replaying", 1, 3), ("Replaying", 2, 3), ("Replaying", 3, 3)]
+
+
+def test_the_first_failure_cancels_what_has_not_begun() -> None:
+    executor = Failing()
+    with pytest.raises(ValueError, match=r"^the machine is gone$"):
+        replay_parts(Double(), PARTS, Options(executor=executor), lambda *_progress: None)
+    assert [future.cancelled() for future in executor.futures] == [True, False, True]
+
+
+def test_a_run_elsewhere_gives_the_same_bytes(
+    short_sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("replay.audit.store.PART_BYTES", 1 << 19)
+    scenario = Scenario((str(short_sample),), store=tmp_path / "store").resolved()
+
+    def written(name: str, options: Options) -> tuple[bytes, str]:
+        outcomes = tmp_path / name
+        asked = replace(scenario, store=tmp_path / f"{name}.store")
+        result = run(asked, replace(options, outcomes=outcomes), lambda *_progress: None)
+        return outcomes.read_bytes(), summary_json(result)
+
+    executor = Elsewhere(parts := 2)
+    assert written("elsewhere", Options(executor=executor)) == written("here", Options(workers=1))
+    assert executor.done >= parts
