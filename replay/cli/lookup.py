@@ -26,7 +26,7 @@ from replay.cli.options import (
 EPILOG = "Example: replay lookup audit.jsonl.zst --static --action deny --namespace 'prod-*' --since 7d --current manifests/current"
 
 
-class Action(StrEnum):
+class ActionChoice(StrEnum):
     """What admission did."""
 
     DENY = "deny"
@@ -60,7 +60,7 @@ def lookup(
     ] = None,
     until: Annotated[str | None, typer.Option(help="Likewise; events before it.")] = None,
     action: Annotated[
-        Action | None, typer.Option(help="What was done. `audit` leaves out what was denied too.")
+        ActionChoice | None, typer.Option(help="What was done. `audit` leaves out what was denied too.")
     ] = None,
     audit_id: Annotated[str | None, typer.Option("--audit-id", help="One request.")] = None,
     static: Annotated[bool, typer.Option("--static", help="Only hooks from manifest files (.static.k8s.io).")] = False,

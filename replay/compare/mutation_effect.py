@@ -13,7 +13,7 @@ CAUSED = "caused"
 HEALED = "healed"
 
 
-class Chain(NamedTuple):
+class MutationConsequence(NamedTuple):
     """Requests that meet a denial, or escape it, because of a mutation.
 
     `effect` is `caused` or `healed`; `mutators` are the policies that mutate otherwise than in the set in force, `policy` is
@@ -26,7 +26,7 @@ class Chain(NamedTuple):
     policy: str
 
 
-def chains(outcome: Outcome) -> Iterator[tuple[Chain, str]]:
+def chains(outcome: Outcome) -> Iterator[tuple[MutationConsequence, str]]:
     """The chains of one request, each with the message of the denial; each policy once."""
     candidate = outcome.candidate
     if not candidate.caused_by_mutation and not candidate.healed_by_mutation:
@@ -35,7 +35,7 @@ def chains(outcome: Outcome) -> Iterator[tuple[Chain, str]]:
     for effect, denials in ((CAUSED, candidate.caused_by_mutation), (HEALED, candidate.healed_by_mutation)):
         messages = {denial.policy: denial.message for denial in reversed(denials)}
         for policy, message in messages.items():
-            yield Chain(effect, outcome.outcome, mutators, policy), message
+            yield MutationConsequence(effect, outcome.outcome, mutators, policy), message
 
 
 def mutation_causes(current: Decision, candidate: Decision) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -18,7 +18,7 @@ import orjson
 from replay.admission.decision import Decision, Verdict
 from replay.audit.observed import VALIDATION_FAILURE
 from replay.compare.change_example import ChangeExamples
-from replay.compare.mutation_effect import Chain, chains, mutation_causes
+from replay.compare.mutation_effect import MutationConsequence, chains, mutation_causes
 from replay.compare.outcome import CALL_TRACES, MUTATIONS, Outcome, OutcomeKind
 from replay.compare.webhook_call import CallChange, call_changes, failed_calls
 from replay.json import JSON
@@ -59,7 +59,7 @@ class Example(NamedTuple):
     patch: tuple[JSON, ...] = ()
 
 
-class Finding(NamedTuple):
+class OutcomeFinding(NamedTuple):
     """One request whose outcome is not `unchanged`: its cell, as if it followed nothing, and itself as an example."""
 
     key: CellKey
@@ -113,7 +113,7 @@ class Summary:
     timeline: Counter[tuple[int, OutcomeKind, str]] = field(default_factory=Counter)
     webhooks: Counter[CallChange] = field(default_factory=Counter)
     call_failures: Counter[tuple[str, str]] = field(default_factory=Counter)
-    chains: dict[Chain, Cell] = field(default_factory=dict)
+    chains: dict[MutationConsequence, Cell] = field(default_factory=dict)
     also_mutated: Counter[OutcomeKind] = field(default_factory=Counter)
     changes: ChangeExamples = field(default_factory=ChangeExamples)
 
@@ -157,7 +157,7 @@ class Summary:
         for basis in bases:
             self.basis[basis] += 1
 
-    def add_finding(self, finding: Finding, *, follows: bool) -> None:
+    def add_finding(self, finding: OutcomeFinding, *, follows: bool) -> None:
         """Put a request whose outcome is not `unchanged` into its cell; called once it is known what it follows."""
         key, example = finding
         if follows:
@@ -191,7 +191,7 @@ class Summary:
             self.messages.setdefault(group, Counter()).update(messages)
 
 
-def finding(outcome: Outcome) -> Finding:
+def finding(outcome: Outcome) -> OutcomeFinding:
     """What a summary keeps of one request whose outcome is not `unchanged`."""
     policies, messages, shapes, patch = _cause(outcome)
     key = CellKey(
@@ -205,7 +205,7 @@ def finding(outcome: Outcome) -> Finding:
         follows=False,
         shapes=shapes,
     )
-    return Finding(key, _example(outcome, messages, patch))
+    return OutcomeFinding(key, _example(outcome, messages, patch))
 
 
 def _example(outcome: Outcome, messages: tuple[str, ...], patch: tuple[JSON, ...]) -> Example:

@@ -13,6 +13,7 @@ from replay.admission.ordered.registry import reads_of
 from replay.admission.reads import INPUTS_OF_ANY, PolicyReads
 from replay.audit.directory.scratch import scratch
 from replay.audit.event import RequestRecord
+from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
 from replay.audit.selection import unmatched_by_kind, unselected
 from replay.compare.audit_policy import audit_policy
@@ -29,7 +30,7 @@ from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.job import Job, asked_of
 from replay.pipeline.replay.preparation import job_of
 from replay.pipeline.replay.replayer import as_far_as_reached
-from replay.pipeline.replay.workers import Progress, prepare_workers, replay_parts
+from replay.pipeline.replay.workers import prepare_workers, replay_parts
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.cluster import Cluster, key_of
 from replay.reconstruct.reached import progress as progress_of_record

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 
 from replay.audit import queries
 from replay.audit.engine import literal
+from replay.audit.ingest import Progress
 from replay.audit.reject import RejectReason
 from replay.audit.store import IngestReport, Store
 from replay.errors import AuditLogError, ReplayError
 from replay.pipeline.scenario import Scenario
 
-Progress = Callable[[str, int, int], None]
 NEAR = 3
 """How many names are offered for one that is not known."""
 

@@ -10,6 +10,7 @@ import orjson
 
 from replay.admission.ordered.registry import keeps_books, policy_names
 from replay.audit.directory.scratch import scratch
+from replay.audit.ingest import Progress
 from replay.audit.reject import write_rejects
 from replay.audit.selection import unread_counts
 from replay.audit.store import Store
@@ -41,7 +42,7 @@ from replay.pipeline.replay.opening import assumptions
 from replay.pipeline.replay.preparation import job_without_history, with_history
 from replay.pipeline.replay.totals import NOTHING, ClassResult
 from replay.pipeline.replay.webhook import webhook_answers
-from replay.pipeline.replay.workers import Crew, Progress, Whole, prepare_workers
+from replay.pipeline.replay.workers import Crew, Whole, prepare_workers
 from replay.pipeline.replay.world import world_of
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.whole_file import whole_file

@@ -11,6 +11,7 @@ from replay.admission.decision import Verdict
 from replay.admission.ordered.registry import policy_names
 from replay.audit.directory.scratch import scratch
 from replay.audit.event import RequestRecord
+from replay.audit.ingest import Progress
 from replay.audit.observed import observe
 from replay.audit.part import StorePart
 from replay.compare.fidelity import Fidelity, merged
@@ -31,7 +32,7 @@ from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.preparation import job_of
 from replay.pipeline.replay.redaction import redactor_of
 from replay.pipeline.replay.replayer import as_far_as_reached
-from replay.pipeline.replay.workers import Progress, prepare_workers, replay_parts
+from replay.pipeline.replay.workers import prepare_workers, replay_parts
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.request import Reached, ReplayRequest
 

@@ -1,4 +1,4 @@
-"""Whether a request came as far as the validating policies, as far as the log tells.
+"""Whether a request came as far as the validating policies: as its record tells, and where that depends on it, the state it found.
 
 The order of a request is that of `apiserver/pkg/registry/generic/registry.Store` and of
 `pkg/kubeapiserver/options.AllOrderedPlugins`.
@@ -12,7 +12,12 @@ from dataclasses import dataclass
 import orjson
 
 from replay.audit.event import RequestRecord, annotations_of
+from replay.reconstruct.collection import is_pending
+from replay.reconstruct.history.history import History
+from replay.reconstruct.history.old_object import OldObjects, deletion_began_before, sent_revision
+from replay.reconstruct.record.body import Shape, revision
 from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Known
 from replay.reconstruct.request import Reached
 
 MUTATION = "mutation.webhook.admission.k8s.io/"
@@ -51,7 +56,7 @@ BAD_REQUEST, FORBIDDEN, CONFLICT, INVALID, SERVER_FAILED = 400, 403, 409, 422, 5
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RequestProgress:
     """How far a request came and why that is believed."""
 
     reached: Reached
@@ -60,49 +65,49 @@ class Progress:
 
 def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest first
     exchange: Exchange,
-) -> Progress | None:
+) -> RequestProgress | None:
     """What the record alone tells; None where it depends on the state of the object."""
     record = exchange.record
     if exchange.succeeded:
-        return Progress(Reached.VALIDATION)
+        return RequestProgress(Reached.VALIDATION)
     annotations = annotations_of(record)
     if annotations.get("authorization.k8s.io/decision") == "forbid":
-        return Progress(Reached.FAILED_BEFORE, "the authorizer refused it")
+        return RequestProgress(Reached.FAILED_BEFORE, "the authorizer refused it")
     if _POLICY_DENIAL.search(record.status_message):
-        return Progress(Reached.VALIDATION, "a validating policy denied it")
+        return RequestProgress(Reached.VALIDATION, "a validating policy denied it")
     if _MUTATING_POLICY_DENIAL.search(record.status_message):
-        return Progress(Reached.VALIDATION, "a mutating policy denied it")
+        return RequestProgress(Reached.VALIDATION, "a mutating policy denied it")
     if _is_annotated_by_validation(annotations):
-        return Progress(Reached.VALIDATION, "a validating policy or webhook annotated it")
+        return RequestProgress(Reached.VALIDATION, "a validating policy or webhook annotated it")
     if record.code == 0:
         if exchange.is_connect:
-            return Progress(Reached.VALIDATION, "the connection was opened")
-        return Progress(Reached.UNKNOWN, exchange.response.fault or "its response is not recorded")
+            return RequestProgress(Reached.VALIDATION, "the connection was opened")
+        return RequestProgress(Reached.UNKNOWN, exchange.response.fault or "its response is not recorded")
     if exchange.is_connect:
         return _connected(record.code, record.status_message)
     return _by_message(record.code, record.status_message) or _by_code(exchange)
 
 
-def _connected(code: int, message: str) -> Progress:
+def _connected(code: int, message: str) -> RequestProgress:
     """A CONNECT asks admission before it looks at the object (`handlers.ConnectResource`)."""
     if code in (401, 403) or "admission webhook" in message:
-        return Progress(Reached.UNKNOWN, f"it failed with {code}, and the log does not tell where")
-    return Progress(Reached.VALIDATION, "it failed after admission")
+        return RequestProgress(Reached.UNKNOWN, f"it failed with {code}, and the log does not tell where")
+    return RequestProgress(Reached.VALIDATION, "it failed after admission")
 
 
-def _by_message(code: int, message: str) -> Progress | None:
+def _by_message(code: int, message: str) -> RequestProgress | None:
     """What the wording of a failure tells."""
     for part, reason in _BEFORE_MUTATION:
         if part in message:
-            return Progress(Reached.FAILED_BEFORE, reason)
+            return RequestProgress(Reached.FAILED_BEFORE, reason)
     if code == FORBIDDEN and (later := _refused_after_mutation(message)):
-        return Progress(Reached.FAILED_BEFORE, later)
+        return RequestProgress(Reached.FAILED_BEFORE, later)
     if code == 403 and _QUOTA in message:
-        return Progress(Reached.VALIDATION, "ResourceQuota refused it, which runs after the policies")
+        return RequestProgress(Reached.VALIDATION, "ResourceQuota refused it, which runs after the policies")
     if code == 404 and message.startswith('namespaces "'):
-        return Progress(Reached.FAILED_BEFORE, "its namespace did not exist")
+        return RequestProgress(Reached.FAILED_BEFORE, "its namespace did not exist")
     if "admission webhook" in message:
-        return Progress(
+        return RequestProgress(
             Reached.UNKNOWN, "a webhook refused it, and the log does not tell a mutating from a validating one"
         )
     return None
@@ -131,28 +136,28 @@ def is_denied_by_policy(record: RequestRecord) -> bool:
 
 def _by_code(  # noqa: PLR0911 - one return per code
     exchange: Exchange,
-) -> Progress | None:
+) -> RequestProgress | None:
     """What the code tells for the verb; None where the state of the object decides."""
     record = exchange.record
     code, creates = record.code, record.verb == "create"
     if code in (400, 401, 405, 406, 413, 415, 431):
-        return Progress(Reached.FAILED_BEFORE, f"it was refused with {code} before admission")
+        return RequestProgress(Reached.FAILED_BEFORE, f"it was refused with {code} before admission")
     if code == 403:
-        return Progress(Reached.UNKNOWN, "it was forbidden, and the log does not tell by what")
+        return RequestProgress(Reached.UNKNOWN, "it was forbidden, and the log does not tell by what")
     if code == 429:
         if record.subresource == "eviction" and "disruption budget" in record.status_message:
-            return Progress(Reached.VALIDATION, "the disruption budget is looked at after admission")
-        return Progress(Reached.FAILED_BEFORE, "it was rejected under load")
+            return RequestProgress(Reached.VALIDATION, "the disruption budget is looked at after admission")
+        return RequestProgress(Reached.FAILED_BEFORE, "it was rejected under load")
     if creates and record.subresource in ("binding", "eviction") and code in (404, 409):
-        return Progress(Reached.VALIDATION, "the pod is looked at after admission")
+        return RequestProgress(Reached.VALIDATION, "the pod is looked at after admission")
     if creates and not record.subresource and code == 409 and record.status_reason == "AlreadyExists":
-        return Progress(Reached.VALIDATION, "only the storage finds that an object exists")
+        return RequestProgress(Reached.VALIDATION, "only the storage finds that an object exists")
     if creates and code == 404:
-        return Progress(Reached.FAILED_BEFORE, "what it names did not exist")
+        return RequestProgress(Reached.FAILED_BEFORE, "what it names did not exist")
     if code == 422 and creates:
-        return Progress(Reached.FAILED_BEFORE, "the object was invalid")
+        return RequestProgress(Reached.FAILED_BEFORE, "the object was invalid")
     if code >= 500:
-        return Progress(Reached.UNKNOWN, f"it failed with {code}, and the log does not tell where")
+        return RequestProgress(Reached.UNKNOWN, f"it failed with {code}, and the log does not tell where")
     return None
 
 
@@ -189,3 +194,67 @@ def _is_of_kubernetes(owner: str) -> bool:
     if owner.endswith(".static.k8s.io"):
         return False
     return f".{owner}".endswith((".k8s.io", ".kubernetes.io")) or "." not in owner
+
+
+def progress_of(exchange: Exchange, olds: OldObjects) -> RequestProgress:
+    """How far a request came."""
+    told = progress(exchange)
+    if told is not None:
+        return _deleting_already(exchange, olds) or told
+    record = exchange.record
+    if record.code == 404:
+        return _not_found(exchange, olds.history)
+    if record.code == 409:
+        return _conflicted(exchange, olds.history)
+    if record.code == 422:
+        if _is_contended(exchange, olds.history):
+            return RequestProgress(
+                Reached.UNKNOWN, "it was invalid, perhaps only when it was tried again after a conflict"
+            )
+        return RequestProgress(Reached.FAILED_BEFORE, "the object was invalid")
+    return RequestProgress(Reached.UNKNOWN, f"it failed with {record.code}, and the log does not tell where")
+
+
+def _deleting_already(exchange: Exchange, olds: OldObjects) -> RequestProgress | None:
+    """A deletion of a pod whose graceful deletion is under way changes nothing and asks nobody (`Store.Delete`)."""
+    if exchange.record.verb != "delete" or not exchange.succeeded or exchange.shape is not Shape.OBJECT:
+        return None
+    if not is_pending(exchange.response.json, exchange.request.json):
+        return None
+    stored = revision(exchange.response.metadata)
+    known = stored is not None and olds.history.index_of(exchange) is None
+    if known or deletion_began_before(exchange.response.metadata, exchange.record.received):
+        return RequestProgress(Reached.FAILED_BEFORE, "its graceful deletion was under way, so that nothing was asked")
+    if not olds.trusted:
+        return RequestProgress(Reached.UNKNOWN, "its graceful deletion may have been under way")
+    return None
+
+
+def _not_found(exchange: Exchange, history: History) -> RequestProgress:
+    """An object that was gone before is not found before admission; one that goes meanwhile, after it."""
+    found = history.at(exchange.record.received, exchange.record.stage_time)
+    if found is None or (isinstance(found, Known) and found.value is None):
+        return RequestProgress(Reached.FAILED_BEFORE, "the object did not exist")
+    return RequestProgress(Reached.UNKNOWN, "the object was deleted at the same time")
+
+
+def _conflicted(exchange: Exchange, history: History) -> RequestProgress:
+    """An update of another version than the stored one is refused before admission; one that is overtaken, after it."""
+    record = exchange.record
+    if record.verb == "delete":
+        if "in the precondition (" in record.status_message:
+            return RequestProgress(Reached.FAILED_BEFORE, "its precondition failed")
+        return RequestProgress(Reached.UNKNOWN, "the object was changed at the same time")
+    named = sent_revision(exchange)
+    if named is None:
+        return RequestProgress(Reached.VALIDATION, "it named no version, and was overtaken only when it was stored")
+    place = history.index_at_revision(named)
+    newer = [effect for effect in history.effects if effect.revision is not None and effect.revision > named]
+    if place is not None and any(effect.end < record.received for effect in newer):
+        return RequestProgress(Reached.FAILED_BEFORE, "the object had been changed before")
+    return RequestProgress(Reached.UNKNOWN, "the object was changed at the same time")
+
+
+def _is_contended(exchange: Exchange, history: History) -> bool:
+    """Whether the object was written while the request ran."""
+    return len(history.window(exchange.record.received, exchange.record.stage_time)) > 1

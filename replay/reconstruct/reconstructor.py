@@ -21,8 +21,7 @@ from replay.reconstruct.history.history import History
 from replay.reconstruct.history.old_object import OldObjects
 from replay.reconstruct.mutation_input import Mutators, is_changed_by_webhook, no_policies, patched
 from replay.reconstruct.operation import operations_of
-from replay.reconstruct.progress import progress_of
-from replay.reconstruct.reached import Progress, progress
+from replay.reconstruct.reached import RequestProgress, progress, progress_of
 from replay.reconstruct.rebuild import NOT_ASKED, NULL, Rebuilt, Surroundings, rebuild
 from replay.reconstruct.record.body import UnusableBodyError
 from replay.reconstruct.record.exchange import CONNECT_SUBRESOURCES, Exchange
@@ -117,7 +116,7 @@ class Reconstructor:
     def on_another(self, exchange: Exchange, rebuilt: Rebuilt) -> ReplayRequest:
         """A request that meets another object than in the log, and reaches the policies."""
         lister = self.cluster.at(exchange.record)
-        return self._made(exchange, rebuilt, lister, Progress(Reached.VALIDATION))
+        return self._made(exchange, rebuilt, lister, RequestProgress(Reached.VALIDATION))
 
     def _each(
         self, records: Sequence[RequestRecord], make: Callable[[Exchange, OldObjects], Iterable[R]]
@@ -177,7 +176,7 @@ class Reconstructor:
             missing=missing_of(record),
         )
         basis = dict.fromkeys(("object", "oldObject", "namespaceObject"), Basis.MISSING)
-        told = progress(exchange) or Progress(Reached.VALIDATION)
+        told = progress(exchange) or RequestProgress(Reached.VALIDATION)
         return ReplayRequest(record, attributes, nothing, basis, told.reached, told.reason)
 
     def _olds(self, exchanges: Sequence[Exchange]) -> OldObjects:
@@ -205,7 +204,7 @@ class Reconstructor:
         how_far = progress_of(exchange, olds)
         if how_far.reached is Reached.FAILED_BEFORE and self.plugins:
             plugin = refused_by(exchange.record.status_message)
-            how_far = Progress(Reached.VALIDATION, f"{plugin} refused it") if plugin in self.plugins else how_far
+            how_far = RequestProgress(Reached.VALIDATION, f"{plugin} refused it") if plugin in self.plugins else how_far
         made, *others = (
             self._made(exchange, rebuild(exchange, around, operation), lister, how_far)
             for operation in operations_of(exchange, olds.history)
@@ -217,15 +216,17 @@ class Reconstructor:
     def _collection(self, exchange: Exchange) -> Iterator[ReplayRequest]:
         """A `deletecollection`: one deletion for each object that the response lists."""
         lister = self.cluster.at(exchange.record)
-        told = progress(exchange) or Progress(Reached.UNKNOWN, f"it failed with {exchange.record.code}")
+        told = progress(exchange) or RequestProgress(Reached.UNKNOWN, f"it failed with {exchange.record.code}")
         for number, item in enumerate(deleted_items(exchange)):
             pending = isinstance(item, Known) and is_pending(item.value, exchange.request.json)
-            how_far = Progress(Reached.FAILED_BEFORE, "its graceful deletion was under way") if pending else told
+            how_far = RequestProgress(Reached.FAILED_BEFORE, "its graceful deletion was under way") if pending else told
             request = self._made(exchange, Rebuilt(Operation.DELETE, NULL, item, NULL), lister, how_far)
             request.item = number
             yield request
 
-    def _made(self, exchange: Exchange, rebuilt: Rebuilt, lister: ClusterLister, how_far: Progress) -> ReplayRequest:
+    def _made(
+        self, exchange: Exchange, rebuilt: Rebuilt, lister: ClusterLister, how_far: RequestProgress
+    ) -> ReplayRequest:
         """The attributes of both phases around the rebuilt objects."""
         record = exchange.record
         old_object = self._attribute(rebuilt.old_object, "oldObject", exchange)

@@ -4,7 +4,7 @@ import json
 
 from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict
 from replay.audit.observed import VALIDATION_FAILURE
-from replay.compare.weekly.effect import Action, Effect, EffectCell, EffectKey, Effects, Side, effects_of
+from replay.compare.weekly.effect import EffectAction, EffectCell, EffectKey, Effects, PolicyEffect, Side, effects_of
 
 
 def test_each_effect_counts_once_for_each_policy() -> None:
@@ -26,18 +26,18 @@ def test_each_effect_counts_once_for_each_policy() -> None:
         mutated=(Mutated("m", "b", ()),),
     )
     assert list(effects_of(decision)) == [
-        Effect(Action.DENY, "p", "one"),
-        Effect(Action.WARN, "both", "of\ntwo lines"),
-        Effect(Action.AUDIT, "audits", "first"),
-        Effect(Action.AUDIT, "both", "b"),
-        Effect(Action.MUTATE, "m", ""),
-        Effect(Action.UNDETERMINED, "u", "why"),
+        PolicyEffect(EffectAction.DENY, "p", "one"),
+        PolicyEffect(EffectAction.WARN, "both", "of\ntwo lines"),
+        PolicyEffect(EffectAction.AUDIT, "audits", "first"),
+        PolicyEffect(EffectAction.AUDIT, "both", "b"),
+        PolicyEffect(EffectAction.MUTATE, "m", ""),
+        PolicyEffect(EffectAction.UNDETERMINED, "u", "why"),
     ]
     assert list(effects_of(Decision(Verdict.ADMITTED))) == []
 
 
 def test_merging_does_not_depend_on_the_order() -> None:
-    key = EffectKey(0, Side.CURRENT, Action.DENY, "p", "u", "n", "pods", "Pod/x", denied=True, owner="")
+    key = EffectKey(0, Side.CURRENT, EffectAction.DENY, "p", "u", "n", "pods", "Pod/x", denied=True, owner="")
     parts = []
     for audit_id, at in (("b", 7), ("a", 7), ("c", 9)):
         part = Effects()

@@ -5,14 +5,14 @@ from collections import Counter
 import pytest
 
 from replay.compare.outcome import MUTATIONS, OutcomeKind
-from replay.compare.summary import Cell, CellKey, Example, Finding, Summary
+from replay.compare.summary import Cell, CellKey, Example, OutcomeFinding, Summary
 from replay.report.run.mutations import mutation_sections
 from replay.report.run.report import mutation_facts
 
 
-def found(outcome: OutcomeKind, message: str) -> Finding:
+def found(outcome: OutcomeKind, message: str) -> OutcomeFinding:
     key = CellKey(outcome, ("p",), "alice", "a", "pods", "Pod", "w", follows=False)
-    return Finding(key, Example(1, 0, "id", 0, "CREATE", "n", (message,)))
+    return OutcomeFinding(key, Example(1, 0, "id", 0, "CREATE", "n", (message,)))
 
 
 def test_each_outcome_of_a_policy_has_messages_of_its_own() -> None:

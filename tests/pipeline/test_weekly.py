@@ -10,7 +10,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from replay.compare.weekly.effect import Action
+from replay.compare.weekly.effect import EffectAction
 from replay.compare.weekly.figures import Readiness, Source, WeeklyResult
 from replay.errors import ReplayError
 from replay.pipeline.options import Options
@@ -66,7 +66,7 @@ def test_denials_and_failures_are_those_of_the_log_in_both_periods() -> None:
     assert found.previous is not None
     for figures in (found.figures, found.previous):
         denied, audited = counted_by_hand(*figures.period)
-        for action, expected in ((Action.DENY, denied), (Action.AUDIT, audited)):
+        for action, expected in ((EffectAction.DENY, denied), (EffectAction.AUDIT, audited)):
             rows = {each.policy: each.requests for each in figures.actions if each.action is action}
             assert rows == expected
             assert all(sum(e.timeline.values()) == e.requests for e in figures.actions)
@@ -98,7 +98,7 @@ def test_without_any_set_the_log_alone_speaks() -> None:
     found = report(Scenario((str(SAMPLE / "audit.jsonl.zst"),)), WeeklyQuestion())
     assert found.figures.promotions == ()
     assert {each.source for each in found.figures.actions} == {Source.LOG}
-    assert found.figures.total(Action.DENY) == counted_by_hand(*found.figures.period)[0].total()
+    assert found.figures.total(EffectAction.DENY) == counted_by_hand(*found.figures.period)[0].total()
 
 
 def test_what_the_log_cannot_tell_is_said(tmp_path: Path) -> None:

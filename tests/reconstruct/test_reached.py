@@ -11,8 +11,7 @@ from replay.audit.event import RequestRecord
 from replay.kube.discovery import builtin_discovery
 from replay.reconstruct.history.history import History
 from replay.reconstruct.history.old_object import OldObjects
-from replay.reconstruct.progress import progress_of
-from replay.reconstruct.reached import reached_mutation
+from replay.reconstruct.reached import progress_of, reached_mutation
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached
 

@@ -13,10 +13,10 @@ from rich.console import Console
 
 from replay.audit.period import Period
 from replay.compare.result import SetFacts
-from replay.compare.weekly.effect import Action, EffectCell, EffectKey, Side
+from replay.compare.weekly.effect import EffectAction, EffectCell, EffectKey, Side
 from replay.compare.weekly.figures import (
     ActionFigures,
-    Denial,
+    DenialGroup,
     Figures,
     Owner,
     Promotion,
@@ -43,8 +43,8 @@ FIGURES = Figures(
     HOUR // 4,
     {MONDAY: 90, MONDAY + 30 * HOUR: 10},
     (
-        ActionFigures("p.static.k8s.io", Action.DENY, Source.LOG, 3, 2, 1, MONDAY, MONDAY + HOUR, {MONDAY: 3}),
-        ActionFigures(HOSTILE, Action.WARN, Source.REPLAY, 2, 1, 1, MONDAY, MONDAY, {MONDAY + 30 * HOUR: 2}),
+        ActionFigures("p.static.k8s.io", EffectAction.DENY, Source.LOG, 3, 2, 1, MONDAY, MONDAY + HOUR, {MONDAY: 3}),
+        ActionFigures(HOSTILE, EffectAction.WARN, Source.REPLAY, 2, 1, 1, MONDAY, MONDAY, {MONDAY + 30 * HOUR: 2}),
     ),
     (
         Promotion("ready", Side.CANDIDATE, "not there", 40),
@@ -53,14 +53,14 @@ FIGURES = Figures(
             (Owner("blue", "web", "Deployment/a", ("ann", "bob"), 4, MONDAY), Owner("", "x", HOSTILE, ("eve",), 1, MONDAY)),
         ),
     ),
-    frozenset({Denial("p.static.k8s.io", "ann", "web")}),
+    frozenset({DenialGroup("p.static.k8s.io", "ann", "web")}),
     frozenset({"ann", "system:node:n1"}),
     frozenset({"web"}),
 )  # fmt: skip
 CELLS = {
-    EffectKey(0, Side.CANDIDATE, Action.DENY, "ready", "u", ns, "pods", HOSTILE, denied=False, owner=""): EffectCell(
-        2, MONDAY, MONDAY, "id", "m"
-    )
+    EffectKey(
+        0, Side.CANDIDATE, EffectAction.DENY, "ready", "u", ns, "pods", HOSTILE, denied=False, owner=""
+    ): EffectCell(2, MONDAY, MONDAY, "id", "m")
     for ns in ("a", "b")
 }
 

@@ -30,7 +30,7 @@ class Side(StrEnum):
     CANDIDATE = "candidate"
 
 
-class Action(StrEnum):
+class EffectAction(StrEnum):
     """What a policy or webhook does; `failed-open` is a webhook whose failure was ignored."""
 
     DENY = "deny"
@@ -42,10 +42,10 @@ class Action(StrEnum):
     UNDETERMINED = "undetermined"
 
 
-class Effect(NamedTuple):
+class PolicyEffect(NamedTuple):
     """One policy's effect on one request, `message` being the first where there are several."""
 
-    action: Action
+    action: EffectAction
     policy: str
     message: str
 
@@ -59,7 +59,7 @@ class EffectKey(NamedTuple):
 
     period: int
     side: Side
-    action: Action
+    action: EffectAction
     policy: str
     user: str
     namespace: str
@@ -92,7 +92,7 @@ class Bucket(NamedTuple):
 
     period: int
     side: Side
-    action: Action
+    action: EffectAction
     policy: str
     denied: bool
     start: int
@@ -124,21 +124,21 @@ class Effects:
             known.add(cell)
 
 
-def effects_of(decision: Decision) -> Iterator[Effect]:
+def effects_of(decision: Decision) -> Iterator[PolicyEffect]:
     """Each effect of a decision once for each policy, in the server's order."""
-    found: dict[tuple[Action, str], str] = {}
+    found: dict[tuple[EffectAction, str], str] = {}
     for denial in decision.denials:
-        found.setdefault((Action.DENY, denial.policy), denial.message)
+        found.setdefault((EffectAction.DENY, denial.policy), denial.message)
     for warning in decision.warnings:
         # apiserver (validating dispatcher) names the policy of a warning in its text alone.
         if match := _WARNING.fullmatch(warning):
-            found.setdefault((Action.WARN, match[1]), match[2])
+            found.setdefault((EffectAction.WARN, match[1]), match[2])
     if text := decision.audit_annotations.get(VALIDATION_FAILURE):
         for entry in orjson.loads(text):
-            found.setdefault((Action.AUDIT, entry["policy"]), entry["message"])
+            found.setdefault((EffectAction.AUDIT, entry["policy"]), entry["message"])
     for mutated in decision.mutated:
-        found.setdefault((Action.MUTATE, mutated.policy), "")
+        found.setdefault((EffectAction.MUTATE, mutated.policy), "")
     for unknown in decision.undetermined:
-        found.setdefault((Action.UNDETERMINED, unknown.policy), unknown.reason)
+        found.setdefault((EffectAction.UNDETERMINED, unknown.policy), unknown.reason)
     for (action, policy), message in found.items():
-        yield Effect(action, policy, message)
+        yield PolicyEffect(action, policy, message)

@@ -17,7 +17,7 @@ from replay.compare.readiness import NamespaceReadiness
 from replay.compare.refusal import Refusals
 from replay.compare.result import SetFacts
 from replay.compare.summary import Gap
-from replay.compare.weekly.effect import Action, EffectCell, EffectKey, Side
+from replay.compare.weekly.effect import EffectAction, EffectCell, EffectKey, Side
 
 MAX_OWNERS = 200
 
@@ -38,7 +38,7 @@ class Readiness(StrEnum):
     DENIES = "denies"
 
 
-class Denial(NamedTuple):
+class DenialGroup(NamedTuple):
     """Who was denied by what, where: what is new or gone between two periods."""
 
     policy: str
@@ -51,7 +51,7 @@ class ActionFigures:
     """What one policy or webhook did; `timeline` maps the start of a step (microseconds) to requests."""
 
     policy: str
-    action: Action
+    action: EffectAction
     source: Source
     requests: int
     users: int
@@ -123,7 +123,7 @@ class Figures:
     steps: Mapping[int, int]
     actions: tuple[ActionFigures, ...]
     promotions: tuple[Promotion, ...]
-    denials: frozenset[Denial]
+    denials: frozenset[DenialGroup]
     users: frozenset[str]
     namespaces: frozenset[str]
     undecided: int = 0
@@ -133,13 +133,13 @@ class Figures:
         """The requests that admission saw."""
         return sum(self.steps.values())
 
-    def total(self, action: Action) -> int:
+    def total(self, action: EffectAction) -> int:
         """How often policies and webhooks did something."""
         return sum(each.requests for each in self.actions if each.action is action)
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class FileFidelity:
     """What one log file tells of the set in force: agreement, and when the set's own decisions were seen first and last."""
 
     file: str
@@ -177,7 +177,7 @@ class WeeklyResult:
     cells: dict[EffectKey, EffectCell] = field(default_factory=dict)
     mutations: tuple[Mutation, ...] = ()
     fidelity: Fidelity = field(default_factory=Fidelity)
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[FileFidelity, ...] = ()
     foreign: Counter[str] = field(default_factory=Counter)
     gaps: Counter[Gap] = field(default_factory=Counter)
     not_reached: Counter[str] = field(default_factory=Counter)

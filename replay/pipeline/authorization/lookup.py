@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from replay.audit.ingest import Progress
 from replay.audit.store import Store
 from replay.compare.authorization import resource_label
 from replay.compare.authorization_lookup import AuthorizationLookup, Found
@@ -14,7 +15,7 @@ from replay.kube.authorizer import AuthorizationAttributes
 from replay.pipeline.authorization.replay import AuthorizationReplay, Request, read_questions
 from replay.pipeline.authorization.run import authorization_inputs, chains_of
 from replay.pipeline.forensic.past import past_job
-from replay.pipeline.log import Progress, opened
+from replay.pipeline.log import opened
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.scenario import Scenario

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from replay.admission.decision import Decision
 from replay.admission.explain.request import Explainer
+from replay.audit.ingest import Progress
 from replay.audit.observed import observe
 from replay.errors import UNFORESEEN, ReplayError
 from replay.pipeline.authorization.run import authorization_inputs, authorized_request
 from replay.pipeline.forensic.past import decided, past_job, requests_of
-from replay.pipeline.log import Progress, opened, repeats, require_known
+from replay.pipeline.log import opened, repeats, require_known
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.replay.job import Job

@@ -11,13 +11,14 @@ from typing import Any
 import orjson
 
 from replay.admission.decision import Decision, Verdict
+from replay.audit.ingest import Progress
 from replay.audit.observed import observe
 from replay.audit.store import Store
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.redact.by_object import ObjectRedactors
 from replay.pipeline.forensic.past import Chosen, decided, past_job, past_requests, requests_of
-from replay.pipeline.log import Progress, opened, require_known, set_variables
+from replay.pipeline.log import opened, require_known, set_variables
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.period import instant, sql_time
 from replay.pipeline.replay.redaction import redactor_of, store_redactors

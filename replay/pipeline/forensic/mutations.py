@@ -9,6 +9,7 @@ from functools import cached_property
 from replay.admission.decision import Decision, Verdict
 from replay.admission.json_patch import diff
 from replay.audit.event import RequestRecord
+from replay.audit.ingest import Progress
 from replay.audit.observed import observe
 from replay.audit.part import StorePart
 from replay.compare.attribution import (
@@ -34,7 +35,7 @@ from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.redaction import redactor_of
-from replay.pipeline.replay.workers import Progress, prepare_workers, replay_parts
+from replay.pipeline.replay.workers import prepare_workers, replay_parts
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.reconstructor import Reconstructor, Write
 from replay.reconstruct.record.body import Shape

@@ -11,10 +11,11 @@ import polars as pl
 
 from replay.audit import queries
 from replay.audit.directory.scratch import scratch
+from replay.audit.ingest import Progress
 from replay.audit.reader import StoreReader
 from replay.errors import ReplayError
 from replay.kube.redact.structure import redacted_text
-from replay.pipeline.log import Progress, opened
+from replay.pipeline.log import opened
 from replay.pipeline.scenario import Scenario
 
 _BEGINNINGS = ("select", "with", "from", "explain", "describe", "summarize", "values", "(", "show", "--")

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
+from replay.audit.ingest import Progress
 from replay.audit.store import Store
 from replay.errors import ReplayError
 from replay.kube.discovery import builtin_discovery
 from replay.kube.redact.by_object import decoded
 from replay.kube.redact.redactor import Redactor
-from replay.pipeline.log import Progress, opened, require_known, set_variables
+from replay.pipeline.log import opened, require_known, set_variables
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.record.body import Body
 from replay.reconstruct.record.exchange import is_dry_run

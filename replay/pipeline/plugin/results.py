@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from replay.audit.ingest import Progress
 from replay.errors import ManifestError, ReplayError
 from replay.json import JSON
 from replay.pipeline.forensic.past import Chosen, past_job
-from replay.pipeline.log import Progress, opened
+from replay.pipeline.log import opened
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.plugin.cases import case_results
 from replay.pipeline.plugin.config import configured_plugin, read_config

@@ -14,7 +14,7 @@ import orjson
 from replay.audit.place import Place
 from replay.compare.fidelity import Fidelity
 from replay.compare.fidelity import merged as merged_fidelity
-from replay.compare.summary import CellKey, Finding, Summary
+from replay.compare.summary import CellKey, OutcomeFinding, Summary
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.job import PartResult
 from replay.pipeline.replay.replayer import Line, Pending
@@ -58,14 +58,14 @@ def merge(classes: dict[CoarseClass, ClassResult], world: World) -> tuple[Summar
     return summary, merged_fidelity(result.totals.fidelity for result in ordered)
 
 
-def _sharing(found: Finding, known: dict[Any, Any]) -> Finding:
+def _sharing(found: OutcomeFinding, known: dict[Any, Any]) -> OutcomeFinding:
     """The same finding, made of values that are in memory once: each was read from a file on its own."""
     key, example = found
 
     def shared(value: Any) -> Any:
         return known.setdefault(value, value) if len(known) < _MOST_SHARED else known.get(value, value)
 
-    return Finding(
+    return OutcomeFinding(
         CellKey(key.outcome, *map(shared, key[1:])),
         example._replace(
             operation=shared(example.operation),

@@ -17,7 +17,7 @@ from replay.audit.place import Place
 from replay.compare.fidelity import Fidelity
 from replay.compare.outcome import MUTATIONS, Outcome, OutcomeKind, outcome_kind
 from replay.compare.subject import Subject, subject
-from replay.compare.summary import Finding, Summary, finding
+from replay.compare.summary import OutcomeFinding, Summary, finding
 from replay.compare.workload import Owners, workload
 from replay.json import JSON
 from replay.kube.attributes import Basis, Operation
@@ -53,7 +53,7 @@ class Pending(NamedTuple):
 
     place: Place
     subject: Subject
-    finding: Finding
+    finding: OutcomeFinding
     alone: Alone | None = None
     """How the request ends taken alone, where that is certain and finalizers are left as they are."""
 

@@ -19,10 +19,10 @@ from multiprocessing.context import BaseContext
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 
 from replay.audit.directory.scratch import scratch
+from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
 from replay.errors import ReplayError
 
-Progress = Callable[[str, int, int], None]
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 J = TypeVar("J")

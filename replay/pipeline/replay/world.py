@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
+from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
 from replay.audit.place import Place
 from replay.audit.store import Store
@@ -21,7 +22,7 @@ from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.ownership import Ownership
 from replay.pipeline.replay.replayer import STORING
 from replay.pipeline.replay.totals import ClassResult
-from replay.pipeline.replay.workers import Crew, Progress
+from replay.pipeline.replay.workers import Crew
 from replay.world.collection import Collections
 from replay.world.controller import Retry, attempts
 from replay.world.namespace import Namespaces

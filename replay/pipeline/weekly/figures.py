@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 from replay.audit.period import Period
 from replay.audit.store import Store
-from replay.compare.weekly.effect import Action, Side
-from replay.compare.weekly.figures import ActionFigures, Denial, Figures, Source
+from replay.compare.weekly.effect import EffectAction, Side
+from replay.compare.weekly.figures import ActionFigures, DenialGroup, Figures, Source
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.weekly.part import WeeklyPart
 from replay.pipeline.weekly.promotion import promotions
 
-_SHOWN = (Action.DENY, Action.WARN, Action.AUDIT, Action.MUTATE, Action.FAILED_OPEN)
-_UNTRACED = (Action.WARN, Action.MUTATE)
+_SHOWN = (EffectAction.DENY, EffectAction.WARN, EffectAction.AUDIT, EffectAction.MUTATE, EffectAction.FAILED_OPEN)
+_UNTRACED = (EffectAction.WARN, EffectAction.MUTATE)
 """What the server leaves no trace of: warnings, and what mutating policies change."""
 
 
@@ -39,7 +39,7 @@ class _Tally:
         self.namespaces.add(namespace)
 
 
-_Tallies = dict[tuple[str, Action], _Tally]
+_Tallies = dict[tuple[str, EffectAction], _Tally]
 
 
 class Slot(NamedTuple):
@@ -70,18 +70,18 @@ def figures_of(store: Store, manifests: Manifests, part: WeeklyPart, slot: Slot)
     )
 
 
-def _logged(rows: Iterable[tuple[Any, ...]]) -> tuple[_Tallies, frozenset[Denial]]:
+def _logged(rows: Iterable[tuple[Any, ...]]) -> tuple[_Tallies, frozenset[DenialGroup]]:
     """What the log itself tells."""
     tallies: _Tallies = {}
-    denials: set[Denial] = set()
+    denials: set[DenialGroup] = set()
     for action, policy, start, user, namespace, _, requests, first, last in rows:
         if action not in _SHOWN:
             continue
-        tally = tallies.setdefault((policy or "", Action(action)), _Tally())
+        tally = tallies.setdefault((policy or "", EffectAction(action)), _Tally())
         tally.add(user, namespace, requests, first, last)
         tally.timeline[start] += requests
-        if action == Action.DENY:
-            denials.add(Denial(policy or "", user, namespace))
+        if action == EffectAction.DENY:
+            denials.add(DenialGroup(policy or "", user, namespace))
     return tallies, frozenset(denials)
 
 

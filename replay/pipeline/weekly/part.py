@@ -13,7 +13,7 @@ from replay.audit.part import StorePart
 from replay.audit.period import Period
 from replay.compare.fidelity import Fidelity
 from replay.compare.summary import Gap
-from replay.compare.weekly.effect import Effect, EffectCell, EffectKey, Effects, Side, effects_of
+from replay.compare.weekly.effect import EffectCell, EffectKey, Effects, PolicyEffect, Side, effects_of
 from replay.compare.workload import workload
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
@@ -92,7 +92,7 @@ class EffectOf(NamedTuple):
 
     period: int
     side: Side
-    effect: Effect
+    effect: PolicyEffect
     denied: bool
 
 

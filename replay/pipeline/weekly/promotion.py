@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from replay.audit.period import Period, selected_counts
 from replay.audit.store import Store
-from replay.compare.weekly.effect import Action, EffectCell, EffectKey, Effects, Side
+from replay.compare.weekly.effect import EffectAction, EffectCell, EffectKey, Effects, Side
 from replay.compare.weekly.figures import MAX_OWNERS, Mutation, Owner, Promotion, Readiness
 from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicy
 from replay.manifests.diff import diff_sets
@@ -18,7 +18,7 @@ from replay.pipeline.manifests import Manifests
 from replay.reconstruct.cluster import Cluster
 
 Cells = Mapping[EffectKey, EffectCell]
-_Series = tuple[Side, Action, str]
+_Series = tuple[Side, EffectAction, str]
 _READINESS = tuple(Readiness)
 STATIC_SUFFIX = ".static.k8s.io"
 
@@ -30,7 +30,7 @@ class _Planned:
     policy: ValidatingAdmissionPolicy
     side: Side
     today: str
-    actions: frozenset[Action]
+    actions: frozenset[EffectAction]
 
 
 def promotions(
@@ -63,7 +63,7 @@ def candidate_mutations(cells: Cells) -> tuple[Mutation, ...]:
     """What each mutating policy of the candidate changes, most requests first."""
     groups: dict[str, list[tuple[EffectKey, EffectCell]]] = {}
     for key, cell in cells.items():
-        if key.side is Side.CANDIDATE and key.action is Action.MUTATE:
+        if key.side is Side.CANDIDATE and key.action is EffectAction.MUTATE:
             groups.setdefault(key.policy, []).append((key, cell))
     found = [
         Mutation(
@@ -94,14 +94,14 @@ def _planned(manifests: Manifests) -> Iterator[_Planned]:
             if was in trial:
                 taken.add(was)
                 as_what = f" as {was.removesuffix(STATIC_SUFFIX)}" if was != policy.name else ""
-                yield _Planned(policy, Side.CANDIDATE, f"{trial[was][1]}{as_what}", frozenset({Action.DENY}))
+                yield _Planned(policy, Side.CANDIDATE, f"{trial[was][1]}{as_what}", frozenset({EffectAction.DENY}))
             elif manifests.current is None or not _is_enforced(manifests.current, was):
-                yield _Planned(policy, Side.CANDIDATE, "not there", frozenset({Action.DENY}))
+                yield _Planned(policy, Side.CANDIDATE, "not there", frozenset({EffectAction.DENY}))
             elif was in changed or any(b in changed for b in _bindings(manifests.current, was)):
-                yield _Planned(policy, Side.CANDIDATE, "denies otherwise", frozenset({Action.DENY}))
+                yield _Planned(policy, Side.CANDIDATE, "denies otherwise", frozenset({EffectAction.DENY}))
     for name, (policy, today) in trial.items():
         if name not in taken:
-            yield _Planned(policy, Side.CURRENT, today, frozenset({Action.WARN, Action.AUDIT}))
+            yield _Planned(policy, Side.CURRENT, today, frozenset({EffectAction.WARN, EffectAction.AUDIT}))
 
 
 def _on_trial(manifests: ManifestSet) -> Iterator[tuple[str, tuple[ValidatingAdmissionPolicy, str]]]:
@@ -160,7 +160,7 @@ def _promotion(planned: _Planned, cells: Cells, halves: Mapping[_Series, list[in
         planned.side,
         planned.today,
         asked,
-        undecided=sum(cell.count for key, cell in own if key.action is Action.UNDETERMINED),
+        undecided=sum(cell.count for key, cell in own if key.action is EffectAction.UNDETERMINED),
     )
     if not denied:
         return made

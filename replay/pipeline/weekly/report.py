@@ -9,18 +9,19 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import NamedTuple
 
+from replay.audit.ingest import Progress
 from replay.audit.period import Period
 from replay.audit.reject import EXPLANATIONS, RejectReason
 from replay.audit.store import Store
 from replay.compare.fidelity import merged
 from replay.compare.readiness import NamespaceReadiness
 from replay.compare.weekly.effect import Side
-from replay.compare.weekly.figures import Evidence, Figures, WeeklyResult
+from replay.compare.weekly.figures import Figures, FileFidelity, WeeklyResult
 from replay.errors import AuditLogError, ReplayError
 from replay.pipeline.authorization.refusals import refusals
 from replay.pipeline.facts import set_facts
 from replay.pipeline.forensic.past import past_job
-from replay.pipeline.log import Progress, opened
+from replay.pipeline.log import opened
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.period import instant
@@ -191,7 +192,7 @@ def _add_replay(result: WeeklyResult, part: WeeklyPart, position: int) -> None:
     result.mutations = candidate_mutations(result.cells)
     result.fidelity = merged(witness.fidelity for _, witness in sorted(part.witnesses.items()))
     result.evidence = tuple(
-        Evidence(Path(file).name, witness.fidelity, witness.first, witness.last)
+        FileFidelity(Path(file).name, witness.fidelity, witness.first, witness.last)
         for file, witness in sorted(part.witnesses.items())
     )
     result.gaps, result.not_reached = part.gaps, part.not_reached

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from replay.audit.period import Period
-from replay.compare.weekly.effect import Action, Side
+from replay.compare.weekly.effect import EffectAction, Side
 from replay.compare.weekly.figures import ActionFigures, Figures, WeeklyResult
 from replay.report.render.charts import MAX_SERIES
 from replay.report.render.document import MICROSECONDS, Chart, inert, number, plural, zone_name
@@ -77,7 +77,7 @@ def time_chart(figures: Figures, zone: tzinfo) -> Chart | None:
     """Denials and audited failures by policy over time."""
     step = step_of(figures)
     shown = sorted(
-        (each for each in figures.actions if each.action in (Action.DENY, Action.AUDIT, Action.WARN)),
+        (each for each in figures.actions if each.action in (EffectAction.DENY, EffectAction.AUDIT, EffectAction.WARN)),
         key=lambda each: (-each.requests, each.policy, each.action),
     )
     points = starts(figures.period, step, zone)
@@ -98,7 +98,7 @@ def time_chart(figures: Figures, zone: tzinfo) -> Chart | None:
 
 
 def _name(figures: ActionFigures) -> str:
-    words = {Action.DENY: "denied", Action.AUDIT: "audited", Action.WARN: "warned"}
+    words = {EffectAction.DENY: "denied", EffectAction.AUDIT: "audited", EffectAction.WARN: "warned"}
     return inert(f"{figures.policy.removesuffix('.static.k8s.io')}: {words[figures.action]}")
 
 
@@ -118,9 +118,9 @@ def _would_deny(result: WeeklyResult) -> tuple[str, dict[tuple[str, str, str], i
         if key.denied:
             continue
         if candidate:
-            wanted = key.side is Side.CANDIDATE and key.action is Action.DENY and key.policy in candidate
+            wanted = key.side is Side.CANDIDATE and key.action is EffectAction.DENY and key.policy in candidate
         else:
-            wanted = key.side is Side.CURRENT and key.action is Action.AUDIT and key.policy in trial
+            wanted = key.side is Side.CURRENT and key.action is EffectAction.AUDIT and key.policy in trial
         if wanted:
             counts[key.policy, key.namespace or "(cluster)", key.workload] += cell.count
     return "Requests that enforcing would newly deny", dict(counts)

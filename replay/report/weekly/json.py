@@ -15,8 +15,8 @@ import orjson
 from replay.audit.period import Period
 from replay.compare.fidelity import Agreement
 from replay.compare.result import SetFacts
-from replay.compare.weekly.effect import Action, Side
-from replay.compare.weekly.figures import ActionFigures, Denial, Figures, Owner, Promotion, Source, WeeklyResult
+from replay.compare.weekly.effect import EffectAction, Side
+from replay.compare.weekly.figures import ActionFigures, DenialGroup, Figures, Owner, Promotion, Source, WeeklyResult
 from replay.errors import ReplayError
 from replay.report.authorization.refusals import refusals_json
 from replay.report.render.document import MICROSECONDS
@@ -213,7 +213,7 @@ def _figures_from_value(value: Mapping[str, Any]) -> Figures:
         tuple(
             ActionFigures(
                 str(each["policy"]),
-                Action(each["action"]),
+                EffectAction(each["action"]),
                 Source(each["source"]),
                 int(each["requests"]),
                 int(each["users"]),
@@ -225,7 +225,7 @@ def _figures_from_value(value: Mapping[str, Any]) -> Figures:
             for each in value["actions"]
         ),
         tuple(_promotion_from_value(each) for each in value["promotions"]),
-        frozenset(Denial(str(d["policy"]), str(d["user"]), str(d["namespace"])) for d in value["denials"]),
+        frozenset(DenialGroup(str(d["policy"]), str(d["user"]), str(d["namespace"])) for d in value["denials"]),
         frozenset(map(str, value["users"])),
         frozenset(map(str, value["namespaces"])),
         undecided=int(value["undecided"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, tzinfo
 
-from replay.compare.weekly.effect import Action
+from replay.compare.weekly.effect import EffectAction
 from replay.compare.weekly.figures import ActionFigures, Figures, Promotion, Readiness, Source, WeeklyResult
 from replay.report.authorization.refusals import refusal_sections
 from replay.report.render.document import (
@@ -38,17 +38,17 @@ _LATE = 20
 """The part of a period that may pass before its first request."""
 PAGE_ROWS = 200
 ACTION_WORDS = {
-    Action.DENY: "denied",
-    Action.WARN: "warned",
-    Action.AUDIT: "audited",
-    Action.MUTATE: "mutated",
-    Action.FAILED_OPEN: "failed open",
+    EffectAction.DENY: "denied",
+    EffectAction.WARN: "warned",
+    EffectAction.AUDIT: "audited",
+    EffectAction.MUTATE: "mutated",
+    EffectAction.FAILED_OPEN: "failed open",
 }
 _FACTS = {
-    Action.DENY: "Denials",
-    Action.AUDIT: "Audited failures",
-    Action.WARN: "Warnings",
-    Action.MUTATE: "Mutations",
+    EffectAction.DENY: "Denials",
+    EffectAction.AUDIT: "Audited failures",
+    EffectAction.WARN: "Warnings",
+    EffectAction.MUTATE: "Mutations",
 }
 _READINESS = {
     Readiness.READY: "can be enforced",
@@ -107,7 +107,7 @@ def weekly_document(
 def _verdict(result: WeeklyResult) -> tuple[str, Tone]:
     found = result.figures.promotions
     ready = sum(each.readiness is Readiness.READY for each in found)
-    denied = result.figures.total(Action.DENY)
+    denied = result.figures.total(EffectAction.DENY)
     parts = [f"{plural(denied, 'request')} denied of {number(result.figures.requests)}."]
     if not found:
         return f"{parts[0]} No policy is on trial.", Tone.PLAIN
@@ -131,10 +131,10 @@ def _facts(result: WeeklyResult) -> tuple[Fact, ...]:
             change(figures.requests, None if before is None else before.requests) or "that admission saw",
         )
     ]
-    for action in (Action.DENY, Action.AUDIT, Action.WARN, Action.MUTATE):
+    for action in (EffectAction.DENY, EffectAction.AUDIT, EffectAction.WARN, EffectAction.MUTATE):
         count = figures.total(action)
         told = change(count, None if before is None else before.total(action))
-        if count or told not in ("", SAME) or action is Action.DENY:
+        if count or told not in ("", SAME) or action is EffectAction.DENY:
             facts.append(Fact(_FACTS[action], number(count), told))
     if figures.promotions:
         ready = sum(each.readiness is Readiness.READY for each in figures.promotions)

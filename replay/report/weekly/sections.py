@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import tzinfo
 from typing import NamedTuple
 
-from replay.compare.weekly.figures import Evidence, Owner, Promotion, WeeklyResult
+from replay.compare.weekly.figures import FileFidelity, Owner, Promotion, WeeklyResult
 from replay.report.render.document import (
     Align,
     Block,
@@ -163,7 +163,7 @@ def _in_force_lead(result: WeeklyResult, zone: tzinfo, *, drifted: bool) -> tupl
     return f"{lead} Nothing in it points to another set.", Tone.PLAIN
 
 
-def _evidence(evidence: tuple[Evidence, ...], rows: int, zone: tzinfo) -> Table:
+def _evidence(evidence: tuple[FileFidelity, ...], rows: int, zone: tzinfo) -> Table:
     """File by file; where there are too many, those that differ from the set first."""
     told = zone_name(max(each.last for each in evidence), zone)
     columns = (
