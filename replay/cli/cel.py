@@ -7,12 +7,9 @@ import sys
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from replay.cellib.composition import CompiledExpression, Evaluated
 
 EPILOG = (
     "Examples: replay cel 'object.spec.replicas <= 5' --object deployment.json\n\n"
@@ -68,62 +65,22 @@ def cel(
 def _evaluate(
     expression: str, given: dict[str, Any], version: Any, kind_name: str, *, show_code: bool, as_json: bool
 ) -> int:
-    from replay.cellib.composition import Evaluation, ExpressionCompiler  # noqa: PLC0415
     from replay.cellib.environment import ExpressionKind  # noqa: PLC0415
-    from replay.pipeline.cases import bindings_of  # noqa: PLC0415
+    from replay.pipeline.expression import evaluate, json_of, text_of  # noqa: PLC0415
 
     try:
         kind = ExpressionKind(kind_name)
     except ValueError:
         raise typer.BadParameter(f"one of {', '.join(ExpressionKind)}", param_hint="--kind") from None
-    compiler = ExpressionCompiler(version, has_params="params" in given)
-    compiled = compiler.compile(kind, expression)
-    if compiled.program is None:
-        sys.stdout.write(json.dumps({"compile_error": compiled.error}) + "\n" if as_json else compiled.error + "\n")
+    answer = evaluate(expression, given, version, kind)
+    sys.stdout.write(
+        json.dumps(json_of(answer), ensure_ascii=answer.evaluated is None) + "\n" if as_json else text_of(answer)
+    )
+    if answer.evaluated is None:
         return REFUSED
-    evaluation = Evaluation(compiler, bindings_of({"vars": given}, version), 10_000_000, exact=True)
-    evaluated = evaluation.evaluate(compiled)
-    sys.stdout.write(_as_json(compiled, evaluated) if as_json else _as_text(compiled, evaluated))
     if show_code:
-        code = compiled.program.compiled
-        sys.stdout.write(
-            "\n" + (code.source if code is not None else f"no code: {compiled.program.why_not_compiled}\n")
-        )
-    return FAILED if evaluated.error is not None or evaluated.unknown else 0
-
-
-def _as_json(compiled: CompiledExpression, evaluated: Evaluated) -> str:
-    from replay.cel.value.text import type_text  # noqa: PLC0415
-    from replay.cellib.tagged import tagged  # noqa: PLC0415
-
-    assert compiled.output_type is not None
-    result: dict[str, Any] = {"type": type_text(compiled.output_type), "cost": evaluated.cost}
-    if evaluated.unknown:
-        result["undetermined"] = _why_undetermined(evaluated)
-    elif evaluated.error is None:
-        result["value"] = tagged(evaluated.value)
-    else:
-        result["error"] = evaluated.error
-    return json.dumps({**result, "footprint": sorted(compiled.footprint)}, ensure_ascii=False) + "\n"
-
-
-def _as_text(compiled: CompiledExpression, evaluated: Evaluated) -> str:
-    from replay.cel.value.text import type_text  # noqa: PLC0415
-    from replay.cellib.tagged import shown  # noqa: PLC0415
-
-    assert compiled.output_type is not None
-    if evaluated.unknown:
-        first = f"undetermined: {_why_undetermined(evaluated)}"
-    else:
-        first = f"error: {evaluated.error}" if evaluated.error is not None else shown(evaluated.value)
-    lines = [first, f"type: {type_text(compiled.output_type)}", f"cost: {evaluated.cost}"]
-    if compiled.footprint:
-        lines.append(f"reads: {', '.join(sorted(compiled.footprint))}")
-    return "\n".join(lines) + "\n"
-
-
-def _why_undetermined(evaluated: Evaluated) -> str:
-    return "; ".join(missing.reason for missing in evaluated.unknown)
+        sys.stdout.write(f"\n{answer.code}")
+    return FAILED if answer.evaluated.error is not None or answer.evaluated.unknown else 0
 
 
 def _document(path: Path) -> Any:

@@ -67,6 +67,7 @@ def run(
     from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.pipeline.run import exit_code  # noqa: PLC0415
     from replay.pipeline.run import run as run_scenario  # noqa: PLC0415
+    from replay.report.run.json import summary_json  # noqa: PLC0415
 
     scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format)
     options = Options(
@@ -82,7 +83,7 @@ def run(
         if report is not None:
             output.write_report(result, report)
     if as_json:
-        sys.stdout.write(output.summary_json(result))
+        sys.stdout.write(summary_json(result))
     else:
         output.print_result(result, Console(highlight=False))
     raise typer.Exit(exit_code(result))

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import pytest
 
 from replay.pipeline.options import Options
-from replay.pipeline.output import summary_json
 from replay.pipeline.replay.kept import RESULTS
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.store import prune
+from replay.report.run.json import summary_json
 
 
 def replayed(log: Path, sets: Path, store: Path | None, *, redact: bool = True) -> str:

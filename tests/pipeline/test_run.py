@@ -16,9 +16,9 @@ import pytest
 
 from replay.errors import ReplayError
 from replay.pipeline.options import Options
-from replay.pipeline.output import summary_json
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
+from replay.report.run.json import summary_json
 from tests.support.short_sample import SAMPLE, write_first_lines
 
 LINES = 600

@@ -13,10 +13,10 @@ import pytest
 
 from replay.audit.part import StorePart
 from replay.pipeline.options import Options
-from replay.pipeline.output import summary_json
 from replay.pipeline.replay.workers import replay_parts
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
+from replay.report.run.json import summary_json
 
 
 class Elsewhere(Executor):
