@@ -22,19 +22,15 @@ from replay.cli import (
     check,
     coverage,
     diff,
-    explain,
     ingest,
-    lookup,
-    mutations,
     plugin,
     report,
     run,
     snapshot,
-    sql,
     store,
-    timeline,
     verify,
 )
+from replay.cli.forensic import explain, lookup, mutations, sql, timeline
 from replay.errors import ReplayError
 
 INTERNAL = 70

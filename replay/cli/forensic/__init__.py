@@ -1,0 +1,1 @@
+"""Commands that ask what happened, after the fact."""
