@@ -35,7 +35,7 @@ Paths = frozenset[str]
 """The places whose value a node may have; empty where its value is computed."""
 
 _NOTHING: Paths = frozenset()
-_PASSING = frozenset({"or", "orValue", "value", "optional.of", "optional.ofNonZeroValue", "dyn", "_+_"})
+_PASSING = frozenset({"or", "orValue", "value", "optional.of", "optional.ofNonZeroValue", "dyn", operator.ADD})
 """Functions whose result is one of their arguments, or a list of what stands in them."""
 
 

@@ -165,7 +165,13 @@ def _ordering(emitter: Emitter, node: Call, operands: Operands) -> Code:
     return Code(f"({emitter.use('order')}({left.text}, {right.text}) {sign} 0)", "bool")
 
 
-_ARITHMETIC = {operator.ADD: "add", operator.SUBTRACT: "subtract", "_*_": "multiply", "_/_": "divide", "_%_": "modulo"}
+_ARITHMETIC = {
+    operator.ADD: "add",
+    operator.SUBTRACT: "subtract",
+    operator.MULTIPLY: "multiply",
+    operator.DIVIDE: "divide",
+    operator.MODULO: "modulo",
+}
 
 
 def _arithmetic(emitter: Emitter, node: Call, operands: Operands) -> Code:
