@@ -210,14 +210,14 @@ def finding(outcome: Outcome) -> OutcomeFinding:
 
 def _example(outcome: Outcome, messages: tuple[str, ...], patch: tuple[JSON, ...]) -> Example:
     return Example(
-        outcome.seq,
-        outcome.item,
-        outcome.audit_id,
-        outcome.stage_time,
-        outcome.operation,
-        outcome.name,
-        messages,
-        patch,
+        seq=outcome.seq,
+        item=outcome.item,
+        audit_id=outcome.audit_id,
+        stage_time=outcome.stage_time,
+        operation=outcome.operation,
+        name=outcome.name,
+        messages=messages,
+        patch=patch,
     )
 
 

@@ -52,12 +52,12 @@ def _identity(call: WebhookCall) -> tuple[str, str, str]:
 
 def _change(change: str, call: WebhookCall) -> CallChange:
     return CallChange(
-        change,
-        call.phase,
-        call.configuration,
-        call.webhook,
-        call.failure_policy,
-        call.timeout_seconds,
-        call.side_effects,
-        call.answer.partition(": ")[0] or NOT_ASKED,
+        change=change,
+        phase=call.phase,
+        configuration=call.configuration,
+        webhook=call.webhook,
+        failure_policy=call.failure_policy,
+        timeout_seconds=call.timeout_seconds,
+        side_effects=call.side_effects,
+        answer=call.answer.partition(": ")[0] or NOT_ASKED,
     )

@@ -155,7 +155,17 @@ class _Loading:
         errors = [*([] if name else [required("metadata.name", "name or generateName is required")]), *errors]
         if name.endswith(STATIC_SUFFIX):
             errors.append(invalid("metadata.name", name, _RESERVED))
-        loaded = LoadedObject(kind, name, value, path, node, expressions, self.text, not errors, self.document)
+        loaded = LoadedObject(
+            kind=kind,
+            name=name,
+            value=value,
+            path=path,
+            node=node,
+            expressions=expressions,
+            text=self.text,
+            is_valid=not errors,
+            document=self.document,
+        )
         self.objects.append(loaded)
         if errors:
             self._refuse_invalid(loaded, errors)

@@ -167,7 +167,17 @@ class _Loading:
         name = value["metadata"].get("name", "")
         errors, expressions = validate(kind, value, self.version)
         value = {"kind": kind, "apiVersion": f"{GROUP}/v1", **_without_type(value)}
-        loaded = LoadedObject(kind, name, value, path, node, expressions, self.text, not errors, self.document)
+        loaded = LoadedObject(
+            kind=kind,
+            name=name,
+            value=value,
+            path=path,
+            node=node,
+            expressions=expressions,
+            text=self.text,
+            is_valid=not errors,
+            document=self.document,
+        )
         if errors:
             text = f"error loading {path}: {kind} {quote(name)}: {aggregate(errors)}"
             self.refuse(text, (_field_finding(loaded, error.path, str(error)) for error in errors))

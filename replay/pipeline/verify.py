@@ -159,14 +159,14 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
             strangers.setdefault(policy, Stranger()).add(stranger)
         opinions.add(part.opinions)
     return VerifyResult(
-        facts,
-        set_facts(scenario.current, manifests.sets[0]),
-        fidelity,
-        sum(part.decided for part in parts),
-        sum(part.total for part in parts),
-        findings_of((each for part in parts for each in part.evidence), fidelity.most_failures),
-        strangers,
-        notes,
-        opinions if second_opinion else None,
-        authorized,
+        log=facts,
+        current=set_facts(scenario.current, manifests.sets[0]),
+        fidelity=fidelity,
+        decided=sum(part.decided for part in parts),
+        total=sum(part.total for part in parts),
+        findings=findings_of((each for part in parts for each in part.evidence), fidelity.most_failures),
+        strangers=strangers,
+        notes=notes,
+        opinions=opinions if second_opinion else None,
+        authorization=authorized,
     )

@@ -233,19 +233,19 @@ class Reconstructor:
         namespace_object = _namespace_object(record, lister)
         name = name_of(exchange, rebuilt)
         attributes = Attributes(
-            rebuilt.operation,
-            exchange.kind or GroupVersionKind(exchange.resource.group, exchange.resource.version, ""),
-            exchange.resource,
-            record.subresource,
-            namespace_of(record),
-            name,
-            record.user,
-            exchange.dry_run,
-            options_of(exchange, rebuilt),
-            self._attribute(rebuilt.object, "object", exchange),
-            old_object,
-            attribute(namespace_object, "namespaceObject"),
-            (*missing_name(exchange, name), *missing_of(record)),
+            operation=rebuilt.operation,
+            kind=exchange.kind or GroupVersionKind(exchange.resource.group, exchange.resource.version, ""),
+            resource=exchange.resource,
+            subresource=record.subresource,
+            namespace=namespace_of(record),
+            name=name,
+            user_info=record.user,
+            dry_run=exchange.dry_run,
+            options=options_of(exchange, rebuilt),
+            object=self._attribute(rebuilt.object, "object", exchange),
+            old_object=old_object,
+            namespace_object=attribute(namespace_object, "namespaceObject"),
+            missing=(*missing_name(exchange, name), *missing_of(record)),
         )
         basis = {
             "object": basis_of(rebuilt.object),
@@ -261,19 +261,19 @@ class Reconstructor:
         if rebuilt.before_mutation is NOT_ASKED:
             return NOT_ASKED
         return Attributes(
-            of.operation,
-            of.kind,
-            of.resource,
-            of.subresource,
-            of.namespace,
-            exchange.record.name if exchange.record.verb == "create" else of.name,
-            of.user_info,
-            of.dry_run,
-            of.options,
-            self._attribute(rebuilt.before_mutation, "object", exchange),
-            of.old_object,
-            of.namespace_object,
-            missing_of(exchange.record),
+            operation=of.operation,
+            kind=of.kind,
+            resource=of.resource,
+            subresource=of.subresource,
+            namespace=of.namespace,
+            name=exchange.record.name if exchange.record.verb == "create" else of.name,
+            user_info=of.user_info,
+            dry_run=of.dry_run,
+            options=of.options,
+            object=self._attribute(rebuilt.before_mutation, "object", exchange),
+            old_object=of.old_object,
+            namespace_object=of.namespace_object,
+            missing=missing_of(exchange.record),
         )
 
     def _attribute(

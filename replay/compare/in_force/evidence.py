@@ -151,7 +151,16 @@ def _evidence(  # noqa: PLR0913, PLR0917 - the fields of the result
     if sign is Sign.SEEN:
         seen = replayed = contention = ""
     return Evidence(
-        record.received, record.seq, record.audit_id, record.file, policy, aspect, sign, seen, replayed, contention
+        time=record.received,
+        seq=record.seq,
+        audit_id=record.audit_id,
+        file=record.file,
+        policy=policy,
+        aspect=aspect,
+        sign=sign,
+        observed=seen,
+        replayed=replayed,
+        contention=contention,
     )
 
 

@@ -139,19 +139,19 @@ def _events(
             note = response.fault or note
             state = state if dry_run else after
         yield TimelineEvent(
-            row["at"],
-            row["audit_id"],
-            row["verb"],
-            row["subresource"],
-            row["username"],
-            row["user_agent"],
-            row["code"],
-            row["status_reason"],
-            redactor.text(row["status_message"]),
-            tuple(decisions.get(row["audit_id"], ())),
-            changes,
-            note,
-            dry_run,
+            at=row["at"],
+            audit_id=row["audit_id"],
+            verb=row["verb"],
+            subresource=row["subresource"],
+            username=row["username"],
+            user_agent=row["user_agent"],
+            code=row["code"],
+            reason=row["status_reason"],
+            message=redactor.text(row["status_message"]),
+            decisions=tuple(decisions.get(row["audit_id"], ())),
+            changes=changes,
+            note=note,
+            dry_run=dry_run,
         )
 
 

@@ -58,14 +58,16 @@ def figures_of(store: Store, manifests: Manifests, part: WeeklyPart, slot: Slot)
     logged, denials = _logged(rows)
     names = store.query("period_names", **parameters)
     return Figures(
-        period,
-        step,
-        dict(store.query("period_requests", step=step, **parameters).iter_rows()),
-        tuple(sorted([*_figures(logged, Source.LOG), *_figures(_replayed(part, position), Source.REPLAY)], key=_order)),
-        promotions(store, manifests, part.effects, position, period),
-        denials,
-        frozenset(names["username"].to_list()),
-        frozenset(names["namespace"].to_list()) - {""},
+        period=period,
+        step=step,
+        steps=dict(store.query("period_requests", step=step, **parameters).iter_rows()),
+        actions=tuple(
+            sorted([*_figures(logged, Source.LOG), *_figures(_replayed(part, position), Source.REPLAY)], key=_order)
+        ),
+        promotions=promotions(store, manifests, part.effects, position, period),
+        denials=denials,
+        users=frozenset(names["username"].to_list()),
+        namespaces=frozenset(names["namespace"].to_list()) - {""},
         undecided=max((part.undecided[position, side] for side in Side), default=0),
     )
 
@@ -101,15 +103,15 @@ def _replayed(part: WeeklyPart, position: int) -> _Tallies:
 def _figures(tallies: _Tallies, source: Source) -> Iterator[ActionFigures]:
     for (policy, action), tally in tallies.items():
         yield ActionFigures(
-            policy,
-            action,
-            source,
-            tally.requests,
-            len(tally.users),
-            len(tally.namespaces - {""}),
-            tally.first,
-            tally.last,
-            dict(sorted(tally.timeline.items())),
+            policy=policy,
+            action=action,
+            source=source,
+            requests=tally.requests,
+            users=len(tally.users),
+            namespaces=len(tally.namespaces - {""}),
+            first=tally.first,
+            last=tally.last,
+            timeline=dict(sorted(tally.timeline.items())),
         )
 
 

@@ -149,16 +149,16 @@ class WeeklyJob:
         action, policy, message = of.effect
         resource = str(attributes.resource.group_resource)
         key = EffectKey(
-            of.period,
-            of.side,
-            action,
-            policy,
-            attributes.user_info.username,
-            attributes.namespace,
-            f"{resource}/{attributes.subresource}" if attributes.subresource else resource,
-            workload(attributes, self.job.owners),
-            of.denied,
-            self._owner(attributes.namespace, lister),
+            period=of.period,
+            side=of.side,
+            action=action,
+            policy=policy,
+            user=attributes.user_info.username,
+            namespace=attributes.namespace,
+            resource=f"{resource}/{attributes.subresource}" if attributes.subresource else resource,
+            workload=workload(attributes, self.job.owners),
+            denied=of.denied,
+            owner=self._owner(attributes.namespace, lister),
         )
         cell = EffectCell(1, record.stage_time, record.stage_time, record.audit_id, message)
         found.effects.count(key, cell, record.stage_time // self.step * self.step)

@@ -207,27 +207,27 @@ def read_figures(path: Path) -> Figures:
 
 def _figures_from_value(value: Mapping[str, Any]) -> Figures:
     return Figures(
-        Period(_microseconds(value["period"]["start"]), _microseconds(value["period"]["end"])),
-        int(value["stepSeconds"]) * MICROSECONDS,
-        _counts(value["steps"]),
-        tuple(
+        period=Period(_microseconds(value["period"]["start"]), _microseconds(value["period"]["end"])),
+        step=int(value["stepSeconds"]) * MICROSECONDS,
+        steps=_counts(value["steps"]),
+        actions=tuple(
             ActionFigures(
-                str(each["policy"]),
-                EffectAction(each["action"]),
-                Source(each["source"]),
-                int(each["requests"]),
-                int(each["users"]),
-                int(each["namespaces"]),
-                _microseconds(each["first"]),
-                _microseconds(each["last"]),
-                _counts(each["steps"]),
+                policy=str(each["policy"]),
+                action=EffectAction(each["action"]),
+                source=Source(each["source"]),
+                requests=int(each["requests"]),
+                users=int(each["users"]),
+                namespaces=int(each["namespaces"]),
+                first=_microseconds(each["first"]),
+                last=_microseconds(each["last"]),
+                timeline=_counts(each["steps"]),
             )
             for each in value["actions"]
         ),
-        tuple(_promotion_from_value(each) for each in value["promotions"]),
-        frozenset(DenialGroup(str(d["policy"]), str(d["user"]), str(d["namespace"])) for d in value["denials"]),
-        frozenset(map(str, value["users"])),
-        frozenset(map(str, value["namespaces"])),
+        promotions=tuple(_promotion_from_value(each) for each in value["promotions"]),
+        denials=frozenset(DenialGroup(str(d["policy"]), str(d["user"]), str(d["namespace"])) for d in value["denials"]),
+        users=frozenset(map(str, value["users"])),
+        namespaces=frozenset(map(str, value["namespaces"])),
         undecided=int(value["undecided"]),
     )
 
