@@ -96,6 +96,10 @@ THIN: dict[str, Callable[[Lines], Iterator[bytes]]] = {
 }
 
 
+SLOW = {"a tenth lost, seed 1", "a tenth lost, seed 2"}
+ROWS = [pytest.param(thin, id=name, marks=[pytest.mark.slow] if name in SLOW else []) for name, thin in THIN.items()]
+
+
 def effects(decision: dict[str, Any]) -> tuple[Any, ...]:
     annotations = dict(decision["auditAnnotations"])
     if isinstance(annotations.get(VALIDATION_FAILURE), str):
@@ -121,7 +125,7 @@ def replayed(recording: Path, thinned: Iterator[bytes], candidate: Path, directo
     return made
 
 
-@pytest.mark.parametrize("thin", THIN.values(), ids=THIN.keys())
+@pytest.mark.parametrize("thin", ROWS)
 def test_no_verdict_of_validation_is_wrong(
     recording: Path, log: Lines, thin: Callable[[Lines], Iterator[bytes]], tmp_path: Path
 ) -> None:
@@ -149,7 +153,7 @@ def test_no_verdict_of_validation_is_wrong(
     assert decided
 
 
-@pytest.mark.parametrize("thin", THIN.values(), ids=THIN.keys())
+@pytest.mark.parametrize("thin", ROWS)
 def test_no_verdict_of_the_chain_is_wrong(
     recording: Path, log: Lines, thin: Callable[[Lines], Iterator[bytes]], tmp_path: Path
 ) -> None:
