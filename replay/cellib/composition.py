@@ -6,10 +6,10 @@ one `ForInput` of the server: the expressions of one kind, for one request, bind
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from replay.cel.ast.depth import with_room
 from replay.cel.ast.footprint import LazyMap, Trace, trace_of
@@ -43,6 +43,7 @@ from replay.cel.value.types import (
 )
 from replay.cel.value.values import Unknown, Value
 from replay.cellib.activation import Activation, Views
+from replay.cellib.budget import Remaining
 from replay.cellib.environment import VARIABLES, ExpressionKind, admission_env
 from replay.cellib.variables import FastVariables, Variable, VariableValues
 from replay.cellib.version import KubernetesVersion
@@ -389,15 +390,3 @@ class _StrictVariables:
     def take_cost(self) -> int:
         """What variables cost since the last time this was asked."""
         return self._made.take_cost() if self._made is not None else 0
-
-
-class Remaining(int):
-    """A lower bound of what is left of a budget, with a way to the exact figure."""
-
-    exact: Callable[[], int]
-
-    def __new__(cls, least: int, exact: Callable[[], int]) -> Self:
-        """`exact` is called when the difference matters."""
-        made = super().__new__(cls, least)
-        made.exact = exact
-        return made

@@ -13,13 +13,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Final
 
-from replay.cel.ast.depth import with_room
-from replay.cel.ast.factory import ExprFactory
-from replay.cel.ast.issues import NO_OFFSET, Issues
-from replay.cel.ast.source import Source
-from replay.cel.ast.tree import Ast
-from replay.cel.declare.macros import MacroTable
-from replay.cel.release import NEWEST_RELEASE, Release
+from replay.cel.ast.issues import Issues
+from replay.cel.release import Release
 from replay.cel.syntax import lexer
 from replay.cel.syntax.lexer import EOF, Token
 from replay.cel.syntax.recovery import follow
@@ -40,7 +35,6 @@ from replay.cel.syntax.recovery.prediction import NoViableAlternativeError, Pred
 from replay.cel.syntax.recovery.syntax_error import AbortedError, RecognitionError, SyntaxErrors, quoted, shown
 from replay.cel.syntax.recovery.syntax_tree import Tree
 from replay.cel.syntax.recovery.token_stream import TokenStream
-from replay.cel.syntax.recovery.tree_visitor import VisitDepthError, expr_from_tree
 
 MAX_RULE_DEPTH: Final = 250
 MAX_RECOVERIES: Final = 30
@@ -48,39 +42,10 @@ MAX_SKIPPED: Final = 256
 """cel-go's limits, which Kubernetes keeps: depth, recoveries, and tokens skipped in one of them."""
 
 
-def parse_with_recovery(
-    source: Source, macros: MacroTable, *, optional_syntax: bool, release: Release = NEWEST_RELEASE
-) -> Ast | Issues:
-    """The tree of an expression, or everything that is wrong with it."""
-    if len(source.text) > lexer.MAX_CODE_POINTS:
-        issues = Issues(source)
-        size = len(source.text)
-        message = f"expression code point size exceeds limit: size: {size}, limit {lexer.MAX_CODE_POINTS}"
-        issues.report(0, NO_OFFSET, message)
-        return issues
-    return with_room(lambda: _parse(source, macros, release, optional_syntax=optional_syntax))
-
-
-def _parse(source: Source, macros: MacroTable, release: Release, *, optional_syntax: bool) -> Ast | Issues:
-    issues = Issues(source)
-    factory = ExprFactory(release)
-    expr = None
-    try:
-        tree = _Parser(source.text, issues, release).parse()
-        expr = expr_from_tree(tree, factory, issues, macros, optional_syntax=optional_syntax)
-    except (_LimitError, VisitDepthError) as error:
-        issues.report(0, NO_OFFSET, str(error))
-    except AbortedError:
-        pass  # reported where it was found
-    if issues or expr is None:
-        return issues
-    return Ast(expr, source, factory.positions, factory.macro_calls)
-
-
 _RESERVED_FIELD = re.compile(r"'.(true|false|null)'")
 
 
-class _LimitError(Exception):
+class LimitError(Exception):
     """Parsing stops; the limit is reported without a place."""
 
 
@@ -88,6 +53,11 @@ class _LimitError(Exception):
 def _predictor(grammar: Automaton) -> Predictor:
     """What has been learnt about a grammar is the same for all expressions."""
     return Predictor(grammar)
+
+
+def parse_tree(text: str, issues: Issues, release: Release) -> Tree:
+    """What of a text follows the grammar; the rest is reported. Raises `LimitError` and `AbortedError`, where parsing stops."""
+    return _Parser(text, issues, release).parse()
 
 
 class _Parser:
@@ -201,7 +171,7 @@ class _Parser:
         depth = self.depths.get(rule, 0) + 1
         self.depths[rule] = depth
         if depth > MAX_RULE_DEPTH:
-            raise _LimitError(f"expression recursion limit exceeded: {MAX_RULE_DEPTH}")
+            raise LimitError(f"expression recursion limit exceeded: {MAX_RULE_DEPTH}")
 
     def leave(self, rule: str) -> None:
         self.depths[rule] = max(self.depths[rule] - 1, 0)
@@ -304,7 +274,7 @@ class _Parser:
     def consume(self) -> None:
         if self.skipped is not None:
             if self.skipped >= MAX_SKIPPED:
-                raise _LimitError(f"error recovery token lookahead limit exceeded: {MAX_SKIPPED}")
+                raise LimitError(f"error recovery token lookahead limit exceeded: {MAX_SKIPPED}")
             self.skipped += 1
         if self.stream.kind(0) != EOF:
             self.stream.index += 1

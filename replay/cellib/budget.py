@@ -1,0 +1,18 @@
+"""What is left of a cost budget, where a bound is enough most of the time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self
+
+
+class Remaining(int):
+    """A lower bound of what is left of a budget, with a way to the exact figure."""
+
+    exact: Callable[[], int]
+
+    def __new__(cls, least: int, exact: Callable[[], int]) -> Self:
+        """`exact` is called when the difference matters."""
+        made = super().__new__(cls, least)
+        made.exact = exact
+        return made
