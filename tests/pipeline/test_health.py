@@ -18,7 +18,7 @@ from replay.pipeline.scenario import Scenario
 from replay.reconstruct.snapshot import read_snapshot
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
-LINES = 2400
+LINES = 3200
 """Of the sample: enough to know what is odd."""
 OVERLAP = "2 files overlap in time, as those of several API servers do; requests are ordered by time"
 DECIDED = ("denials", "warnings", "auditAnnotations", "patch")
@@ -101,7 +101,7 @@ CASES: list[tuple[str, Callable[[list[Event]], Files], tuple[str, ...], float]] 
     ),
     (
         "the middle is missing",
-        lambda log: {"a": log[: len(log) // 4] + list(map(later(60), log[3 * len(log) // 4 :]))},
+        lambda log: {"a": log[: len(log) // 4] + log[3 * len(log) // 4 :]},
         ("the log has gaps", "nothing is logged from 2026-11-21 "),
         0.4,
     ),

@@ -125,7 +125,7 @@ def recording() -> Callable[..., list[RequestRecord]]:
     return read_records
 
 
-@pytest.fixture(params=["sample", pytest.param("full", marks=pytest.mark.shared)])
+@pytest.fixture(params=["sample", pytest.param("full", marks=[pytest.mark.shared, pytest.mark.slow])])
 def shop(request: pytest.FixtureRequest) -> Path:
     """The recording `shop`: the cut in the repository, and the whole where the corpora are."""
     folder = SAMPLE if request.param == "sample" else FULL

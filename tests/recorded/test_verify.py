@@ -167,6 +167,7 @@ def test_a_recording_agrees_with_its_set() -> None:
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_what_was_not_in_force_is_found_out() -> None:
     """`bench` was recorded without three policies of the set of `shop`."""
     if not SHARED.is_dir():
