@@ -10,8 +10,7 @@ from replay.audit.lookups import ObjectKey
 from replay.json import JSON
 from replay.kube.attributes import UserInfo
 from replay.kube.discovery import builtin_discovery
-from replay.reconstruct.history.clock import RevisionClock
-from replay.reconstruct.removed_collection import WithRemoved, removed_objects
+from replay.reconstruct.removed_collection import WithUnseen, seen_objects, unseen_deletions
 
 GROUP = "rbac.authorization.k8s.io"
 SECOND = 1_000_000
@@ -61,61 +60,33 @@ def collection(items: list[JSON] | None, query: str = "", seq: int = 1) -> Reque
     )
 
 
-EARLY, LATE = "2025-12-31T23:00:00Z", "2026-01-01T01:00:00Z"
-Samples = tuple[tuple[int, int, int], ...]
-
-
-def around(second: int) -> Samples:
-    """Samples of the clock that tell when revision 5 was stored."""
-    at = AT + second * SECOND
-    return (4, at, at + SECOND), (6, at + 2 * SECOND, at + 3 * SECOND)
-
-
-BEFORE_IT, AFTER_IT = around(-60), around(60)
-KNOWN = {key("x"): role("x", creationTimestamp=EARLY), key("y", "b"): role("y", "b", creationTimestamp=EARLY)}
+KNOWN = {key("x"), key("y", "b")}
 UNSEEN = key("deleted/unseen")
 
 
 @pytest.mark.parametrize(
-    ("record", "samples", "removed", "seen"),
+    ("record", "seen", "unseen"),
     [
-        pytest.param(collection([role("x")]), BEFORE_IT, {key("x"): True}, [], id="what the response lists"),
-        pytest.param(collection([role("z")]), BEFORE_IT, {key("z"): True}, ["z"], id="what nothing else shows"),
-        pytest.param(
-            collection([role("x", finalizers=["f"])]), BEFORE_IT, {key("x"): False}, [], id="what a finalizer keeps"
-        ),
-        pytest.param(collection([]), BEFORE_IT, {}, [], id="an empty collection"),
-        pytest.param(collection([role("x")], "?dryRun=All"), BEFORE_IT, {}, [], id="nothing was to happen"),
-        pytest.param(collection(None), BEFORE_IT, {key("x"): False}, [], id="no list: all that there was"),
-        pytest.param(
-            collection(None), AFTER_IT, {UNSEEN: True}, [], id="no list: what a later snapshot holds was left alone"
-        ),
-        pytest.param(
-            collection(None, "?fieldSelector=metadata.name%3Dw"),
-            AFTER_IT,
-            {key("w"): True},
-            [],
-            id="no list: one name",
-        ),
+        pytest.param(collection([role("x")]), [], set(), id="what is known otherwise"),
+        pytest.param(collection([role("x"), role("z")]), ["z"], set(), id="what nothing else shows"),
+        pytest.param(collection([]), [], set(), id="an empty collection"),
+        pytest.param(collection([role("z")], "?dryRun=All"), [], set(), id="nothing was to happen"),
+        pytest.param(collection(None), [], {UNSEEN}, id="no list: anything"),
+        pytest.param(collection(None, "?fieldSelector=metadata.name%3Dw"), [], {key("w")}, id="no list: one name"),
+        pytest.param(collection(None, "?fieldSelector=metadata.name%3Dx"), [], set(), id="no list: one that is known"),
+        pytest.param(collection(None, "?fieldSelector=a"), [], {UNSEEN}, id="no list: a selector that is none"),
     ],
 )
-def test_what_a_collection_removes(
-    record: RequestRecord, samples: Samples, removed: dict[ObjectKey, bool], seen: list[str]
-) -> None:
-    found = removed_objects([record], {}, KNOWN, RevisionClock(samples), builtin_discovery())
-    assert {key: bool(records[0].response_object) for key, records in found.writes.items()} == removed
-    assert all(records[0].verb == "delete" for records in found.writes.values())
-    assert [obj["metadata"]["name"] for obj in found.seen] == seen
+def test_what_only_a_deleted_collection_shows(record: RequestRecord, seen: list[str], unseen: set[ObjectKey]) -> None:
+    found = seen_objects([record], KNOWN, builtin_discovery())
+    assert [obj["metadata"]["name"] for obj in found] == seen
+    deletions = unseen_deletions([record], KNOWN, builtin_discovery())
+    assert deletions.keys() == unseen
+    assert all(one.verb == "delete" and one.name == place.name for place, (one,) in deletions.items())
 
 
-def test_what_was_made_later_may_have_been_there_before() -> None:
-    known = {key("x"): role("x", creationTimestamp=LATE)}
-    found = removed_objects([collection(None)], {}, known, RevisionClock(AFTER_IT), builtin_discovery())
-    assert found.writes.keys() == {key("x"), UNSEEN}
-
-
-def test_deletions_stand_among_the_writes() -> None:
-    first, second, third = (collection([], seq=seq) for seq in (1, 2, 3))
-    merged = WithRemoved({key("x"): [first, third]}, {key("x"): [second], key("z"): [second]})
-    assert dict(merged) == {key("x"): [first, second, third], key("z"): [second]}
-    assert len(merged) == 2
+def test_deletions_stand_beside_the_writes() -> None:
+    first, second = (collection([], seq=seq) for seq in (1, 2))
+    both = WithUnseen({key("x"): [first]}, {UNSEEN: [second]})
+    assert dict(both) == {key("x"): [first], UNSEEN: [second]}
+    assert len(both) == 2

@@ -68,8 +68,10 @@ def _is_gap(before: Effect, after: Effect) -> bool:
         return False
     record = after.exchange.record if after.exchange is not None else None
     if before.kind is EffectKind.GONE:
-        # Only a creation follows; what a snapshot holds was created at the time that it says.
-        return instant(_created(after)) < after.start if record is None else record.code != CREATED
+        if after.snapshot is not None:  # it was created at the time that it says
+            return instant(_created(after)) < after.start
+        # Only a creation follows; a collection that is deleted need not hold the object.
+        return record is not None and record.code != CREATED
     if before.uid and after.uid and before.uid != after.uid:
         return True
     if record is None or before.revision is None:

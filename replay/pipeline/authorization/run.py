@@ -36,6 +36,7 @@ from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.preparation import began_of, looked_up, revisions
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.clock import RevisionClock
+from replay.reconstruct.history.collected import CollectionDeletions
 from replay.reconstruct.skew import widened_samples
 
 _GRAPH_RESOURCES = (
@@ -118,7 +119,8 @@ def chains_of(
     )
     clock = RevisionClock(widened_samples(revisions(store, job), job.clock_error))
     writes = [record for key, found in lookups.items() if key.resource in _GRAPH_NAMES for record in found]
-    cluster = Cluster(job.snapshot, lookups, clock)
+    deletions = CollectionDeletions(store.answer("collection_deletions"), job.clock_error)
+    cluster = Cluster(job.snapshot, lookups, clock, deletions=deletions)
     return Chains(cluster, inputs.sides, inputs.answers, inputs.version, writes, began_of(store))
 
 

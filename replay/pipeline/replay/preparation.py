@@ -22,9 +22,9 @@ from replay.pipeline.replay.job import Job, asked_of
 from replay.pipeline.replay.ledger import entries_of, ledger_of
 from replay.pipeline.replay.webhook import NOBODY, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, key_of
-from replay.reconstruct.history.clock import BEFORE, RevisionClock
-from replay.reconstruct.removed_collection import WithRemoved, removed_objects
-from replay.reconstruct.skew import MOST_TRUSTED, clock_error, widened_samples
+from replay.reconstruct.history.clock import BEFORE
+from replay.reconstruct.removed_collection import WithUnseen, seen_objects, unseen_deletions
+from replay.reconstruct.skew import MOST_TRUSTED, clock_error
 from replay.reconstruct.snapshot import revisions_of
 from replay.reconstruct.trust import Continuity, Trust
 
@@ -102,14 +102,12 @@ def looked_up(
     collections = [record for record in store.collections() if record.api_group == RBAC_GROUP]
     if not collections:
         return job, lookups
-    known = {_rbac_key(obj): obj for obj in job.snapshot if key_of(obj)[0] == RBAC_GROUP}
-    own = {key: records for key, records in lookups.items() if key.api_group == RBAC_GROUP}
-    clock = RevisionClock(widened_samples(revisions(store, job), job.clock_error))
-    removed = removed_objects(collections, own, known, clock, builtin_discovery())
-    kinds = {kind for _, kind, _, _ in map(key_of, known.values())}
+    known = {_rbac_key(obj) for obj in job.snapshot if key_of(obj)[0] == RBAC_GROUP} | set(lookups)
+    unseen = unseen_deletions(collections, known, builtin_discovery())
     # An object of a kind that the snapshot lacks would make it look as if it held them all.
-    seen = [obj for obj in removed.seen if key_of(obj)[1] in kinds]
-    return replace(job, snapshot=(*job.snapshot, *seen)), WithRemoved(lookups, removed.writes)
+    kinds = {key_of(obj)[1] for obj in job.snapshot}
+    seen = [obj for obj in seen_objects(collections, known, builtin_discovery()) if key_of(obj)[1] in kinds]
+    return replace(job, snapshot=(*job.snapshot, *seen)), WithUnseen(lookups, unseen)
 
 
 def _rbac_key(obj: JSON) -> ObjectKey:
