@@ -21,6 +21,7 @@ _VERBS_WITH_SELECTORS = frozenset(["list", "watch", "deletecollection"])
 _VERBS_WITH_NAME_SELECTOR = frozenset(["list", "watch"])
 _INTEGER_PARAMETERS = ("limit", "timeoutSeconds")
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
+_NO_TEXT = re.compile("[\ud800-\udfff]")
 _MAX_QUERY_PARAMETERS = 10_000
 
 Query = dict[str, list[str]]
@@ -112,4 +113,7 @@ def _well_formed(pairs: Iterable[str]) -> Iterable[tuple[str, str]]:
 
 
 def _unescaped(text: str) -> str:
-    return unquote_to_bytes(text).decode("utf-8", "surrogateescape") if "%" in text else text
+    """A part of a URL; bytes that are no UTF-8 are as Go's JSON encoder shows them, one by one."""
+    if "%" not in text:
+        return text
+    return _NO_TEXT.sub("\ufffd", unquote_to_bytes(text).decode("utf-8", "surrogateescape"))

@@ -40,6 +40,11 @@ PODS = {"resourceRequest": True, "apiVersion": "v1", "resource": "pods"}
             "/api/v1/pods?fieldSelector=metadata.name%3Dx",
             {**PODS, "name": "x", "fieldSelector": "metadata.name=x"},
         ),
+        (
+            "get",
+            "/api/v1/pods/%ff%E2%82(%C3%A9",
+            {**PODS, "path": "/api/v1/pods/\ufffd\ufffd\ufffd(é", "name": "\ufffd\ufffd\ufffd(é"},
+        ),
         ("get", "/api/v1/pods/p?fieldSelector=a%3Db", {**PODS, "name": "p"}),
         ("list", "/api/v1/pods?labelSelector=a+in+(b)", {**PODS, "labelSelector": "a in (b)"}),
         (
