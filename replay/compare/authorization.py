@@ -69,7 +69,10 @@ def is_newly_let_in(current: Authorization, candidate: Authorization) -> bool:
 
 
 class Cell(NamedTuple):
-    """Requests that are alike in all that a report tells: `source` is what decided before, `target` what decides now."""
+    """Requests that are alike in all that a report tells: `source` is what decided before, `target` what decides now.
+
+    `was_allowed` is false for one that was refused before, too.
+    """
 
     outcome: AuthorizationOutcome
     user: str
@@ -78,6 +81,7 @@ class Cell(NamedTuple):
     namespace: str
     source: str
     target: str
+    was_allowed: bool
 
 
 class Disagreement(NamedTuple):
@@ -165,6 +169,7 @@ def cell_of(
         attributes.namespace,
         source_of(current),
         source_of(candidate),
+        current.decision is Verdict.ALLOW,
     )
 
 

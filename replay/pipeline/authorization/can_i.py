@@ -56,6 +56,8 @@ def load_oracle(asked: Asked) -> Oracle:
     manifests = load_authorization(asked.current, version) if asked.current is not None else NOTHING
     if asked.current is not None and not asked.current.exists():
         raise ReplayError("no such file or directory", path=str(asked.current))
+    if manifests.is_empty and asked.current is not None and not asked.current.is_dir():
+        raise ReplayError("neither an AuthorizationConfiguration nor RBAC objects", path=str(asked.current))
     if manifests.is_empty and asked.cluster is None:
         raise ReplayError(
             "nothing to ask: give --current with authorization.yaml or rbac/, or --cluster", path="--current"

@@ -48,7 +48,7 @@ def authorization_facts(summary: AuthorizationSummary) -> Iterator[Fact]:
     counts = summary.outcomes
     yield from authorization_fidelity(summary)
     forbidden = sum(counts[kind] for kind in _LOCKING_OUT)
-    yield Fact("Newly forbidden", number(forbidden), _failing(counts), Tone.BAD if forbidden else Tone.GOOD)
+    yield Fact("Newly forbidden", number(forbidden), _refused(summary), Tone.BAD if forbidden else Tone.GOOD)
     allowed = counts[AuthorizationOutcome.NEWLY_ALLOWED]
     yield Fact("Newly allowed", number(allowed), "", Tone.WARN if allowed else Tone.GOOD)
 
@@ -85,9 +85,16 @@ def fidelity_json(summary: AuthorizationSummary) -> JSON:
     }
 
 
-def _failing(counts: Counter[AuthorizationOutcome]) -> str:
-    failing = counts[AuthorizationOutcome.NEWLY_FAILING]
-    return f"{number(failing)} of them fail with 500" if failing else ""
+def _refused(summary: AuthorizationSummary) -> str:
+    """How many of those that are newly forbidden fail, and how many writes do not come to admission."""
+    failing, writes = summary.outcomes[AuthorizationOutcome.NEWLY_FAILING], summary.writes_newly_refused
+    parts = (
+        f"{number(failing)} of them fail with 500" if failing else "",
+        f"{plural(writes, 'write')} that came to admission no longer {'does' if writes == 1 else 'do'}"
+        if writes
+        else "",
+    )
+    return "; ".join(filter(None, parts))
 
 
 def authorization_verdict(summary: AuthorizationSummary) -> tuple[str, Tone]:
@@ -114,8 +121,8 @@ def authorization_sections(summary: AuthorizationSummary, rows: int) -> list[Sec
 def _lockouts(summary: AuthorizationSummary, rows: int) -> Section | None:
     groups: Counter[tuple[str, str, str, str]] = Counter()
     for cell, count in summary.cells.items():
-        who = lockout_of(cell.user, cell.namespace)
-        if who and cell.outcome in _LOCKING_OUT:
+        who = _lockout(cell)
+        if who:
             groups[who, cell.user, f"{cell.verb} {cell.resource}", cell.source] += count
     if not groups:
         return None
@@ -131,6 +138,18 @@ def _lockouts(summary: AuthorizationSummary, rows: int) -> Section | None:
     lead = "Requests of the control plane, of nodes, of service accounts and in kube-system that the authorizers would refuse."
     table = Table("authorization-lockouts", "", columns, shown, len(ordered))
     return Section("authorization-lockouts", "Locked out by the authorizers", lead, (table,), Tone.BAD)
+
+
+def _cell_json(cell: Cell) -> JSON:
+    told = cell._asdict()
+    was_allowed = told.pop("was_allowed")
+    return {**told, "wasAllowed": was_allowed}
+
+
+def _lockout(cell: Cell) -> str:
+    """Which part of the cluster loses what it was allowed, empty where none does."""
+    is_lost = cell.was_allowed and cell.outcome in _LOCKING_OUT
+    return lockout_of(cell.user, cell.namespace) if is_lost else ""
 
 
 def _changed(summary: AuthorizationSummary, outcome: AuthorizationOutcome, rows: int) -> Section | None:
@@ -153,8 +172,6 @@ def _changed(summary: AuthorizationSummary, outcome: AuthorizationOutcome, rows:
 
 def _lead(summary: AuthorizationSummary, outcome: AuthorizationOutcome, count: int) -> str:
     lead = f"{plural(count, 'request')}."
-    if outcome is AuthorizationOutcome.NEWLY_FORBIDDEN and summary.writes_newly_refused:
-        lead += f" {number(summary.writes_newly_refused)} writes that are refused now do not come to admission."
     if outcome is AuthorizationOutcome.NEWLY_ALLOWED and summary.writes_newly_let_in:
         lead += f" {number(summary.writes_newly_let_in)} are writes whose objects the log does not hold."
     if outcome is AuthorizationOutcome.NEWLY_UNKNOWN:
@@ -268,10 +285,7 @@ def authorization_json(summary: AuthorizationSummary) -> JSON:
             for (before, after), count in sorted(summary.decisions.items(), key=_by_verdict)
         ],
         "writes": {"newlyRefused": summary.writes_newly_refused, "newlyLetIn": summary.writes_newly_let_in},
-        "changes": [
-            {**cell._asdict(), "lockout": lockout_of(cell.user, cell.namespace), "requests": count}
-            for cell, count in cells
-        ],
+        "changes": [{**_cell_json(cell), "lockout": _lockout(cell), "requests": count} for cell, count in cells],
         "webhooks": [
             {"set": side, "webhook": name, "requests": count}
             for (side, name), count in sorted(summary.webhooks.items())

@@ -23,7 +23,7 @@ def trace_lines(decided: Authorization) -> Iterator[str]:
     for step in decided.trace:
         yield f"  {step.name} ({step.type}): {_told(step)}"
         yield from (
-            f"    condition {each.index}: {each.result.value}: {each.error or each.expression.strip()}"
+            f"    condition {each.index}: {each.result.value}: {' '.join((each.error or each.expression).split())}"
             for each in step.conditions
             if each.result is not ConditionOutcome.NOT_EVALUATED
         )

@@ -94,6 +94,10 @@ def by_workload(key: CellKey) -> Iterable[str]:
     return (workload_label(key),)
 
 
+_ANONYMOUS = "system:anonymous"
+"""Who came without credentials, which is nobody's component."""
+
+
 def lockout(key: CellKey) -> str:
     """Which part of the control plane a request belongs to, empty for everybody else's.
 
@@ -110,6 +114,6 @@ def lockout_of(user: str, namespace: str) -> str:
         return "kube-system service account"
     if user.startswith("system:serviceaccount:"):
         return "service account" if namespace != "kube-system" else "kube-system namespace"
-    if user.startswith("system:"):
+    if user.startswith("system:") and user != _ANONYMOUS:
         return "control plane"
     return "kube-system namespace" if namespace == "kube-system" else ""
