@@ -29,6 +29,7 @@ from replay.reconstruct.record.known import Known, attribute, basis_of
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.reconstruct.request_fields import missing_name, missing_of, name_of, namespace_of, options_of
 from replay.reconstruct.request_object import sent_object
+from replay.reconstruct.review import is_review, reviewed_request
 from replay.reconstruct.server.default_class import DefaultClasses
 from replay.reconstruct.skeleton import Skeletons
 from replay.reconstruct.trust import ALL_TRUSTED, Trust
@@ -145,6 +146,8 @@ class Reconstructor:
     def _requests_of(self, exchange: Exchange, olds: OldObjects) -> Iterable[ReplayRequest]:
         if exchange.record.verb == "deletecollection":
             return self._collection(exchange)
+        if is_review(exchange.record):
+            return [reviewed_request(exchange, _namespace_object(exchange.record, self.cluster.at(exchange.record)))]
         return [self._request(exchange, olds)]
 
     def _writes_of(self, exchange: Exchange, olds: OldObjects) -> Iterator[Write]:

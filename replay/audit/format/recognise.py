@@ -8,9 +8,10 @@ from typing import Any
 
 import orjson
 
+from replay.audit.format.admission_review import is_review
 from replay.audit.format.flattened import flat_prefix
 from replay.audit.format.form import Form, Layout
-from replay.audit.format.table import CONTAINER, FLATTENED, FORMATS, PLAIN, PREFIXED, LogFormat
+from replay.audit.format.table import CONTAINER, FLATTENED, FORMATS, PLAIN, PREFIXED, REVIEWS, LogFormat
 from replay.audit.format.text import CONTAINER_LINE
 from replay.audit.format.wrapper import FieldWrapper, TextWrapper, Translation
 
@@ -37,6 +38,8 @@ def form_of(head: bytes, asked: Sequence[LogFormat] = ()) -> Form:
     layout, values = _json_values(text, lines)
     if layout is Layout.LINES and any(flat_prefix(value) is not None for value in values):
         return Form(layout, (FLATTENED,))
+    if layout is not None and any(map(is_review, values)):
+        return Form(Layout.LINES, (REVIEWS,))
     if layout is not None and (found := _wrappers(values, asked or FORMATS)) is not None:
         return _form(layout, found) if found else Form()
     if layout is None and (form := _text_form(lines, asked)) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from replay.audit.format.admission_review import events_of_reviews
 from replay.audit.format.azure import AKS_TABLE
 from replay.audit.format.cloud_audit import CLOUD_AUDIT
 from replay.audit.format.flattened import unflattened
@@ -28,6 +29,7 @@ PLAIN = LogFormat("plain", ("openshift", "k3s", "rke2", "eventlist"), None)
 PREFIXED = LogFormat("prefixed", ("eks", "openshift", "syslog"), TextWrapper(after_prefix))
 CONTAINER = LogFormat("cri", (), TextWrapper(container_documents))
 FLATTENED = LogFormat("flattened", ("fluentd", "vector", "splunk"), TextWrapper(unflattened))
+REVIEWS = LogFormat("admission-review", ("webhook",), TextWrapper(events_of_reviews))
 FORMATS: tuple[LogFormat, ...] = (
     PLAIN,
     PREFIXED,
@@ -40,6 +42,7 @@ FORMATS: tuple[LogFormat, ...] = (
     LogFormat("azure-diagnostics", ("aks",), FieldWrapper("log_s")),
     LogFormat("aks-table", ("aks",), AKS_TABLE),
     LogFormat("cloud-audit", ("gke",), CLOUD_AUDIT),
+    REVIEWS,
     LogFormat("splunk-export", ("splunk",), FieldWrapper("result._raw")),
     LogFormat("splunk-raw", ("splunk",), FieldWrapper("_raw")),
     LogFormat("loki-query", ("loki",), FieldWrapper("data.result[].values[][1]")),

@@ -11,8 +11,7 @@ from replay.admission.builtin.plugin import Plugin
 from replay.admission.builtin.run import ask
 from replay.errors import ReplayError
 from replay.json import JSON
-from replay.kube.attributes import Attributes, Operation, UserInfo
-from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.admission_request import attributes_of
 from replay.pipeline.plugin.line import result_line
 from replay.pipeline.plugin.world import PluginWorld
 
@@ -42,30 +41,3 @@ def case_results(
 def time_text(time: datetime) -> str:
     """A time as result lines say it, in microseconds."""
     return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def attributes_of(request: JSON) -> Attributes:
-    """The attributes of an `AdmissionRequest` as JSON; raises KeyError, TypeError or ValueError for what is none."""
-    kind, resource = (
-        request.get("requestKind") or request["kind"],
-        request.get("requestResource") or request["resource"],
-    )
-    user = request.get("userInfo") or {}
-    return Attributes(
-        operation=Operation(request["operation"]),
-        kind=GroupVersionKind(kind.get("group") or "", kind["version"], kind["kind"]),
-        resource=GroupVersionResource(resource.get("group") or "", resource["version"], resource["resource"]),
-        subresource=request.get("requestSubResource") or request.get("subResource") or "",
-        namespace=request.get("namespace") or "",
-        name=request.get("name") or "",
-        user_info=UserInfo(
-            user.get("username") or "",
-            user.get("uid") or "",
-            tuple(user.get("groups") or ()),
-            {key: tuple(values) for key, values in (user.get("extra") or {}).items()},
-        ),
-        dry_run=bool(request.get("dryRun")),
-        options=request.get("options"),
-        object=request.get("object"),
-        old_object=request.get("oldObject"),
-    )

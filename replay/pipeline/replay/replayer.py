@@ -32,6 +32,7 @@ from replay.reconstruct.reached import progress, reached_mutation
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached, ReplayRequest
+from replay.reconstruct.review import is_review
 from replay.report.outcome_line import outcome_line
 from replay.world.result import UNKNOWN, Alone, Cause, Result, answered
 from replay.world.validation import PatchRules, may_break, touches_metadata
@@ -170,7 +171,10 @@ class Replayer:
             current, candidate = self._mutations_alone(request)
         else:
             current, candidate = as_far_as_reached(request, self.decide(request, self.cluster.at(record)))
-            found.fidelity.record(record.seq, record.audit_id, observe(record), current, self.policies, redactor.text)
+            if not is_review(record):  # a webhook does not see what the policies decide
+                found.fidelity.record(
+                    record.seq, record.audit_id, observe(record), current, self.policies, redactor.text
+                )
         candidate = self.gate.candidate(record.seq, candidate)
         outcome = self._outcome(request, current, candidate, redactor)
         place, about = Place(record.seq, request.item), subject(attributes)
@@ -279,7 +283,9 @@ def as_far_as_reached(request: ReplayRequest, decisions: Sequence[Decision]) -> 
 
     Admission is then the answer either way; anything else is undetermined. Equal decisions stay one object.
     """
-    if request.reached is not Reached.UNKNOWN:
+    # Of a review that has no validating phase it is known where the current set denies it: policies come before webhooks.
+    is_told = is_review(request.record) and decisions[0].verdict is Verdict.DENIED
+    if request.reached is not Reached.UNKNOWN or is_told:
         return list(decisions)
     made: dict[int, Decision] = {}
     for decision in decisions:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from replay.audit.format.admission_review import REVIEW
 from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.reconstruct.record.body import Shape, revision, revision_of
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
 
+BAD_REQUEST = 400
 SERVER_FAILED = 500
 WRITES = frozenset({"create", "update", "patch", "delete"})
 NO_WRITE = frozenset({"token", "log", "exec", "attach", "portforward", "proxy"})
@@ -84,6 +86,8 @@ def effect_of(exchange: Exchange) -> Effect | None:
     if exchange.dry_run or record.subresource in NO_WRITE or record.verb not in WRITES:
         return None
     effect = Effect(EffectKind.UNKNOWN, record.received, record.stage_time, exchange)
+    if record.response_kind == REVIEW:
+        return _reviewed(exchange, effect)
     if not exchange.succeeded:
         return effect if record.code == 0 or record.code >= SERVER_FAILED else None
     if record.verb == "delete":
@@ -102,6 +106,20 @@ def effect_of(exchange: Exchange) -> Effect | None:
         effect.kind = EffectKind.EVICTION
     else:
         _stored(exchange, effect)
+    return effect
+
+
+def _reviewed(exchange: Exchange, effect: Effect) -> Effect | None:
+    """What a webhook was asked about and did not refuse: taken to be stored as the last phase had it."""
+    review = exchange.response.json
+    request = review.get("request") if isinstance(review, dict) else None
+    if not isinstance(request, dict) or request.get("dryRun") or exchange.record.code >= BAD_REQUEST:
+        return None
+    obj = request.get("object")
+    is_written = exchange.record.verb in ("create", "update") and not exchange.record.subresource
+    if is_written and isinstance(obj, dict) and review.get("isValidated", True):
+        effect.kind, effect.snapshot = EffectKind.STATE, obj
+        effect.uid = str((obj.get("metadata") or {}).get("uid") or "")
     return effect
 
 

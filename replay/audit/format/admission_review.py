@@ -1,0 +1,119 @@
+"""AdmissionReviews as a webhook records them: the request itself, complete; `k8s.io/api/admission/v1` states the fields.
+
+A document is an AdmissionReview, an AdmissionRequest, one of them under `review` or `request`, or `{"mutating": …, "validating": …}`
+with the request as both phases had it, null where it did not come so far. The event that stands for it has the review in the place of
+the response. A review has no time: the newest of its object stands for it, else that of the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import orjson
+
+REVIEW = "AdmissionReview"
+_VERBS = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete", "CONNECT": "create"}
+_NO_TIME = "2020-01-01T00:00:00Z"
+_PHASES = ("validating", "mutating")
+
+
+def is_review(value: Any) -> bool:
+    """Whether a decoded document holds a request of admission."""
+    return _request_of(value) is not None
+
+
+def events_of_reviews(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """An event for each review, one a line, or one document over all lines; what is none stays what it is."""
+    time = _NO_TIME
+    source = iter(lines)
+    for number, line in enumerate(source, 1):
+        text = line
+        if number == 1 and _decoded(text) is None:
+            text = b"".join((line, *source))
+        value = _decoded(text)
+        request = _request_of(value)
+        if request is None:
+            yield text
+            continue
+        time = max((*_times(request), time if time != _NO_TIME else ""), default="") or _NO_TIME
+        yield orjson.dumps(_event(value, request, time, number)) + b"\n"
+
+
+def _decoded(text: bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _request_of(value: Any) -> dict[str, Any] | None:
+    """The request of a document: as the last phase had it that it came to."""
+    if not isinstance(value, dict):
+        return None
+    inner = value.get("review")
+    for each in (value, value.get("request"), inner, _under(inner), *(value.get(phase) for phase in _PHASES)):
+        if isinstance(each, dict) and each.get("operation") in _VERBS and isinstance(each.get("resource"), dict):
+            return each
+    return None
+
+
+def _under(review: Any) -> Any:
+    return review.get("request") if isinstance(review, dict) else None
+
+
+def _event(value: dict[str, Any], request: dict[str, Any], time: str, number: int) -> dict[str, Any]:
+    review = value["review"] if isinstance(value.get("review"), dict) else value
+    resource = request.get("requestResource") or request["resource"]
+    phases = {"mutating": value.get("mutating"), "isValidated": value.get("validating") is not None}
+    return {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "RequestResponse",
+        "auditID": _text(value.get("auditID"))
+        or _text(request.get("uid"))
+        or _text(value.get("id"))
+        or f"line {number}",
+        "stage": "ResponseComplete",
+        "verb": _VERBS[request["operation"]],
+        "user": request.get("userInfo") or {},
+        "objectRef": {
+            "resource": resource.get("resource"),
+            "apiGroup": resource.get("group"),
+            "apiVersion": resource.get("version"),
+            "subresource": request.get("requestSubResource") or request.get("subResource"),
+            "namespace": request.get("namespace"),
+            "name": request.get("name"),
+        },
+        "responseStatus": _answer(review.get("response")),
+        "requestObject": request.get("object"),
+        "responseObject": {"kind": REVIEW, "request": request, **(phases if "mutating" in value else {})},
+        "requestReceivedTimestamp": time,
+        "stageTimestamp": time.replace("Z", ".999999Z"),  # times of objects are those of whole seconds
+    }
+
+
+def _answer(response: Any) -> Any:
+    """What the webhook said, where it refused: an observation."""
+    if not isinstance(response, dict) or response.get("allowed") is not False:
+        return None
+    status = response.get("status")
+    return {"status": "Failure", "code": 403, **(status if isinstance(status, dict) else {})}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _times(request: dict[str, Any]) -> Iterator[str]:
+    """When the objects of a request were written, as far as they tell; texts of one form, which are in order."""
+    for root in ("object", "oldObject"):
+        obj = request.get(root)
+        metadata = obj.get("metadata") if isinstance(obj, dict) else None
+        if not isinstance(metadata, dict):
+            continue
+        writes = metadata.get("managedFields")
+        found = [each.get("time") for each in writes if isinstance(each, dict)] if isinstance(writes, list) else []
+        yield from filter(
+            None, map(_text, (metadata.get("creationTimestamp"), metadata.get("deletionTimestamp"), *found))
+        )

@@ -1,0 +1,45 @@
+"""`AdmissionRequest` as JSON (`k8s.io/api/admission/v1`), read into attributes."""
+
+from __future__ import annotations
+
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Operation, UserInfo
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+
+
+def attributes_of(request: JSON) -> Attributes:
+    """The attributes of an `AdmissionRequest` as JSON; raises KeyError, TypeError or ValueError for what is none."""
+    kind, resource = (
+        request.get("requestKind") or request["kind"],
+        request.get("requestResource") or request["resource"],
+    )
+    user = request.get("userInfo") or {}
+    return Attributes(
+        operation=Operation(request["operation"]),
+        kind=GroupVersionKind(kind.get("group") or "", kind["version"], kind["kind"]),
+        resource=GroupVersionResource(resource.get("group") or "", resource["version"], resource["resource"]),
+        subresource=request.get("requestSubResource") or request.get("subResource") or "",
+        namespace=request.get("namespace") or "",
+        name=request.get("name") or "",
+        user_info=UserInfo(
+            user.get("username") or "",
+            user.get("uid") or "",
+            tuple(user.get("groups") or ()),
+            {key: tuple(values) for key, values in (user.get("extra") or {}).items()},
+        ),
+        dry_run=bool(request.get("dryRun")),
+        options=request.get("options"),
+        object=request.get("object"),
+        old_object=request.get("oldObject"),
+    )
+
+
+def as_sent_to_webhook(request: JSON) -> JSON:
+    """The same as what its objects are: a webhook that matches an equivalent resource has them in that version."""
+    if request.get("requestKind") in (None, request.get("kind")):
+        return request
+    return {
+        name: value
+        for name, value in request.items()
+        if name not in ("requestKind", "requestResource", "requestSubResource")
+    }

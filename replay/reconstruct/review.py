@@ -1,0 +1,44 @@
+"""A request that a webhook recorded: all that admission was told stands in its AdmissionReview, and nothing is rebuilt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from replay.audit.event import RequestRecord
+from replay.audit.format.admission_review import REVIEW
+from replay.json import JSON
+from replay.kube.admission_request import as_sent_to_webhook, attributes_of
+from replay.kube.attributes import Attributes, Basis, Missing
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Known, attribute, basis_of
+from replay.reconstruct.request import Reached, ReplayRequest
+
+
+def is_review(record: RequestRecord) -> bool:
+    """Whether a record stands for an AdmissionReview."""
+    return record.response_kind == REVIEW
+
+
+def reviewed_request(exchange: Exchange, namespace_object: Known | Missing) -> ReplayRequest:
+    """The request as the webhook had it; raises KeyError, TypeError or ValueError where the review is none.
+
+    A review of the validating phase alone shows the object after mutation: mutating policies of a candidate begin with that.
+    """
+    review = exchange.response.json
+    namespace = attribute(namespace_object, "namespaceObject")
+
+    def told(request: JSON) -> Attributes:
+        return replace(attributes_of(as_sent_to_webhook(request)), namespace_object=namespace)
+
+    attributes = told(review["request"])
+    before = told(review["mutating"]) if review.get("mutating") else attributes
+    basis = {
+        "object": None if attributes.object is None else Basis.RECORDED,
+        "oldObject": None if attributes.old_object is None else Basis.RECORDED,
+        "namespaceObject": basis_of(namespace_object),
+    }
+    if review.get("isValidated", True):
+        return ReplayRequest(exchange.record, attributes, before, basis)
+    # Policies are asked before the webhooks of the same phase: one may have denied it.
+    reason = "no webhook was asked about its validation"
+    return ReplayRequest(exchange.record, attributes, before, basis, Reached.UNKNOWN, reason)
