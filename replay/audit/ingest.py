@@ -22,7 +22,7 @@ import duckdb
 
 from replay.audit import queries
 from replay.audit.engine import connect, literal
-from replay.audit.file.salvage import DamagedError, is_altered, rewritten, salvage
+from replay.audit.file.salvage import DamagedError, is_altered, rewritten, salvage, split
 from replay.audit.format.columns import EVENT, structure
 from replay.audit.format.form import Form, Layout
 from replay.audit.format.head import head_of
@@ -199,21 +199,27 @@ class Reader:
         if file.size and longest < LONGEST_LINE and documents:
             self._copy_lines(cursor, [replace(read, file=file)], batch)
         elif file.size:
-            # DuckDB wants room for a longest line in every thread, more than the others have together.
-            memory = f"{max(longest * _MEMORY_FOR_LINE >> 20, 1024)}MB"
-            with connect(str(self.target), threads=1, memory=memory) as connection:
-                self._running.append(connection)
-                self._copy_alone(connection, replace(read, file=file), batch, longest)
+            try:
+                self._copy_long(replace(read, file=file), batch, longest)
+            except _UNREADABLE:
+                if read.form.layout is Layout.LINES:
+                    raise
+                self._copy_documents(replace(read, file=file), batch, target.with_suffix(".split"))
         target.unlink()
 
-    def _copy_alone(self, cursor: duckdb.DuckDBPyConnection, read: ReadFile, batch: int, longest: int) -> None:
-        """Write the rows of a file; where it is not laid out as it began, line by line."""
-        try:
-            self._copy_lines(cursor, [read], batch, longest)
-        except _UNREADABLE:
-            if read.form.layout is Layout.LINES:
-                raise
-            self._copy_lines(cursor, [replace(read, form=Form())], batch, longest)
+    def _copy_long(self, read: ReadFile, batch: int, longest: int) -> None:
+        """Write the rows of a file whose longest line or document has so many bytes."""
+        # DuckDB wants room for a longest line in every thread, more than the others have together.
+        memory = f"{max(longest * _MEMORY_FOR_LINE >> 20, 1024)}MB"
+        with connect(str(self.target), threads=1, memory=memory) as connection:
+            self._running.append(connection)
+            self._copy_lines(connection, [read], batch, longest)
+
+    def _copy_documents(self, read: ReadFile, batch: int, target: Path) -> None:
+        """Write the rows of a file with damaged documents, so that only these are lost; an array is one of them."""
+        file, longest = split(read.file, target)
+        self._copy_long(replace(read, file=file, form=replace(read.form, layout=Layout.LINES)), batch, longest)
+        target.unlink()
 
     def _copy_lines(
         self, cursor: duckdb.DuckDBPyConnection, files: list[ReadFile], batch: int, longest: int = 0

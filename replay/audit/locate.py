@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import BinaryIO, NamedTuple
 
 import orjson
 
+from replay.audit.file.documents import documents
 from replay.audit.file.salvage import LONGEST_READ
-from replay.audit.format.form import Form
+from replay.audit.format.form import Form, Layout
 from replay.audit.ingest import ReadFile
 from replay.audit.reject import Reject, RejectReason
 from replay.audit.source import open_log
@@ -80,7 +82,7 @@ def _lines(read: ReadFile, places: Mapping[int, bool]) -> dict[int, _Line]:
     target = next(wanted, None)
     place = -1
     with open_log(read.file) as stream:
-        for number, text in _numbered(stream):
+        for number, text in _documents(stream) if read.form.layout is Layout.DOCUMENTS else _numbered(stream):
             if not text.strip(_BLANK):
                 continue
             place += 1
@@ -90,6 +92,12 @@ def _lines(read: ReadFile, places: Mapping[int, bool]) -> dict[int, _Line]:
                 if target is None:
                     break
     return found
+
+
+def _documents(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Documents with the numbers of the lines on which they begin, up to where the file can be decompressed."""
+    with suppress(OSError, EOFError):
+        yield from documents(stream, LONGEST_READ)
 
 
 def _numbered(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:

@@ -98,6 +98,15 @@ DAMAGED = [
         [3],
         [(2, "not an event"), (5, "damaged")],
     ),
+    Damaged("a document of several without line ends", logged(E) + logged("")[:-2] + logged(""), [1], [(1, "malformed"), (1, "not an event")]),
+    Damaged(
+        "a document of several over lines",
+        "\n".join(json.dumps(json.loads(each), indent=1) for each in (logged(E), logged("x"))).replace('"x"', '"x')
+        + "\n"
+        + logged(event(2).decode()),
+        [1, 3],
+        [(10, "malformed")],
+    ),
     Damaged("a document over lines that is cut", json.dumps({"events": [{"message": E}]}, indent=1)[:-3], [], []),
 ]  # fmt: skip
 

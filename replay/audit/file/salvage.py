@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from replay.audit.file.altered import AlteredError
+from replay.audit.file.documents import documents
 from replay.audit.file.gzip_member import is_intact
 from replay.audit.source import LogFile, open_log, plain_file
 
@@ -58,15 +59,26 @@ def salvage(file: LogFile, target: Path) -> LogFile:
     return plain_file(file.name, target)
 
 
-def rewritten(file: LogFile, target: Path, documents: Documents | None = None) -> Rewritten:
+def rewritten(file: LogFile, target: Path, unwrapped: Documents | None = None) -> Rewritten:
     """The lines of a file as a plain one, with a placeholder for each line that is too long or no text.
 
-    `documents` gives a line for each line, where those of the file are more than JSON. Raises `DamagedError` if the file cannot be read to its end, `OSError` if the lines cannot be written.
+    `unwrapped` gives a line for each line, where those of the file are more than JSON. Raises `DamagedError` if the file cannot be read to its end, `OSError` if the lines cannot be written.
     """
     longest = 0
     with open_log(file) as stream, target.open("wb") as plain:
         lines = _lines(stream)
-        for line in documents(lines) if documents else lines:
+        for line in unwrapped(lines) if unwrapped else lines:
+            longest = max(longest, len(line))
+            plain.write(line)
+    return Rewritten(plain_file(file.name, target), longest)
+
+
+def split(file: LogFile, target: Path) -> Rewritten:
+    """The documents of a file, one a line, with a placeholder for each that is too long or no text; raises `OSError`."""
+    longest = 0
+    with open_log(file) as stream, target.open("wb") as plain:
+        for _, text in documents(stream, LONGEST_READ):
+            line = text if len(text) <= LONGEST_READ and _is_text(text) else PLACEHOLDER
             longest = max(longest, len(line))
             plain.write(line)
     return Rewritten(plain_file(file.name, target), longest)

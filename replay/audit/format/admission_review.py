@@ -53,7 +53,7 @@ def _request_of(value: Any) -> dict[str, Any] | None:
         return None
     inner = value.get("review")
     for each in (value, value.get("request"), inner, _under(inner), *(value.get(phase) for phase in _PHASES)):
-        if isinstance(each, dict) and each.get("operation") in _VERBS and isinstance(each.get("resource"), dict):
+        if isinstance(each, dict) and _text(each.get("operation")) in _VERBS and isinstance(each.get("resource"), dict):
             return each
     return None
 

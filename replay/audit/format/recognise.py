@@ -55,7 +55,7 @@ def _json_values(text: str, lines: Sequence[str]) -> tuple[Layout | None, list[A
         first = beginning(start)
         return (Layout.ARRAY, first[:_LOOKED_AT]) if isinstance(first, list) and first else (None, [])
     values = [value for line in lines[:_LOOKED_AT] if isinstance(value := _decoded(line), dict) and value]
-    if values:
+    if values and lines[0].strip() != "{":
         return Layout.LINES, values
     first = beginning(start) if start.startswith("{") else None
     if not isinstance(first, dict) or not first:

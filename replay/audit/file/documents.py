@@ -1,0 +1,51 @@
+"""JSON documents that follow each other with or without line ends, told apart where some of them are damaged.
+
+An object is followed by another one only between documents: within one a comma stands there, and within a string the quote
+that begins a name would be escaped. So what is damaged does not hide where the next document begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+_BETWEEN = re.compile(rb'\}(\s*)(?=\{\s*")')
+_AROUND = 1 << 12
+"""How much white space between documents is looked over."""
+_CHUNK = 1 << 22
+
+
+class Document(NamedTuple):
+    """A document, on one line, and the line of the file on which it begins, from 1."""
+
+    line: int
+    text: bytes
+
+
+def documents(stream: BinaryIO, longest: int) -> Iterator[Document]:
+    """The documents of a stream; of one of more than `longest` bytes only the beginning. Raises what reading raises."""
+    rest, line, start = b"", 1, 0
+    while True:
+        chunk = stream.read(_CHUNK)
+        text, begin = rest + chunk, 0
+        for found in _BETWEEN.finditer(text, start):
+            if not chunk or found.end() + _AROUND < len(text):
+                yield _document(text[begin : found.end()], line, longest)
+                line += text.count(b"\n", begin, found.end())
+                begin = found.end()
+        rest = text[begin:]
+        if len(rest) > longest + _CHUNK:  # of what is too long the beginning is enough
+            cut = len(rest) - 2 * _AROUND
+            line += rest.count(b"\n", longest + 1, cut)
+            rest = rest[: longest + 1] + rest[cut:]
+        start = max(len(rest) - 2 * _AROUND, 0)
+        if not chunk:
+            if rest.strip():
+                yield _document(rest, line, longest)
+            return
+
+
+def _document(text: bytes, line: int, longest: int) -> Document:
+    blank = len(text) - len(text.lstrip())
+    return Document(line + text.count(b"\n", 0, blank), text[: longest + 1].strip().replace(b"\n", b" ") + b"\n")
