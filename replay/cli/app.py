@@ -28,6 +28,7 @@ from replay.cli import (
     run,
     snapshot,
     store,
+    test,
     verify,
 )
 from replay.cli.forensic import explain, lookup, mutations, sql, timeline
@@ -67,6 +68,7 @@ app.command("ingest", epilog=ingest.EPILOG)(ingest.ingest)
 app.add_typer(store.store, name="store")
 app.command("check", epilog=check.EPILOG)(check.check)
 app.command("diff", epilog=diff.EPILOG)(diff.diff)
+app.command("test", epilog=test.EPILOG)(test.run_cases)
 app.command("plugin", epilog=plugin.EPILOG)(plugin.plugin)
 app.command("can-i", epilog=can_i.EPILOG)(can_i.can_i)
 app.command("cel", epilog=cel.EPILOG)(cel.cel)

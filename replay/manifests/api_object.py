@@ -20,10 +20,10 @@ from replay.manifests.field_error import FieldError, aggregate, invalid, require
 from replay.manifests.finding import SERVER, Finding, Refusal, Severity
 from replay.manifests.go_type.decode import decode
 from replay.manifests.go_type.scheme import GROUP, LOADER_SCHEME
-from replay.manifests.loader import LoadedObject
+from replay.manifests.loader import NO_SUCH_KIND, LoadedObject
 from replay.manifests.plugin import Plugin
 from replay.manifests.read.document_reader import DecodedObject, UndecodableError, read_item, read_object
-from replay.manifests.read.documents import Document, read_directory
+from replay.manifests.read.documents import Directory, Document, read_directory
 from replay.manifests.read.json_reader import text_from_bytes
 from replay.manifests.read.node import Mapping, Node, Position, Sequence, node_from_json, position_of
 from replay.manifests.served import decides, served_problem
@@ -91,7 +91,11 @@ def _defaulted(kind: str, version: str, decoded: JSON) -> JSON:
 
 def load_api(path: Path, version: KubernetesVersion) -> LoadedApi:
     """Load a set's `api/` without raising: what the REST API would refuse to create is in `refusals`."""
-    directory = read_directory(path)
+    return load_api_documents(path, read_directory(path), version)
+
+
+def load_api_documents(path: Path, directory: Directory, version: KubernetesVersion) -> LoadedApi:
+    """Load what was read of `api/`, or of a file; otherwise as `load_api`."""
     loading = _Loading(version)
     for unreadable in directory.unreadable:
         position = Position(unreadable.line, 1) if unreadable.line else Position(0, 0)
@@ -183,8 +187,9 @@ class _Loading:
         self.refuse(text, findings)
 
     def _refuse_undecodable(self, error: UndecodableError, path: str) -> None:
+        fix = NO_SUCH_KIND if error.untyped is not None else ""
         findings = (
-            replace(_finding(problem.message, path, problem.position, problem.path), first=index < error.told)
+            replace(_finding(problem.message, path, problem.position, problem.path), first=index < error.told, fix=fix)
             for index, problem in enumerate(error.problems)
         )
         self.refuse(str(error), findings)

@@ -23,7 +23,7 @@ class Finding:
     """One finding; `name` is `server` or that of a lint, `field_path` empty where the document as a whole is meant.
 
     `object` is `Kind/name` of the object where one could be read. `first` marks what is part of the text with which the
-    server itself refuses.
+    server itself refuses. `fix` says what to do where the server's words do not; it stands in the one line of an error.
     """
 
     severity: Severity
@@ -34,6 +34,7 @@ class Finding:
     field_path: str = ""
     object: str = ""
     first: bool = False
+    fix: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,11 @@ from replay.manifests.finding import SERVER, Finding, Refusal, Severity
 from replay.manifests.go_type.scheme import GROUP, LOADER_SCHEME
 from replay.manifests.plugin import Plugin
 from replay.manifests.read.document_reader import DecodedObject, UndecodableError, read_item, read_object
-from replay.manifests.read.documents import Document, read_directory
+from replay.manifests.read.documents import Directory, Document, read_directory
 from replay.manifests.read.json_reader import text_from_bytes
 from replay.manifests.read.node import Mapping, Node, Position, position_of
 from replay.manifests.read.node import Sequence as NodeSequence
-from replay.manifests.static_rule import name_problem, static_problem
+from replay.manifests.static_rule import STATIC_SUFFIX, name_problem, static_problem
 from replay.manifests.validate.kind import validate
 
 
@@ -86,6 +86,12 @@ class LoadedDirectory:
         )
 
 
+NO_SUCH_KIND = (
+    f"a set holds policies, bindings and webhook configurations of {GROUP}/v1; keep other objects in another directory"
+)
+NOT_STATIC = "a static manifest needs such a name; what is created through the API stands in the set's `api/`"
+
+
 def load_directory(
     path: Path,
     plugin: Plugin,
@@ -100,6 +106,13 @@ def load_directory(
     what is about authorization, or in `ignored` files.
     """
     directory = read_directory(path, ignored | {CONFIGURATION_FILE} if mixed else ignored)
+    return load_documents(path, directory, plugin, version, mixed=mixed)
+
+
+def load_documents(
+    path: Path, directory: Directory, plugin: Plugin, version: KubernetesVersion, *, mixed: bool
+) -> LoadedDirectory:
+    """Load what was read of a directory, or of a file; otherwise as `load_directory`."""
     loading = _Loading(plugin, version, mixed)
     for unreadable in directory.unreadable:
         position = Position(unreadable.line, 1) if unreadable.line else Position(0, 0)
@@ -187,17 +200,20 @@ class _Loading:
         seen = self.seen.setdefault(loaded.kind, {})
         # A missing name has been refused already, as a field that is required.
         if loaded.name and (problem := name_problem(loaded.name, loaded.path, seen)):
-            self._refuse_object(loaded, problem, "metadata.name")
+            self._refuse_object(
+                loaded, problem, "metadata.name", "" if loaded.name.endswith(STATIC_SUFFIX) else NOT_STATIC
+            )
         if found := static_problem(loaded.kind, loaded.value, loaded.path):
             self._refuse_object(loaded, *found)
 
-    def _refuse_object(self, loaded: LoadedObject, message: str, field_path: str) -> None:
+    def _refuse_object(self, loaded: LoadedObject, message: str, field_path: str, fix: str = "") -> None:
         text = f"error loading {loaded.path}: {message}"
-        self.refuse(text, [_field_finding(loaded, field_path, message)])
+        self.refuse(text, [replace(_field_finding(loaded, field_path, message), fix=fix)])
 
     def _refuse_undecodable(self, error: UndecodableError, path: str, text: str) -> None:
+        fix = NO_SUCH_KIND if error.untyped is not None else ""
         findings = (
-            replace(_finding(problem.message, path, problem.position, problem.path), first=index < error.told)
+            replace(_finding(problem.message, path, problem.position, problem.path), first=index < error.told, fix=fix)
             for index, problem in enumerate(error.problems)
         )
         self.refuse(text, findings)

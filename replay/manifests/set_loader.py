@@ -1,35 +1,41 @@
-"""A manifest set as the operator names it: a directory of four, a flat directory, or an AdmissionConfiguration file."""
+"""A manifest set as the operator names it: a directory of four, a flat one, an AdmissionConfiguration, a file of policies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet
+from replay.kube.admissionregistration import ManifestSet, Origin
 from replay.manifests.api_object import LoadedApi, defaulted_api_objects, load_api
 from replay.manifests.authorization_file import is_about_authorization
 from replay.manifests.finding import Finding
 from replay.manifests.loader import LoadedDirectory, load_directory
 from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.manifests.plugin import CHAIN_ORDER, Plugin
+from replay.manifests.policy_file import is_policy_file, load_policy_file
 from replay.manifests.served import static_problem
 from replay.manifests.server.settings import NO_SERVER, Server, server_of_directory, server_of_file
+from replay.manifests.static_rule import STATIC_SUFFIX
 
 API_DIRECTORY = "api"
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedSet:
-    """The directories of a set by plugin, in the order of the chain; `api` is its `api/`, None if it has none."""
+    """The directories of a set by plugin, in the order of the chain; `api` is its `api/`, None if it has none.
+
+    `hints` say what was taken for granted.
+    """
 
     path: str
     directories: Mapping[Plugin, LoadedDirectory]
     api: LoadedApi | None = None
     server: Server = NO_SERVER
+    hints: tuple[str, ...] = ()
 
     @property
     def parts(self) -> tuple[LoadedDirectory | LoadedApi, ...]:
@@ -43,23 +49,64 @@ class LoadedSet:
         return tuple(dict.fromkeys(finding for part in self.parts for finding in part.findings))
 
 
+@dataclass(frozen=True, slots=True)
+class SetObjects:
+    """The objects of a set after defaulting; `api` None leaves it to the cluster which objects were created through its API."""
+
+    static: tuple[JSON, ...] = ()
+    api: tuple[JSON, ...] | None = None
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[tuple[str, str], Origin] = field(default_factory=dict)
+    server: Server = NO_SERVER
+    hints: tuple[str, ...] = ()
+
+    def manifest_set(self, version: KubernetesVersion, api_objects: Iterable[JSON] = ()) -> ManifestSet:
+        """The set; `api_objects` of the cluster are used where it has none of its own."""
+        api = defaulted_api_objects(api_objects, version) if self.api is None else self.api
+        made = manifest_set_from_objects(self.static, api, hashes=self.hashes, origins=self.origins)
+        return self.server.completed(made, version)
+
+    def with_added(self, added: SetObjects, version: KubernetesVersion, api_objects: Iterable[JSON] = ()) -> SetObjects:
+        """This set and another one on top of it, whose objects take the place of those with the same kind and name."""
+        api = tuple(defaulted_api_objects(api_objects, version)) if self.api is None else self.api
+        return SetObjects(
+            static=_replaced(self.static, added.static),
+            api=_replaced(api, added.api or ()),
+            hashes={} if added.static else self.hashes,
+            origins={**self.origins, **added.origins},
+            server=self.server if added.server is NO_SERVER else added.server,
+            hints=(*self.hints, *added.hints),
+        )
+
+
 def load_manifest_set(path: Path, *, version: KubernetesVersion, api_objects: Iterable[JSON] = ()) -> ManifestSet:
     """The set at `path`; `api_objects` of the cluster are used where it has no `api/` of its own.
 
     Raises ManifestError with file, line and the server's reason if any part of it is refused.
     """
+    return set_objects(path, version).manifest_set(version, api_objects)
+
+
+def set_objects(path: Path, version: KubernetesVersion) -> SetObjects:
+    """The objects of the set at `path`; raises ManifestError as `load_manifest_set`."""
     loaded = load_set(path, version)
     for finding in loaded.findings:
         raise error_from_finding(finding)
     objects = [item for directory in loaded.directories.values() for item in directory.objects]
-    api: Iterable[JSON] = defaulted_api_objects(api_objects, version)
-    if loaded.api is not None:
-        api = [item.value for item in loaded.api.objects]
     own = [*objects, *(loaded.api.objects if loaded.api is not None else ())]
-    origins = {(item.kind, item.name): item.origin for item in own}
-    hashes = {plugin.value: directory.hash for plugin, directory in loaded.directories.items() if directory.hash}
-    made = manifest_set_from_objects([item.value for item in objects], api, hashes=hashes, origins=origins)
-    return loaded.server.completed(made, version)
+    return SetObjects(
+        static=tuple(item.value for item in objects),
+        api=None if loaded.api is None else tuple(item.value for item in loaded.api.objects),
+        hashes={plugin.value: directory.hash for plugin, directory in loaded.directories.items() if directory.hash},
+        origins={(item.kind, item.name): item.origin for item in own},
+        server=loaded.server,
+        hints=loaded.hints,
+    )
+
+
+def _replaced(objects: Iterable[JSON], added: Iterable[JSON]) -> tuple[JSON, ...]:
+    found = {(obj["kind"], obj["metadata"].get("name")): obj for obj in (*objects, *added)}
+    return tuple(found.values())
 
 
 def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
@@ -72,7 +119,7 @@ def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
     if is_about_authorization(path):
         return LoadedSet(str(path), {})
     if not path.is_dir():
-        return _configured_set(path, version)
+        return _file_set(path, version) if is_policy_file(path) else _configured_set(path, version)
     server = server_of_directory(path)
     own = {plugin: path / plugin.directory for plugin in CHAIN_ORDER if (path / plugin.directory).is_dir()}
     api_directory = path / API_DIRECTORY
@@ -98,6 +145,18 @@ def require_static(directory: Path, plugin: Plugin, version: KubernetesVersion) 
         raise ManifestError(problem, path=str(directory))
 
 
+def _file_set(path: Path, version: KubernetesVersion) -> LoadedSet:
+    """A file of policies; raises ManifestError where a server of this version reads no static manifests."""
+    loaded = load_policy_file(path, version)
+    for plugin in loaded.directories:
+        require_static(path, plugin, version)
+    names = ", ".join(f"`{name}`" for name in loaded.api_names)
+    hint = (
+        f"{path}: taken as created through the API: {names} (the name of a static manifest ends with `{STATIC_SUFFIX}`)"
+    )
+    return LoadedSet(str(path), loaded.directories, loaded.api, (hint,) if names else ())
+
+
 def _configured_set(path: Path, version: KubernetesVersion) -> LoadedSet:
     from replay.manifests.admission_configuration import load_configuration  # noqa: PLC0415 - few sets have one
 
@@ -114,4 +173,7 @@ def error_from_finding(finding: Finding) -> ManifestError:
     """A finding as the one line that ends a command."""
     first_line = finding.message.partition("\n")[0]
     message = f"{finding.object}: {first_line}" if finding.object else first_line
+    if finding.fix:
+        # The name of a scheme in the server's code tells an operator nothing; `check` has the server's own words.
+        message = f"{message.partition(' in scheme ')[0]}; {finding.fix}"
     return ManifestError(message, path=finding.path, line=finding.position.line, column=finding.position.column)

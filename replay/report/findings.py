@@ -139,17 +139,19 @@ def findings_github(findings: Iterable[Finding]) -> Iterator[str]:
     for finding in findings:
         command = "error" if finding.severity is Severity.ERROR else "warning"
         line, column = finding.position
-        place = f"file={_property(finding.path)}" + (f",line={line},col={column}" if line else "")
+        place = f"file={github_property(finding.path)}" + (f",line={line},col={column}" if line else "")
         subject = f"{finding.object}: " if finding.object else ""
-        yield f"::{command} {place},title={_property(f'replay: {finding.name}')}::{_data(subject + finding.message)}"
+        yield f"::{command} {place},title={github_property(f'replay: {finding.name}')}::{github_data(subject + finding.message)}"
 
 
-def _data(text: str) -> str:
+def github_data(text: str) -> str:
+    """The message of a workflow command, escaped."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def github_property(text: str) -> str:
+    """A property of a workflow command, escaped."""
+    return github_data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def findings_sarif(findings: Iterable[Finding]) -> str:

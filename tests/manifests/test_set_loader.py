@@ -9,7 +9,7 @@ import pytest
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import ManifestError
 from replay.kube.admissionregistration import FailurePolicy, MatchPolicy, Rule
-from replay.manifests.set_loader import load_manifest_set
+from replay.manifests.set_loader import load_manifest_set, set_objects
 
 POLICY = """apiVersion: admissionregistration.k8s.io/v1
 kind: {kind}
@@ -30,9 +30,10 @@ spec: {{policyName: {policy}, validationActions: [Deny]}}
 """
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
+    return path
 
 
 @pytest.fixture
@@ -188,6 +189,22 @@ REFUSED = {
         API_POLICY.format(version="v1", body="validations: [{expression: 'true'}]"),
         "api/p.yaml:4:1: ValidatingAdmissionPolicy/aa: spec.matchConstraints: Required value",
     ),
+    "a static policy without a static name": (
+        "vap/c.yaml",
+        POLICY.format(kind="ValidatingAdmissionPolicy", name="c", body=VALIDATING),
+        (
+            'vap/c.yaml:4:9: ValidatingAdmissionPolicy/c: "c" in file "vap/c.yaml" must have a name ending with '
+            '".static.k8s.io"; a static manifest needs such a name; what is created through the API stands in the set\'s `api/`'
+        ),
+    ),
+    "an object of another kind": (
+        "vap/c.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n",
+        (
+            'vap/c.yaml:2:7: no kind "ConfigMap" is registered for version "v1"; a set holds policies, bindings '
+            "and webhook configurations of admissionregistration.k8s.io/v1; keep other objects in another directory"
+        ),
+    ),
     "an api policy with a static name": (
         "api/p.yaml",
         POLICY.format(kind="ValidatingAdmissionPolicy", name="aa.static.k8s.io", body=VALIDATING),
@@ -232,3 +249,33 @@ def test_refused_in_one_line(name: str, scenario: Path) -> None:
     with pytest.raises(ManifestError) as caught:
         load_manifest_set(path, version=NEWEST)
     assert str(caught.value).replace(f"{scenario}/", "") == message
+
+
+def test_a_file_of_policies_is_a_set(tmp_path: Path) -> None:
+    static = POLICY.format(kind="ValidatingAdmissionPolicy", name="b.static.k8s.io", body=VALIDATING)
+    through_api = POLICY.format(kind="ValidatingAdmissionPolicy", name="a", body=VALIDATING)
+    path = write(tmp_path / "policy.yaml", f"{static}---\n{through_api}")
+    loaded = set_objects(path, NEWEST)
+    found = [(policy.name, policy.static) for policy in loaded.manifest_set(NEWEST).validating_policies]
+    assert found == [("b.static.k8s.io", True), ("a", False)]
+    assert [hint.removeprefix(f"{path}: ") for hint in loaded.hints] == [
+        "taken as created through the API: `a` (the name of a static manifest ends with `.static.k8s.io`)"
+    ]
+
+
+def test_a_set_on_top_of_another_replaces_what_has_the_same_name(tmp_path: Path) -> None:
+    old, new = (
+        POLICY.format(kind="ValidatingAdmissionPolicy", name="a", body=f"failurePolicy: {each}\n  {VALIDATING}")
+        for each in ("Fail", "Ignore")
+    )
+    base, added = (
+        set_objects(write(tmp_path / f"{name}.yaml", text), NEWEST) for name, text in (("o", old), ("n", new))
+    )
+    policies = base.with_added(added, NEWEST).manifest_set(NEWEST).validating_policies
+    assert [(policy.name, policy.failure_policy.value) for policy in policies] == [("a", "Ignore")]
+
+
+def test_a_file_without_policies_says_what_a_set_is(tmp_path: Path) -> None:
+    path = write(tmp_path / "cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n")
+    with pytest.raises(ManifestError, match=r"cm.yaml: holds v1 objects, and no policy: a set is a directory"):
+        load_manifest_set(path, version=NEWEST)

@@ -59,3 +59,27 @@ def test_generated_labels_of_a_refused_job(
     holes = {hole.path for hole in after_create(Known(sent, Basis.RECORDED), exchange, exchange.api_resource).holes}
     assert {path[-1] for path in holes if path[:2] == ("metadata", "labels")} == open_
     assert ("spec", "template", "metadata", "labels") in holes
+
+
+SERVICES = [
+    ("inside the cluster alone", {"type": "ClusterIP"}, set()),
+    ("a port of nodes", {"type": "NodePort"}, {("spec", "ports", 0, "nodePort")}),
+    ("balanced", {"type": "LoadBalancer"}, {("spec", "ports", 0, "nodePort")}),
+    ("balanced without", {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": False}, set()),
+    (
+        "balanced, with a health check",
+        {"type": "LoadBalancer", "externalTrafficPolicy": "Local"},
+        {("spec", "ports", 0, "nodePort"), ("spec", "healthCheckNodePort")},
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "open_"), [row[1:] for row in SERVICES], ids=[row[0] for row in SERVICES])
+def test_ports_that_are_allocated_for_a_refused_service(
+    spec: dict[str, Any], open_: set[tuple[str | int, ...]], pod_record: Callable[..., RequestRecord]
+) -> None:
+    ports = [{"port": 80}, {"port": 81, "nodePort": 30000}]
+    sent = {"kind": "Service", "apiVersion": "v1", "metadata": {"name": "s"}, "spec": {"ports": ports, **spec}}
+    exchange = Exchange(pod_record("create", code=403, ref={"resource": "services"}, request=sent), builtin_discovery())
+    holes = {hole.path for hole in after_create(Known(sent, Basis.RECORDED), exchange, exchange.api_resource).holes}
+    assert {path for path in holes if path[-1] in ("ports", "nodePort", "healthCheckNodePort")} == open_

@@ -5,6 +5,7 @@ Objects are never changed in place: states of the history share their parts with
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -96,6 +97,23 @@ def rendered(path: Path) -> str:
 
 def _field(name: str) -> str:
     return f".{name}" if name.replace("_", "a").isalnum() and not name[0].isdigit() else f"['{name}']"
+
+
+_PART = re.compile(r"\.(\w+)|\['([^']*)'\]|\[(\d+)\]")
+
+
+def path_from_text(text: str) -> Path:
+    """What `rendered` writes, read back; raises ValueError for anything else."""
+    path: list[str | int] = []
+    at = 0
+    while at < len(text):
+        part = _PART.match(text, at)
+        if part is None:
+            raise ValueError(text)
+        field, quoted, index = part.groups()
+        path.append(int(index) if index is not None else quoted if field is None else field)
+        at = part.end()
+    return tuple(path)
 
 
 def get(value: JSON, path: Path) -> JSON:

@@ -31,9 +31,7 @@ _GENERATED_LABELS = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/
 
 _SET_ON_CREATE: dict[tuple[str, str], tuple[Path, ...]] = {
     ("", "pods"): (("status", "qosClass"),),
-    ("", "services"): tuple(
-        ("spec", name) for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "ports")
-    ),
+    ("", "services"): tuple(("spec", name) for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")),
     ("batch", "jobs"): (("spec", "selector"), _POD_LABELS),
     ("apiregistration.k8s.io", "apiservices"): (("status",),),
     ("certificates.k8s.io", "certificatesigningrequests"): (("spec",), ("status",)),
@@ -89,6 +87,24 @@ def _generated_job_labels(job: Known) -> list[Hole]:
     return [Hole((*_LABELS, name), _GENERATED) for name in _GENERATED_LABELS]
 
 
+def _node_ports(service: Known, group_resource: tuple[str, str]) -> list[Hole]:
+    """The node ports that are allocated for a new Service (`registry/core/service/storage/alloc.go`, `shouldAllocateNodePorts`)."""
+    spec = get(service.value, _SPEC) if group_resource == ("", "services") else None
+    if not isinstance(spec, dict):
+        return []
+    is_balanced = spec.get("type") == "LoadBalancer"
+    asks = spec.get("type") == "NodePort" or (is_balanced and spec.get("allocateLoadBalancerNodePorts") is not False)
+    ports = spec.get("ports") if asks else None
+    holes = [
+        Hole(("spec", "ports", index, "nodePort"), _GENERATED)
+        for index, port in enumerate(ports if isinstance(ports, list) else ())
+        if isinstance(port, dict) and not port.get("nodePort")
+    ]
+    if is_balanced and spec.get("externalTrafficPolicy") == "Local" and not spec.get("healthCheckNodePort"):
+        holes.append(Hole(("spec", "healthCheckNodePort"), _GENERATED))
+    return holes
+
+
 def after_create(before: Known, exchange: Exchange, api_resource: APIResource | None) -> Known:
     """A new object as the validating phase gets it; its uid is a hole, and its time where the request saw two seconds."""
     record = exchange.record
@@ -103,6 +119,7 @@ def after_create(before: Known, exchange: Exchange, api_resource: APIResource | 
         known, extra = (known.with_value(_NAME, named), []) if named else (known, [Hole(_NAME, _GENERATED)])
         holes += extra
     group_resource = (record.api_group, record.resource)
+    holes += _node_ports(known, group_resource)
     paths = _SET_ON_CREATE.get(group_resource)
     if group_resource == _JOBS[:2]:
         holes += _generated_job_labels(known)

@@ -1,0 +1,135 @@
+"""What no case reaches: policies, validations that are never true or never false, branches of expressions.
+
+A branch is what an expression may leave out: either side of a conditional, and the second operand of `&&` and `||`, the body
+of a macro among them. It is reached where a part of it was evaluated, or where what stands before it came out so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from replay.admission.explain.explanation import BindingExplanation, ExpressionStep
+from replay.case.decide import Decided
+from replay.cel.ast import operator
+from replay.cel.ast.factory import ACCUMULATOR
+from replay.cel.ast.tree import Ast, Call, Expr, Ident
+from replay.cel.check.validators import descendants
+from replay.cel.strict.trace import Trace
+from replay.cel.syntax.unparse import unparse
+from replay.cel.value.values import EvalError
+from replay.kube.admissionregistration import ManifestSet, MutatingAdmissionPolicy, ValidatingAdmissionPolicy
+
+_LONGEST = 100
+_SKIPPED = "skipped"
+
+
+class Item(NamedTuple):
+    """Something that cases may reach: `what` says it of an expression, or of the policy as a whole where `label` is empty."""
+
+    policy: str
+    label: str
+    what: str
+
+
+@dataclass
+class Coverage:
+    """What cases have reached, and what there is to be reached, in the order in which it was met."""
+
+    _items: dict[Item, bool] = field(default_factory=dict)
+
+    def add(self, decided: Decided) -> None:
+        """Take in one case."""
+        for item in _all(decided.case.manifests):
+            self._items.setdefault(item, False)
+        for policy in decided.explained():
+            for binding in policy.bindings:
+                if binding.mismatch:
+                    continue
+                self._reach(Item(policy.policy, "", "asked"))
+                for item, reached in _of_binding(policy.policy, binding):
+                    self._items[item] = self._items.get(item, False) or reached
+
+    def _reach(self, item: Item) -> None:
+        self._items[item] = True
+
+    @property
+    def total(self) -> int:
+        """How much there is to be reached."""
+        return len(self._items)
+
+    @property
+    def reached(self) -> int:
+        """How much of it is."""
+        return sum(self._items.values())
+
+    def unreached(self) -> list[Item]:
+        """What is not; of a policy that is never asked only that, and of an expression that never runs only that."""
+        missing = [item for item, reached in self._items.items() if not reached]
+        unasked = {item.policy for item in missing if not item.label}
+        idle = {item[:2] for item in missing if item.what == _RUN}
+        found = [item for item in missing if not item.label or item.policy not in unasked]
+        return sorted(item for item in found if item.what == _RUN or item[:2] not in idle or not item.label)
+
+
+_RUN, _TRUE, _FALSE = "evaluated", "true", "false"
+
+
+def _all(manifests: ManifestSet) -> Iterator[Item]:
+    """What every policy of a set has, whether it is ever asked or not."""
+    policies: tuple[ValidatingAdmissionPolicy | MutatingAdmissionPolicy, ...] = (
+        *manifests.validating_policies,
+        *manifests.mutating_policies,
+    )
+    for policy in policies:
+        yield Item(policy.name, "", "asked")
+        for condition in policy.match_conditions:
+            yield from (Item(policy.name, f"matchCondition {condition.name}", what) for what in (_RUN, _TRUE, _FALSE))
+    for validating in manifests.validating_policies:
+        for index in range(len(validating.validations)):
+            yield from (Item(validating.name, f"validation {index}", what) for what in (_RUN, _TRUE, _FALSE))
+    for mutating in manifests.mutating_policies:
+        for index, mutation in enumerate(mutating.mutations):
+            yield Item(mutating.name, f"mutation {index} ({mutation.patch_type})", _RUN)
+
+
+def _of_binding(policy: str, binding: BindingExplanation) -> Iterator[tuple[Item, bool]]:
+    """What the expressions of one evaluation reached, and what they left out."""
+    # Validations are traced on the strict engine even where a match condition has skipped them: those do not count.
+    for step in binding.steps:
+        if binding.outcome.startswith(_SKIPPED) and not step.label.startswith("matchCondition"):
+            continue
+        yield Item(policy, step.label, _RUN), True
+        if step.label.startswith(("matchCondition", "validation")) and not isinstance(step.value, EvalError):
+            yield Item(policy, step.label, _TRUE), step.value is True
+            yield Item(policy, step.label, _FALSE), step.value is False
+        for text, reached in branches(step):
+            yield Item(policy, step.label, text), reached
+
+
+def branches(step: ExpressionStep) -> Iterator[tuple[str, bool]]:
+    """The branches of an expression, and whether this evaluation reached them."""
+    program = step.compiled.program
+    if program is None:
+        return
+    for node in descendants(program.ast.expr):
+        if not isinstance(node, Call):
+            continue
+        if node.function == operator.CONDITIONAL:
+            condition, then, otherwise = node.args
+            yield from _branch(program.ast, step.trace, condition, then, when=True)
+            yield from _branch(program.ast, step.trace, condition, otherwise, when=False)
+        elif node.function in (operator.LOGICAL_AND, operator.LOGICAL_OR):
+            first, second = node.args[:2]
+            yield from _branch(program.ast, step.trace, first, second, when=node.function == operator.LOGICAL_AND)
+
+
+def _branch(ast: Ast, trace: Trace, before: Expr, branch: Expr, *, when: bool) -> Iterator[tuple[str, bool]]:
+    """A branch with its text; those that a macro has made, around what it collects, have none that anybody wrote."""
+    if any(isinstance(node, Ident) and node.name == ACCUMULATOR for node in descendants(branch)):
+        return
+    ids = {node.id for node in descendants(branch)}
+    reached = any(each in ids or (each == before.id and value is when) for each, value in trace.steps)
+    text = unparse(replace(ast, expr=branch))
+    yield f"`{text if len(text) <= _LONGEST else f'{text[:_LONGEST]}…'}`", reached

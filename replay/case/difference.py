@@ -1,0 +1,224 @@
+"""What was decided otherwise than a case expects, one line for each difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from replay.admission.decision import Decision, Denial, Verdict
+from replay.admission.json_patch import JSONPatchError, apply
+from replay.case.case import UNSTATED, Expectation, ExpectedDenial
+from replay.case.decide import Decided
+from replay.json import JSON
+from replay.kube.attributes import Missing, PartialObject
+from replay.kube.go_object import DecodeError
+from replay.reconstruct.record.known import differences as differing
+from replay.reconstruct.record.known import get, rendered
+
+_LONGEST = 200
+_MOST_PATHS = 10
+
+
+def differences(decided: Decided) -> list[str]:
+    """The differences, none where all is as expected."""
+    expected, decision = decided.case.expected, decided.decision
+    return [
+        *_verdict(expected, decision),
+        *_first(expected, decision),
+        *_denials(expected, decision),
+        *_warnings(expected, decision),
+        *_annotations(expected, decision),
+        *_undetermined(expected, decision),
+        *_object(expected, decided),
+        *_matching(expected, decided),
+    ]
+
+
+def _verdict(expected: Expectation, decision: Decision) -> Iterator[str]:
+    if expected.verdict is None:
+        # What is expected without a verdict is expected of a decision.
+        if decision.verdict is Verdict.UNDETERMINED and expected.undetermined is None:
+            yield f"verdict: {_told(decision)}"
+    elif decision.verdict is not expected.verdict:
+        yield f"verdict: expected {expected.verdict.value}, got {_told(decision)}"
+
+
+def _told(decision: Decision) -> str:
+    """A verdict with why."""
+    if decision.verdict is Verdict.UNDETERMINED:
+        gap = decision.undetermined[0]
+        by = f" by `{gap.policy}`" if gap.policy else ""
+        fix = f"; {gap.fix}" if gap.fix else ""
+        return f"undetermined{by}: {gap.reason}{fix}"
+    if decision.denials:
+        denial = decision.denials[0]
+        return f"denied by `{denial.policy}`: {denial.message}"
+    return decision.verdict.value
+
+
+def _first(expected: Expectation, decision: Decision) -> Iterator[str]:
+    wanted = expected.first
+    if wanted == ExpectedDenial():
+        return
+    if decision.denials:
+        yield from _denial(wanted, decision.denials[0], "")
+    elif (wanted.message, wanted.reason, wanted.code) != (None, None, None):
+        yield f"message: expected {_shown(wanted.message or wanted.reason or wanted.code)}, nothing is denied"
+    else:
+        acting = {(each.policy, each.binding) for each in decision.mutated}
+        if not any(_is(wanted.policy, policy) and _is(wanted.binding, binding) for policy, binding in acting):
+            got = ", ".join(f"`{policy}`" for policy, _ in sorted(acting)) or "no policy"
+            yield f"policy: expected `{wanted.policy or wanted.binding}`, {got} acts"
+
+
+def _is(wanted: str | None, found: str) -> bool:
+    return wanted is None or wanted == found
+
+
+def _denial(wanted: ExpectedDenial, denial: Denial, prefix: str) -> Iterator[str]:
+    pairs: tuple[tuple[str, str | int | None, str | int], ...] = (
+        ("policy", wanted.policy, denial.policy),
+        ("binding", wanted.binding, denial.binding),
+        ("message", wanted.message, denial.message),
+        ("reason", wanted.reason, denial.reason),
+        ("code", wanted.code, denial.code),
+    )
+    for name, want, got in pairs:
+        if want is not None and want != got:
+            yield f"{prefix}{name}: expected {_shown(want)}, got {_shown(got)}"
+
+
+def _denials(expected: Expectation, decision: Decision) -> Iterator[str]:
+    if expected.denials is None:
+        return
+    if len(expected.denials) != len(decision.denials):
+        names = ", ".join(f"`{each.policy}`" for each in decision.denials) or "none"
+        yield f"denials: expected {len(expected.denials)}, got {len(decision.denials)} ({names})"
+        return
+    for index, (wanted, denial) in enumerate(zip(expected.denials, decision.denials, strict=True)):
+        yield from _denial(wanted, denial, f"denials[{index}].")
+
+
+def _warnings(expected: Expectation, decision: Decision) -> Iterator[str]:
+    wanted, found = expected.warnings, decision.warnings
+    if wanted is None:
+        return
+    if expected.bare_texts:
+        alike = len(wanted) == len(found) and all(map(_ends_with, found, wanted))
+    else:
+        alike = wanted == found
+    if not alike:
+        yield f"warnings: expected {_shown(list(wanted))}, got {_shown(list(found))}"
+
+
+def _ends_with(text: str, message: str) -> bool:
+    """Whether a warning tells a message, which the server puts behind the names of policy and binding."""
+    return text == message or text.endswith(f": {message}")
+
+
+def _annotations(expected: Expectation, decision: Decision) -> Iterator[str]:
+    wanted, found = expected.audit_annotations, decision.audit_annotations
+    if wanted is None:
+        return
+    if expected.bare_texts:
+        bare = {key.partition("/")[2]: text for key, text in found.items()}
+        found = {key: text for key, text in bare.items() if key in wanted}
+    for key in sorted({*wanted, *found}):
+        if wanted.get(key) != found.get(key):
+            yield f"auditAnnotations `{key}`: expected {_shown(wanted.get(key))}, got {_shown(found.get(key))}"
+
+
+def _undetermined(expected: Expectation, decision: Decision) -> Iterator[str]:
+    if expected.undetermined is None:
+        return
+    found = sorted({each.policy for each in decision.undetermined})
+    if sorted(expected.undetermined) != found:
+        yield f"undetermined: expected {_shown(sorted(expected.undetermined))}, got {_shown(found)}"
+
+
+def _object(expected: Expectation, decided: Decided) -> Iterator[str]:
+    """The mutated object, by what it means: defaulted, and with quantities and times in their canonical form."""
+    before = plain(decided.told.before.object)
+    patch = expected.patch
+    if patch is None and expected.object is UNSTATED:
+        return
+    if patch is not None and list(patch) == list(decided.decision.patch):
+        return
+    found = mutated(decided)
+    try:
+        wanted = apply(before, list(patch)) if patch is not None else expected.object
+    except JSONPatchError as error:
+        yield f"patch: what is expected does not fit the object: {error}"
+        return
+    name = "patch" if patch is not None else "object"
+    yield from _unlike(name, decided, wanted, found)
+
+
+def mutated(decided: Decided) -> JSON:
+    """The object that the mutating phase leaves; a denied one is that which came."""
+    before = plain(decided.told.before.object)
+    return apply(before, list(decided.decision.patch)) if decided.decision.patch else before
+
+
+def _unlike(name: str, decided: Decided, wanted: JSON, found: JSON) -> Iterator[str]:
+    kind = decided.told.before.kind
+    try:
+        wanted, found = (_comparable(decided.teller.settled(kind, value), decided) for value in (wanted, found))
+    except DecodeError as error:
+        yield f"{name}: what is expected is no {kind.kind}: {error}"
+        return
+    for index, path in enumerate(sorted(differing(wanted, found), key=rendered)):
+        if index == _MOST_PATHS:
+            yield f"{name}: there are more differences"
+            return
+        want, got = get(wanted, path), get(found, path)
+        yield f"{name}{rendered(path)}: expected {_shown(want)}, got {_shown(got)}"
+
+
+def _comparable(value: JSON, decided: Decided) -> JSON:
+    """An object that need not name what is said elsewhere: its namespace."""
+    namespace = decided.told.before.namespace
+    metadata = get(value, ("metadata",))
+    if not namespace or not isinstance(metadata, dict) or metadata.get("namespace"):
+        return value
+    return {**value, "metadata": {**metadata, "namespace": namespace}}
+
+
+def _matching(expected: Expectation, decided: Decided) -> Iterator[str]:
+    if expected.matches is None:
+        return
+    policies = decided.explained()
+    is_asked = any(policy.matches and not _is_skipped(policy.bindings) for policy in policies)
+    if is_asked is expected.matches:
+        return
+    if is_asked:
+        yield "policy: expected not to be asked, it is"
+    else:
+        reasons = [policy.mismatch or policy.error or _why(policy.bindings) for policy in policies]
+        yield f"policy: expected to be asked, it is not: {'; '.join(filter(None, reasons))}"
+
+
+def _is_skipped(bindings: Sequence[object]) -> bool:
+    found = [binding for binding in bindings if not getattr(binding, "mismatch", "")]
+    return bool(found) and all(str(getattr(binding, "outcome", "")).startswith("skipped") for binding in found)
+
+
+def _why(bindings: Sequence[object]) -> str:
+    return "; ".join(getattr(each, "mismatch", "") or getattr(each, "outcome", "") for each in bindings)
+
+
+def plain(value: JSON | PartialObject | Missing) -> JSON:
+    """An object without what is not known of it; the items of lists stay in their places, as null."""
+    if isinstance(value, PartialObject):
+        value = value.value
+    if isinstance(value, Missing):
+        return None
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items() if not isinstance(item, Missing)}
+    return [plain(item) for item in value] if isinstance(value, list) else value
+
+
+def _shown(value: JSON) -> str:
+    text = repr(value) if not isinstance(value, str) else f"`{value}`"
+    if value is None:
+        return "nothing"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

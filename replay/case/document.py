@@ -1,0 +1,151 @@
+"""Documents of case files: YAML or JSON with the line and column of every field, read as the API server reads manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from replay.case.case import CaseError
+from replay.errors import SnapshotError
+from replay.json import JSON, with_doubles
+from replay.manifests.go_type.decode import plain
+from replay.manifests.read.documents import Unreadable, read_file, split_documents
+from replay.manifests.read.node import Node, Position, position_of
+from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
+from replay.reconstruct.snapshot import read_snapshot
+
+_DOCUMENTS = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class CaseDocument:
+    """One document: its JSON, and where each field of it stands."""
+
+    path: Path
+    value: JSON
+    node: Node
+
+    def position(self, field_path: str = "") -> Position:
+        """Where `cases[0].expect.verdict` stands."""
+        return position_of(self.node, field_path) if field_path else self.node.position
+
+    def error(self, field_path: str, message: str) -> CaseError:
+        """An error at a field."""
+        position = self.position(field_path)
+        return CaseError(message, path=str(self.path), line=position.line, column=position.column)
+
+
+def read_documents(path: Path) -> Iterator[CaseDocument]:
+    """The documents of a file that are not empty; raises CaseError for what is neither YAML nor JSON."""
+    try:
+        documents = list(split_documents(str(path), read_file(path)))
+    except Unreadable as error:
+        raise CaseError(error.reason, path=error.path, line=error.line) from error
+    for document in documents:
+        try:
+            node = read_yaml(document.data, document.line).node
+        except YAMLSyntaxError as error:
+            place = error.position
+            raise CaseError(str(error), path=str(path), line=place.line, column=place.column) from error
+        value = with_doubles(plain(node))
+        if value is not None:
+            yield CaseDocument(path, value, node)
+
+
+def read_objects(path: Path) -> list[JSON]:
+    """The objects of a file of YAML or JSON documents, those of lists one by one; of a snapshot where it is one.
+
+    Raises CaseError.
+    """
+    if path.is_dir() or path.suffix not in _DOCUMENTS:
+        try:
+            return read_snapshot(path)
+        except SnapshotError as error:
+            raise CaseError(error.message, path=error.path, line=error.line) from error
+    found: list[JSON] = []
+    for document in read_documents(path):
+        value = document.value
+        is_list = isinstance(value, dict) and value.get("kind") == "List" and isinstance(value.get("items"), list)
+        for each in value["items"] if is_list else [value]:
+            if not isinstance(each, dict):
+                raise document.error("", "is no object")
+            found.append(each)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A mapping of a case file, of which every field is asked for by name and type."""
+
+    document: CaseDocument
+    path: str
+    value: dict[str, JSON]
+
+    @classmethod
+    def at(cls, document: CaseDocument, path: str, value: JSON, known: Sequence[str]) -> Fields:
+        """The mapping at a path; raises CaseError for another value, and for a field that is not `known`."""
+        if not isinstance(value, dict):
+            raise document.error(path, f"{path or 'the document'} is no mapping")
+        for name in value:
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
+                raise document.error(cls._join(path, name), f"unknown field `{name}`; {hint}")
+        return cls(document, path, value)
+
+    @staticmethod
+    def _join(path: str, name: str) -> str:
+        return f"{path}.{name}" if path else name
+
+    def where(self, name: str) -> str:
+        """The path of a field."""
+        return self._join(self.path, name)
+
+    def error(self, name: str, message: str) -> CaseError:
+        """An error at a field."""
+        return self.document.error(self.where(name), f"`{name}` {message}")
+
+    def has(self, name: str) -> bool:
+        """Whether the field is there, be it null."""
+        return name in self.value
+
+    def get(self, name: str) -> JSON:
+        """Any value, None where there is none."""
+        return self.value.get(name)
+
+    def text(self, name: str, default: str = "") -> str:
+        """A text; raises CaseError for anything else."""
+        return str(self._of(name, str, "a text", default))
+
+    def flag(self, name: str) -> bool:
+        """A boolean, false where there is none; raises CaseError for anything else."""
+        return bool(self._of(name, bool, "true or false", False))
+
+    def optional_text(self, name: str) -> str | None:
+        """A text, None where there is none; raises CaseError for anything else."""
+        return self.text(name) if self.value.get(name) is not None else None
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts; raises CaseError for anything else."""
+        found = self.items(name)
+        if not all(isinstance(item, str) for item in found):
+            raise self.error(name, "is to be a list of texts")
+        return tuple(found)
+
+    def items(self, name: str) -> list[JSON]:
+        """A list, empty where there is none; raises CaseError for anything else."""
+        return list(self._of(name, list, "a list", []))
+
+    def mapping(self, name: str) -> dict[str, JSON]:
+        """A mapping, empty where there is none; raises CaseError for anything else."""
+        return dict(self._of(name, dict, "a mapping", {}))
+
+    def _of(self, name: str, kind: type, what: str, default: JSON) -> JSON:
+        found = self.value.get(name)
+        if found is None:
+            return default
+        if not isinstance(found, kind):
+            raise self.error(name, f"is to be {what}")
+        return found

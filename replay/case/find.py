@@ -1,0 +1,88 @@
+"""Which files below given paths are cases, and in which form: they say so by their kind, their name, or what stands around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from replay.case.case import CaseError, CaseFile
+from replay.case.document import read_documents
+from replay.case.form.gator import is_gator, read_gator
+from replay.case.form.kat import TESTS, is_kat, read_kat
+from replay.case.form.kubescape import is_kubescape, read_kubescape
+from replay.case.form.kyverno import is_kyverno, read_kyverno
+from replay.case.form.own import is_own, read_own
+from replay.case.policies import PolicyLoader
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_KINDS = (b"Cases", b"Suite", b"Test")
+"""What occurs in every file of the forms that say their kind: looking for it is quicker than reading all of a repository."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A file or directory that holds cases, and cannot be read as a whole."""
+
+    path: str
+    error: CaseError
+
+
+Found = CaseFile | Unreadable
+
+
+def find_cases(paths: Iterable[Path], policies: PolicyLoader, given: tuple[Path, ...] = ()) -> Iterator[Found]:
+    """The case files at and below the paths, sorted; `given` are the policies for cases of ours that name none.
+
+    Raises CaseError for a path that does not exist, and for a file that is asked for and holds no cases.
+    """
+    for path in paths:
+        if not path.exists():
+            raise CaseError("no such file or directory", path=str(path))
+        found = list(_below(path, policies, given))
+        if not found and path.is_file():
+            raise CaseError(
+                "holds no cases: they are written as `kind: Cases` (docs/cases.md), or as kat, kyverno, gator or kubescape do",
+                path=str(path),
+            )
+        yield from found
+
+
+def _below(path: Path, policies: PolicyLoader, given: tuple[Path, ...]) -> Iterator[Found]:
+    if path.is_file():
+        found = _file(path, policies, given)
+        if found is not None:
+            yield found
+        return
+    directory = path.parent if path.name == TESTS and is_kat(path.parent) else path
+    if is_kat(directory):
+        yield _read(directory, lambda: read_kat(directory, policies))
+        return
+    for each in sorted(path.iterdir()):
+        if not each.name.startswith(".") and (each.is_dir() or each.name.endswith(_SUFFIXES)):
+            yield from _below(each, policies, given)
+
+
+def _file(path: Path, policies: PolicyLoader, given: tuple[Path, ...]) -> Found | None:
+    """What a file holds, None if it holds no cases."""
+    if is_kubescape(path):
+        return _read(path, lambda: read_kubescape(path, policies))
+    if not any(kind in path.read_bytes() for kind in _KINDS):
+        return None
+    try:
+        first = next(iter(read_documents(path)), None)
+    except CaseError:
+        return None
+    value = None if first is None else first.value
+    if is_own(value):
+        return _read(path, lambda: read_own(path, policies, given))
+    if is_kyverno(value):
+        return _read(path, lambda: read_kyverno(path, policies))
+    return _read(path, lambda: read_gator(path, policies)) if is_gator(value) else None
+
+
+def _read(path: Path, read: Callable[[], CaseFile]) -> Found:
+    try:
+        return read()
+    except CaseError as error:
+        return Unreadable(str(path), error)

@@ -1,0 +1,1 @@
+"""How cases are written: the form of `replay` itself, and those of other tools."""

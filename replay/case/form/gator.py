@@ -1,0 +1,110 @@
+"""`kind: Suite` as gator writes it, where templates and constraints are native policies and bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from replay.admission.decision import Verdict
+from replay.case.case import Case, CaseError, CaseFile, Expectation, Request, Unusable
+from replay.case.document import CaseDocument, Fields, read_documents
+from replay.case.form.kat import user_info
+from replay.case.policies import PolicyLoader
+from replay.json import JSON
+from replay.kube.attributes import Operation
+
+FORM = "gator"
+_GROUP = "test.gatekeeper.sh/"
+_REVIEW = "AdmissionReview"
+_POLICY_GROUP = "admissionregistration.k8s.io/"
+_TEST_FIELDS = ("name", "template", "constraint", "cases", "skip", "invalid", "only")
+_CASE_FIELDS = ("name", "object", "inventory", "assertions", "skip")
+
+
+def is_gator(value: JSON) -> bool:
+    """Whether a document is a suite."""
+    return isinstance(value, dict) and value.get("kind") == "Suite" and str(value.get("apiVersion")).startswith(_GROUP)
+
+
+def read_gator(path: Path, loader: PolicyLoader) -> CaseFile:
+    """The cases of the suites of a file whose policies are native ones; raises CaseError for what cannot be read."""
+    cases: list[Case | Unusable] = []
+    files = {str(path)}
+    for document in read_documents(path):
+        if is_gator(document.value):
+            cases.extend(_Suite(document, files, loader).cases())
+    return CaseFile(str(path), FORM, tuple(cases), tuple(sorted(files)))
+
+
+@dataclass(frozen=True)
+class _Suite:
+    """One suite; `files` grows by those that it names."""
+
+    document: CaseDocument
+    files: set[str]
+    loader: PolicyLoader
+
+    def cases(self) -> Iterator[Case | Unusable]:
+        """The cases of the tests that are about native policies."""
+        for number, value in enumerate(self.document.value.get("tests") or ()):
+            test = Fields.at(self.document, f"tests[{number}]", value, _TEST_FIELDS)
+            named = [test.text(name) for name in ("template", "constraint") if test.text(name)]
+            policies = [obj for name in named for obj in self._read(test, name)]
+            if test.flag("skip") or not any(str(obj.get("apiVersion")).startswith(_POLICY_GROUP) for obj in policies):
+                continue
+            for index, each in enumerate(test.items("cases")):
+                fields = Fields.at(self.document, test.where(f"cases[{index}]"), each, _CASE_FIELDS)
+                if fields.flag("skip"):
+                    continue
+                name = f"{test.text('name')}/{fields.text('name')}"
+                try:
+                    yield self._case(fields, name, policies)
+                except CaseError as error:
+                    yield Unusable(name, error)
+
+    def _case(self, fields: Fields, name: str, policies: list[JSON]) -> Case:
+        found = self._read(fields, fields.text("object"))
+        if len(found) != 1:
+            raise fields.error("object", f"names a file with {len(found)} objects, not one")
+        denied = self._is_violated(fields)
+        inventory = [obj for text in fields.texts("inventory") for obj in self._read(fields, text)]
+        return Case(
+            name=name,
+            path=str(self.document.path),
+            line=self.document.position(fields.path).line,
+            request=_request(found[0]),
+            manifests=self.loader.of_others(policies),
+            expected=Expectation(verdict=Verdict.DENIED if denied else Verdict.ADMITTED),
+            objects=tuple(inventory),
+            strict=False,
+        )
+
+    @staticmethod
+    def _is_violated(fields: Fields) -> bool:
+        """Whether the assertions want a violation: `yes`, `no`, or a number; violations are wanted where nothing is said."""
+        wanted = [each.get("violations", "yes") for each in fields.items("assertions")]
+        return any(each not in ("no", 0, False) for each in wanted)
+
+    def _read(self, fields: Fields, text: str) -> list[JSON]:
+        path = self.document.path.parent / text
+        if not path.is_file():
+            raise fields.document.error(fields.path, f"names {path}, which does not exist")
+        self.files.add(str(path))
+        return [document.value for document in read_documents(path)]
+
+
+def _request(value: JSON) -> Request:
+    """The request of an object that is created, or of an AdmissionReview."""
+    if value.get("kind") != _REVIEW:
+        return Request(operation=Operation.CREATE, object=value)
+    asked = value.get("request") or {}
+    return Request(
+        operation=Operation(asked.get("operation") or Operation.CREATE),
+        subresource=asked.get("subResource") or "",
+        namespace=asked.get("namespace") or "",
+        name=asked.get("name") or "",
+        user_info=user_info(asked.get("userInfo") or {}),
+        object=asked.get("object"),
+        old_object=asked.get("oldObject"),
+    )

@@ -1,0 +1,174 @@
+"""`kyverno-test.yaml`, as far as it tests policies of Kubernetes itself.
+
+A result names a policy and resources, and what is to come of them: `pass`, `fail` (or `warn`), `skip` where the policy is not
+asked. Results for Kyverno's own kinds of policies are left out, and counted by nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from replay.admission.decision import Verdict
+from replay.case.case import UNSTATED, Case, CaseError, CaseFile, Expectation, ExpectedDenial, Request, Unusable
+from replay.case.document import CaseDocument, read_documents, read_objects
+from replay.case.form.kat import user_info
+from replay.case.policies import PolicyLoader
+from replay.json import JSON
+from replay.kube.attributes import Operation, UserInfo
+from replay.kube.gvk import split_api_version
+
+FORM = "kyverno"
+NAMES = ("kyverno-test.yaml", "kyverno-test.yml")
+_GROUPS = ("cli.kyverno.io/", "kyverno.io/")
+_POLICY_GROUP = "admissionregistration.k8s.io"
+_POLICY_KINDS = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
+_NATIVE = ("isValidatingAdmissionPolicy", "isMutatingAdmissionPolicy")
+_VERDICTS = {"pass": Verdict.ADMITTED, "skip": Verdict.ADMITTED, "fail": Verdict.DENIED, "error": Verdict.DENIED}
+_WARN = "warn"
+
+
+def is_kyverno(value: JSON) -> bool:
+    """Whether a document is a test of Kyverno's command line."""
+    return isinstance(value, dict) and value.get("kind") == "Test" and str(value.get("apiVersion")).startswith(_GROUPS)
+
+
+def read_kyverno(path: Path, loader: PolicyLoader) -> CaseFile:
+    """The results that a file expects, each with each of its resources; raises CaseError for files that cannot be read."""
+    cases: list[Case | Unusable] = []
+    files = {str(path)}
+    for document in read_documents(path):
+        if is_kyverno(document.value):
+            cases.extend(_Test(document, files, loader).cases())
+    return CaseFile(str(path), FORM, tuple(cases), tuple(sorted(files)))
+
+
+@dataclass(frozen=True)
+class _Test:
+    """One test; `files` grows by those that it names."""
+
+    document: CaseDocument
+    files: set[str]
+    loader: PolicyLoader
+
+    def cases(self) -> Iterator[Case | Unusable]:
+        """The cases of its results for native policies; raises CaseError for a file that it names and is not there."""
+        value = self.document.value
+        policies = [obj for obj in self._objects(value.get("policies")) if _group(obj) == _POLICY_GROUP]
+        own = {obj["metadata"]["name"] for obj in policies if obj["kind"] in _POLICY_KINDS}
+        results = [
+            (index, result)
+            for index, result in enumerate(value.get("results") or ())
+            if result.get("policy") in own and (any(map(result.get, _NATIVE)) or not _is_of_kyverno(result))
+        ]
+        if not results:
+            return
+        resources = self._objects([*(value.get("resources") or ()), *(value.get("targetResources") or ())])
+        params = self._objects([*(value.get("paramResources") or ()), *(value.get("clusterResources") or ())])
+        shared = (*params, *self._namespaces(value))
+        for index, result in results:
+            for resource in self._chosen(resources, result):
+                try:
+                    yield self._case(index, result, resource, policies, shared)
+                except CaseError as error:
+                    yield Unusable(str(result.get("policy")), error)
+
+    def _case(
+        self, index: int, result: Mapping[str, JSON], resource: JSON, policies: list[JSON], shared: tuple[JSON, ...]
+    ) -> Case:
+        policy, wanted = str(result["policy"]), str(result.get("result") or result.get("status") or "")
+        if wanted not in _VERDICTS and wanted != _WARN:
+            raise self.document.error(f"results[{index}].result", f"`{wanted}` is no result")
+        name = (resource.get("metadata") or {}).get("name", "")
+        operation = Operation(result.get("operation") or Operation.CREATE)
+        deleted = operation is Operation.DELETE
+        return Case(
+            name=f"{policy} {resource.get('kind')}/{name} {wanted}",
+            path=str(self.document.path),
+            line=self.document.position(f"results[{index}]").line,
+            request=Request(
+                operation=operation,
+                user_info=self._user(),
+                object=None if deleted else resource,
+                old_object=resource if operation in (Operation.DELETE, Operation.UPDATE) else None,
+            ),
+            manifests=self.loader.of_others(policies, only=policy),
+            expected=self._expectation(result, wanted, resource, policy),
+            objects=shared,
+            strict=False,
+        )
+
+    def _expectation(self, result: Mapping[str, JSON], wanted: str, resource: JSON, policy: str) -> Expectation:
+        patched = result.get("patchedResources") or result.get("patchedResource")
+        obj: JSON = UNSTATED
+        if patched:
+            found = [each for each in self._objects([patched]) if _identity(each) == _identity(resource)]
+            obj = found[0] if found else UNSTATED
+        verdict = Verdict.ADMITTED if wanted == _WARN else _VERDICTS[wanted]
+        first = ExpectedDenial(policy=policy) if verdict is Verdict.DENIED else ExpectedDenial()
+        matches = {"skip": False, "pass": True}.get(wanted)
+        return Expectation(verdict=verdict, first=first, object=obj, matches=matches)
+
+    def _chosen(self, resources: Iterable[JSON], result: Mapping[str, JSON]) -> list[JSON]:
+        """The resources of a result: those that it names, else all of its kind."""
+        names = [str(name) for name in result.get("resources") or ()] or [str(result.get("resource") or "")]
+        kind = str(result.get("kind") or "").rpartition("/")[2]
+        of_kind = [each for each in resources if not kind or each.get("kind") == kind]
+        if names == [""]:
+            return of_kind
+        return [each for each in of_kind if any(_is_named(each, name) for name in names)]
+
+    def _user(self) -> UserInfo:
+        path = self.document.value.get("userinfo")
+        documents = self._documents(str(path)) if path else []
+        found = documents[0] if documents else {}
+        return user_info(found.get("userInfo") or (found.get("spec") or {}).get("userInfo") or {})
+
+    def _namespaces(self, value: Mapping[str, JSON]) -> Iterator[JSON]:
+        """The namespaces whose labels the values file gives."""
+        path = value.get("variables")
+        for found in self._documents(str(path)) if path else ():
+            given = found.get("namespaceSelector") or (found.get("spec") or {}).get("namespaceSelector") or ()
+            for each in given:
+                metadata = {"name": each.get("name"), "labels": each.get("labels") or {}}
+                yield {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+    def _documents(self, text: str) -> list[JSON]:
+        path = self.document.path.parent / text
+        if not path.is_file():
+            raise self.document.error("", f"names {path}, which does not exist")
+        self.files.add(str(path))
+        return [each.value for each in read_documents(path)]
+
+    def _objects(self, paths: Iterable[JSON] | None) -> list[JSON]:
+        found: list[JSON] = []
+        for text in paths or ():
+            path = self.document.path.parent / str(text)
+            if not path.exists():
+                raise self.document.error("", f"names {path}, which does not exist")
+            self.files.add(str(path))
+            found += read_objects(path)
+        return found
+
+
+def _is_of_kyverno(result: Mapping[str, JSON]) -> bool:
+    """Whether a result says that its policy is of one of Kyverno's own kinds, or names a rule of one."""
+    own = (name for name in result if name.startswith("is") and name.endswith("Policy") and name not in _NATIVE)
+    return bool(result.get("rule")) or any(result[name] for name in own)
+
+
+def _group(obj: JSON) -> str:
+    return split_api_version(str(obj.get("apiVersion") or ""))[0]
+
+
+def _identity(obj: JSON) -> tuple[JSON, ...]:
+    metadata = obj.get("metadata") or {}
+    return obj.get("kind"), metadata.get("name"), metadata.get("namespace") or "default"
+
+
+def _is_named(obj: JSON, name: str) -> bool:
+    """Whether `name` or `namespace/name` names an object; a pattern of the latter ends with `*`."""
+    metadata = obj.get("metadata") or {}
+    own, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "default")
+    return name in (own, f"{namespace}/{own}")

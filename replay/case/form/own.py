@@ -1,0 +1,324 @@
+"""The form of `replay` itself: files of `kind: Cases`, described in docs/cases.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from replay.admission.decision import Verdict
+from replay.case.case import (
+    UNSTATED,
+    Answer,
+    Case,
+    CaseError,
+    CaseFile,
+    Expectation,
+    ExpectedDenial,
+    Request,
+    Unusable,
+)
+from replay.case.document import CaseDocument, Fields, read_documents, read_objects
+from replay.case.policies import PolicyLoader
+from replay.errors import ManifestError
+from replay.json import JSON
+from replay.kube.admissionregistration import ManifestSet
+from replay.kube.attributes import Missing, Operation, UserInfo
+from replay.kube.gvk import GroupVersionResource, split_api_version
+
+OPERATIONS = tuple(each.value for each in Operation)
+API_VERSION, KIND = "replay/v1", "Cases"
+FORM = "replay"
+
+_SHARED = ("policies", "user", "namespace", "objects", "params", "authorizer")
+FILE_FIELDS = ("apiVersion", "kind", *_SHARED, "cases")
+CASE_FIELDS = (
+    "name",
+    "operation",
+    "resource",
+    "subresource",
+    "objectName",
+    "object",
+    "oldObject",
+    "validatedObject",
+    "dryRun",
+    "options",
+    "missing",
+    "expect",
+    *_SHARED,
+)
+EXPECT_FIELDS = (
+    "verdict",
+    "policy",
+    "binding",
+    "message",
+    "reason",
+    "code",
+    "denials",
+    "warnings",
+    "auditAnnotations",
+    "patch",
+    "object",
+    "undetermined",
+    "matches",
+)
+DENIAL_FIELDS = ("policy", "binding", "message", "reason", "code")
+USER_FIELDS = ("username", "uid", "groups", "extra")
+RESOURCE_FIELDS = ("group", "version", "resource")
+MISSING_FIELDS = ("path", "reason", "fix")
+ANSWER_FIELDS = (
+    "decision",
+    "verb",
+    "group",
+    "resource",
+    "subresource",
+    "namespace",
+    "name",
+    "path",
+    "user",
+    "fieldSelector",
+    "labelSelector",
+    "reason",
+    "error",
+)
+_VERDICTS = tuple(each.value for each in (Verdict.ADMITTED, Verdict.DENIED, Verdict.UNDETERMINED))
+_ALLOW, _DENY = "allow", "deny"
+
+
+def is_own(value: JSON) -> bool:
+    """Whether a document says that it is of this form."""
+    return isinstance(value, dict) and value.get("kind") == KIND and str(value.get("apiVersion")).startswith("replay/")
+
+
+def read_own(path: Path, policies: PolicyLoader, given: tuple[Path, ...] = ()) -> CaseFile:
+    """The cases of a file; `given` are the policies that decide those that name none.
+
+    Raises CaseError where the file as a whole cannot be used; a single case that cannot is `Unusable`.
+    """
+    cases: list[Case | Unusable] = []
+    files = {str(path)}
+    for document in read_documents(path):
+        reader = _Reader(document, policies, given, files)
+        cases.extend(reader.cases())
+    return CaseFile(str(path), FORM, tuple(cases), tuple(sorted(files)))
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """One document; `files` grows by those that it names."""
+
+    document: CaseDocument
+    policies: PolicyLoader
+    given: tuple[Path, ...]
+    files: set[str]
+
+    def cases(self) -> Iterator[Case | Unusable]:
+        """Its cases in order; raises CaseError for what is wrong with all of them."""
+        whole = Fields.at(self.document, "", self.document.value, FILE_FIELDS)
+        if whole.get("apiVersion") != API_VERSION:
+            raise whole.error("apiVersion", f"is to be `{API_VERSION}`")
+        if not whole.items("cases"):
+            raise whole.error("cases", "is to be a list of cases")
+        for index, value in enumerate(whole.items("cases")):
+            name = str(value.get("name") or "") if isinstance(value, dict) else ""
+            try:
+                yield self._case(whole, index, value)
+            except CaseError as error:
+                yield Unusable(name or f"case {index}", error)
+            except ManifestError as error:
+                found = CaseError(error.message, path=error.path, line=error.line, column=error.column)
+                yield Unusable(name or f"case {index}", found)
+
+    def _case(self, whole: Fields, index: int, value: JSON) -> Case:
+        fields = Fields.at(self.document, f"cases[{index}]", value, CASE_FIELDS)
+        shared = {name: fields if fields.has(name) else whole for name in _SHARED}
+        name = fields.text("name")
+        if not name:
+            raise fields.error("name", "is to say what is tested")
+        return Case(
+            name=name,
+            path=str(self.document.path),
+            line=self.document.position(f"cases[{index}].name").line,
+            request=self._request(fields, shared),
+            manifests=self._policies(shared["policies"]),
+            expected=self._expectation(fields),
+            objects=(*self._objects(shared["objects"], "objects"), *self._objects(shared["params"], "params")),
+            answers=_answers(shared["authorizer"]),
+        )
+
+    def _policies(self, fields: Fields) -> ManifestSet:
+        named = tuple(self._beside(text) for text in fields.texts("policies"))
+        paths = named or self.given
+        if not paths:
+            raise fields.error("policies", "names nothing: give paths beside this file, or --policies")
+        for path in paths:
+            found = (each for each in path.rglob("*") if each.is_file()) if path.is_dir() else (path,)
+            self.files.update(map(str, found))
+        return self.policies.load(paths)
+
+    def _request(self, fields: Fields, shared: dict[str, Fields]) -> Request:
+        obj, old = self._object(fields, "object"), self._object(fields, "oldObject")
+        namespace, namespace_object = self._namespace(shared["namespace"])
+        stated = fields.has("validatedObject")
+        return Request(
+            operation=_operation(fields, obj, old),
+            resource=_resource(fields),
+            subresource=fields.text("subresource"),
+            namespace=namespace,
+            name=fields.text("objectName"),
+            user_info=_user(shared["user"]),
+            dry_run=fields.flag("dryRun"),
+            options=fields.get("options") if fields.has("options") else UNSTATED,
+            object=obj,
+            old_object=old,
+            validated_object=self._object(fields, "validatedObject") if stated else UNSTATED,
+            namespace_object=namespace_object,
+            missing=tuple(_missing(fields)),
+        )
+
+    def _object(self, fields: Fields, name: str) -> JSON:
+        """An object, or the one in the file that a text names."""
+        value = fields.get(name)
+        if not isinstance(value, str):
+            return value if value is None or isinstance(value, dict) else fields.mapping(name)
+        found = self._read(fields, name, value)
+        if len(found) != 1:
+            raise fields.error(name, f"names a file with {len(found)} objects, not one")
+        return found[0]
+
+    def _objects(self, fields: Fields, name: str) -> Iterator[JSON]:
+        for value in fields.items(name):
+            if isinstance(value, str):
+                yield from self._read(fields, name, value)
+            elif isinstance(value, dict) and value.get("kind") and value.get("apiVersion"):
+                yield value
+            else:
+                raise fields.error(name, "is to be a list of objects, with `apiVersion` and `kind`, or of paths")
+
+    def _read(self, fields: Fields, name: str, text: str) -> list[JSON]:
+        path = self._beside(text)
+        if not path.exists():
+            raise fields.error(name, f"names {path}, which does not exist")
+        self.files.add(str(path))
+        return read_objects(path)
+
+    def _beside(self, text: str) -> Path:
+        return self.document.path.parent / text
+
+    def _namespace(self, fields: Fields) -> tuple[str, JSON]:
+        """The name of the namespace and, where the case gives it, the object."""
+        value = fields.get("namespace")
+        if value is None or isinstance(value, str):
+            return value or "", None
+        where = fields.where("namespace")
+        if isinstance(value, dict) and "metadata" in value:
+            return str(value["metadata"].get("name") or ""), value
+        of = Fields.at(self.document, where, value, ("name", "labels", "annotations"))
+        if not of.text("name"):
+            raise of.error("name", "is to name the namespace")
+        metadata = {key: of.get(key) for key in ("name", "labels", "annotations") if of.get(key) is not None}
+        return of.text("name"), {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+    def _expectation(self, fields: Fields) -> Expectation:
+        if not fields.mapping("expect"):
+            raise fields.error("expect", "is to say what is expected")
+        of = Fields.at(self.document, fields.where("expect"), fields.get("expect"), EXPECT_FIELDS)
+        verdict = of.optional_text("verdict")
+        if verdict is not None and verdict not in _VERDICTS:
+            raise of.error("verdict", f"is to be one of {', '.join(_VERDICTS)}")
+        return Expectation(
+            verdict=None if verdict is None else Verdict(verdict),
+            first=_denial(of),
+            denials=self._denials(of),
+            warnings=of.texts("warnings") if of.has("warnings") else None,
+            audit_annotations=of.mapping("auditAnnotations") if of.has("auditAnnotations") else None,
+            patch=tuple(of.items("patch")) if of.has("patch") else None,
+            object=self._object(of, "object") if of.has("object") else UNSTATED,
+            undetermined=of.texts("undetermined") if of.has("undetermined") else None,
+            matches=of.flag("matches") if of.has("matches") else None,
+        )
+
+    def _denials(self, fields: Fields) -> tuple[ExpectedDenial, ...] | None:
+        if not fields.has("denials"):
+            return None
+        where = fields.where("denials")
+        found = enumerate(fields.items("denials"))
+        return tuple(_denial(Fields.at(self.document, f"{where}[{i}]", each, DENIAL_FIELDS)) for i, each in found)
+
+
+def _denial(fields: Fields) -> ExpectedDenial:
+    code = fields.get("code")
+    if code is not None and not isinstance(code, int):
+        raise fields.error("code", "is to be a number")
+    policy, binding, message, reason = map(fields.optional_text, ("policy", "binding", "message", "reason"))
+    return ExpectedDenial(policy, binding, message, reason, code)
+
+
+def _operation(fields: Fields, obj: JSON, old: JSON) -> Operation:
+    """As stated, else as the objects tell: an object alone is created, an old one alone deleted."""
+    text = fields.optional_text("operation")
+    if text is not None:
+        if text not in OPERATIONS:
+            raise fields.error("operation", f"is to be one of {', '.join(OPERATIONS)}")
+        return Operation(text)
+    if obj is None and old is None:
+        raise fields.error("object", "is to be given, or `oldObject`, or `operation`")
+    return Operation.DELETE if obj is None else Operation.CREATE if old is None else Operation.UPDATE
+
+
+def _resource(fields: Fields) -> GroupVersionResource | None:
+    """`pods`, `apps/v1/deployments`, or the three parts."""
+    value = fields.get("resource")
+    if value is None:
+        return None
+    if isinstance(value, str):
+        api_version, _, resource = value.rpartition("/")
+        return GroupVersionResource(*split_api_version(api_version or "v1"), resource)
+    of = Fields.at(fields.document, fields.where("resource"), value, RESOURCE_FIELDS)
+    return GroupVersionResource(of.text("group"), of.text("version", "v1"), of.text("resource"))
+
+
+def _user(fields: Fields) -> UserInfo:
+    value = fields.get("user")
+    if value is None or isinstance(value, str):
+        return UserInfo(value or "")
+    of = Fields.at(fields.document, fields.where("user"), value, USER_FIELDS)
+    extra = {key: tuple(values) for key, values in of.mapping("extra").items() if isinstance(values, list)}
+    return UserInfo(of.text("username"), of.text("uid"), of.texts("groups"), extra)
+
+
+def _missing(fields: Fields) -> Iterator[Missing]:
+    for index, value in enumerate(fields.items("missing")):
+        of = Fields.at(fields.document, f"{fields.where('missing')}[{index}]", value, MISSING_FIELDS)
+        yield Missing(of.text("path"), of.text("reason", "the case does not tell it"), of.text("fix"))
+
+
+def _answer(of: Fields, *, allowed: bool) -> Answer:
+    return Answer(
+        allowed,
+        verb=of.optional_text("verb"),
+        group=of.optional_text("group"),
+        resource=of.optional_text("resource"),
+        subresource=of.optional_text("subresource"),
+        namespace=of.optional_text("namespace"),
+        name=of.optional_text("name"),
+        path=of.optional_text("path"),
+        user=of.optional_text("user"),
+        field_selector=of.optional_text("fieldSelector"),
+        label_selector=of.optional_text("labelSelector"),
+        reason=of.text("reason"),
+        error=of.text("error"),
+    )
+
+
+def _answers(fields: Fields) -> tuple[Answer, ...] | None:
+    if not fields.has("authorizer"):
+        return None
+    found = []
+    for index, value in enumerate(fields.items("authorizer")):
+        of = Fields.at(fields.document, f"{fields.where('authorizer')}[{index}]", value, ANSWER_FIELDS)
+        decision = of.text("decision")
+        if decision not in (_ALLOW, _DENY):
+            raise of.error("decision", f"is to be {_ALLOW} or {_DENY}")
+        found.append(_answer(of, allowed=decision == _ALLOW))
+    return tuple(found)

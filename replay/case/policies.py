@@ -1,0 +1,123 @@
+"""The policies that decide cases: sets as everywhere, single files, and policies of others that no server has looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import orjson
+
+from replay.cellib.version import NEWEST, KubernetesVersion
+from replay.json import JSON
+from replay.kube.admissionregistration import ManifestSet
+from replay.manifests.api_object import defaulted_api_objects
+from replay.manifests.manifest_set import manifest_set_from_objects
+from replay.manifests.set_loader import SetObjects, set_objects
+
+NO_BINDING = "(no binding)"
+"""The name of the binding that a policy without one gets, so that it can be tested alone: no object may have such a name."""
+_API_VERSION = "admissionregistration.k8s.io/v1"
+_VALIDATING, _MUTATING = "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"
+
+
+@dataclass
+class PolicyLoader:
+    """Loads the policies of cases, each set once."""
+
+    version: KubernetesVersion = NEWEST
+    _known: dict[tuple[str, ...], ManifestSet] = field(default_factory=dict)
+    _of_others: dict[bytes, ManifestSet] = field(default_factory=dict)
+
+    def load(self, paths: Iterable[Path]) -> ManifestSet:
+        """The sets at these paths as one; raises ManifestError for what a server would refuse."""
+        places = tuple(str(path) for path in paths)
+        found = self._known.get(places)
+        if found is None:
+            objects = SetObjects(api=())
+            for place in places:
+                objects = objects.with_added(set_objects(Path(place), self.version), self.version)
+            found = self._known[places] = bound(objects.manifest_set(self.version))
+        return found
+
+    def of_others(
+        self, objects: Iterable[JSON], *, only: str | None = None, first_binding: bool = False, params: JSON = None
+    ) -> ManifestSet:
+        """`policies_of_others`, made once for equal objects."""
+        given = list(objects)
+        key = orjson.dumps([given, only, first_binding, params])
+        found = self._of_others.get(key)
+        if found is None:
+            made = policies_of_others(given, only=only, first_binding=first_binding, params=params)
+            found = self._of_others[key] = made
+        return found
+
+
+def bound(manifests: ManifestSet) -> ManifestSet:
+    """A set in which every policy has a binding: one that says nothing more, and denies."""
+    validating = {binding.policy_name for binding in manifests.validating_bindings}
+    mutating = {binding.policy_name for binding in manifests.mutating_bindings}
+    objects = [
+        *(_binding(_VALIDATING, each.name) for each in manifests.validating_policies if each.name not in validating),
+        *(_binding(_MUTATING, each.name) for each in manifests.mutating_policies if each.name not in mutating),
+    ]
+    made = manifest_set_from_objects([], objects)
+    return replace(
+        manifests,
+        validating_bindings=(*manifests.validating_bindings, *made.validating_bindings),
+        mutating_bindings=(*manifests.mutating_bindings, *made.mutating_bindings),
+    )
+
+
+def _binding(kind: str, policy: str, **spec: JSON) -> JSON:
+    actions = {"validationActions": ["Deny"]} if kind == _VALIDATING else {}
+    metadata = {"name": NO_BINDING}
+    spec = {"policyName": policy, **actions, **spec}
+    return {"apiVersion": _API_VERSION, "kind": f"{kind}Binding", "metadata": metadata, "spec": spec}
+
+
+def policies_of_others(
+    objects: Iterable[JSON], *, only: str | None = None, first_binding: bool = False, params: JSON = None
+) -> ManifestSet:
+    """Policies and bindings as other tools take them: decoded and defaulted, and never looked at by a server.
+
+    `only` names the one policy that is tested, with the first of its bindings if `first_binding`. `params` are given to
+    every policy that takes any, whatever its binding says. A validating binding without actions denies.
+    """
+    given = [_with_actions(obj) for obj in objects]
+    defaulted = list(defaulted_api_objects(given, NEWEST))
+    chosen = defaulted if only is None else [obj for obj in defaulted if _policy_of(obj) == only]
+    if first_binding:
+        first = next((obj for obj in chosen if obj["kind"].endswith("Binding")), None)
+        chosen = [obj for obj in chosen if not obj["kind"].endswith("Binding") or obj is first]
+    if params is not None:
+        chosen = [*_with_params(chosen, params)]
+    return bound(manifest_set_from_objects([], chosen))
+
+
+def _policy_of(obj: JSON) -> str:
+    """The policy that an object is, or that it binds."""
+    name = obj["spec"].get("policyName") if obj["kind"].endswith("Binding") else obj["metadata"].get("name")
+    return str(name or "")
+
+
+def _with_actions(obj: JSON) -> JSON:
+    spec = obj.get("spec") if isinstance(obj, dict) else None
+    if not isinstance(spec, dict) or obj.get("kind") != f"{_VALIDATING}Binding" or spec.get("validationActions"):
+        return obj
+    return {**obj, "spec": {**spec, "validationActions": ["Deny"]}}
+
+
+def _with_params(objects: list[JSON], params: JSON) -> Iterator[JSON]:
+    """The objects with bindings that name the parameters; policies without a binding get one."""
+    metadata = params.get("metadata") or {}
+    reference = {"name": metadata.get("name", ""), "parameterNotFoundAction": "Deny"}
+    if metadata.get("namespace"):
+        reference["namespace"] = metadata["namespace"]
+    takes = {obj["metadata"]["name"]: obj for obj in objects if (obj.get("spec") or {}).get("paramKind")}
+    bindings = {_policy_of(obj) for obj in objects if obj["kind"].endswith("Binding")}
+    for obj in objects:
+        is_bound = obj["kind"].endswith("Binding") and _policy_of(obj) in takes
+        yield {**obj, "spec": {**obj["spec"], "paramRef": reference}} if is_bound else obj
+    for name in takes.keys() - bindings:
+        yield _binding(takes[name]["kind"], name, paramRef=reference)

@@ -1,0 +1,63 @@
+"""What running cases comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from replay.case.coverage import Item
+
+
+class Status(StrEnum):
+    """How a case ends: as expected, otherwise, or not at all."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """One case; `lines` are the differences, or the error. `suite` is the file or directory that the case belongs to."""
+
+    suite: str
+    name: str
+    path: str
+    line: int
+    status: Status
+    lines: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """`path:line`."""
+        return f"{self.path}:{self.line}" if self.line else self.path
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageResult:
+    """How much of the policies the cases reach, and what they do not."""
+
+    reached: int
+    total: int
+    unreached: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseReport:
+    """All cases in the order in which they were found; `forms` counts those of each form, `files` are all that were read."""
+
+    results: tuple[CaseResult, ...]
+    forms: dict[str, int] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    coverage: CoverageResult | None = None
+
+    def count(self, status: Status) -> int:
+        """How many cases end so."""
+        return sum(result.status is status for result in self.results)
+
+    @property
+    def exit_code(self) -> int:
+        """0 where all is as expected, 1 where something is not, 2 where a case cannot be run."""
+        if self.count(Status.ERROR):
+            return 2
+        return int(self.count(Status.FAILED) > 0)

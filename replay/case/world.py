@@ -1,0 +1,88 @@
+"""The cluster that the request of a case meets: the objects that the case names, and its authorizer. All of it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from replay.case.case import Answer
+from replay.json import JSON
+from replay.kube.attributes import Missing
+from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.lister import Lister, ObjectLister
+from replay.kube.rbac import RBACAuthorizer
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
+_NOBODY_SAYS = Missing(
+    "authorizer",
+    "the case says nothing of the authorizer",
+    "give `authorizer:` with the answers, or RBAC objects among `objects:`",
+)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """An authorizer that answers from a table; what does not stand there is not allowed."""
+
+    answers: Sequence[Answer]
+
+    def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:
+        """The first answer that fits."""
+        for answer in self.answers:
+            if _fits(answer, attributes):
+                return AuthorizationDecision(answer.allowed, answer.reason, answer.error)
+        return AuthorizationDecision(allowed=False)
+
+
+class Nobody:
+    """The authorizer of a case that says nothing of it: no answer is known, and an expression that needs none does without."""
+
+    def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:  # noqa: ARG002
+        """Not known."""
+        return _NOBODY_SAYS
+
+
+def _fits(answer: Answer, asked: AuthorizationAttributes) -> bool:
+    pairs = (
+        (answer.verb, asked.verb),
+        (answer.group, asked.api_group),
+        (answer.resource, asked.resource),
+        (answer.subresource, asked.subresource),
+        (answer.namespace, asked.namespace),
+        (answer.name, asked.name),
+        (answer.path, asked.path),
+        (answer.user, asked.user.username),
+        (answer.field_selector, asked.field_selector),
+        (answer.label_selector, asked.label_selector),
+    )
+    return all(wanted is None or wanted == found for wanted, found in pairs)
+
+
+class CaseLister:
+    """The objects of a case as a lister, with the authorizer that goes with them."""
+
+    def __init__(self, objects: Iterable[JSON], answers: Sequence[Answer] | None) -> None:
+        """`answers` None leaves it to the RBAC objects, if there are any."""
+        found = list(objects)
+        self._objects = ObjectLister(found)
+        has_rbac = any(str(obj.get("apiVersion", "")).startswith(f"{RBAC_GROUP}/") for obj in found)
+        self.authorizer: Authorizer = Nobody()
+        if answers is not None:
+            self.authorizer = Answers(answers)
+        elif has_rbac:
+            self.authorizer = RBACAuthorizer(self._objects)
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
+        """See `Lister.get`."""
+        return self._objects.get(kind, namespace, name)
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON]:
+        """See `Lister.list`."""
+        return self._objects.list(kind, namespace)
+
+
+def authorizer_of(lister: Lister) -> Authorizer:
+    """Who answers the `authorizer` of policies, for a lister of a case."""
+    assert isinstance(lister, CaseLister)
+    return lister.authorizer

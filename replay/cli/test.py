@@ -1,0 +1,83 @@
+"""`replay test`."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from replay.cli.options import Version
+from replay.errors import ReplayError
+
+if TYPE_CHECKING:
+    from replay.case.result import CaseReport
+
+EPILOG = (
+    "Examples: replay test cases/ --policies manifests/next\n\n"
+    "replay test . --coverage --format junit --out report.xml\n\n"
+    "Exit code: 0 every case is decided as expected, 1 one is not, 2 one cannot be run."
+)
+
+
+class Format(StrEnum):
+    """How results are printed."""
+
+    TEXT = "text"
+    JUNIT = "junit"
+    TAP = "tap"
+    GITHUB = "github"
+    JSON = "json"
+
+
+def run_cases(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Files of cases, and directories: cases of replay, kat, kyverno, gator and kubescape are found.",
+            metavar="PATH...",
+        ),
+    ],
+    policies: Annotated[
+        list[Path] | None, typer.Option(help="The policies for cases that name none: a set, or a file. Repeatable.")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", "-k", help="Run the cases whose name holds this text.")] = "",
+    coverage: Annotated[
+        bool, typer.Option("--coverage", help="Tell which policies, validations and branches no case reaches.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Run again whenever a file changes; Ctrl-C ends it.")] = False,
+    output: Annotated[Format, typer.Option("--format", help="How to print results.")] = Format.TEXT,
+    out: Annotated[Path | None, typer.Option(help="Print to this file instead.")] = None,
+    kubernetes_version: Version = "1.37",
+) -> None:
+    """Do these policies decide these cases as expected?
+
+    No log is needed: a case is a request, the cluster that it meets, and what is to come of it (docs/cases.md).
+    """
+    from replay.cellib.version import KubernetesVersion  # noqa: PLC0415 - `--help` must not pay for it
+    from replay.pipeline.testing.run import CaseOptions, run_tests  # noqa: PLC0415
+    from replay.pipeline.testing.watch import watch_cases  # noqa: PLC0415
+    from replay.report.case_results import FORMATS  # noqa: PLC0415
+
+    version = KubernetesVersion.parse(kubernetes_version)
+    given = tuple(policies or ())
+    options = CaseOptions(paths=tuple(paths), policies=given, name=name, coverage=coverage, version=version)
+
+    def write(lines: list[str]) -> None:
+        text = "".join(f"{line}\n" for line in lines)
+        if out is None:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        else:
+            out.write_text(text, "utf-8")
+
+    def show(found: CaseReport | ReplayError) -> None:
+        write([f"replay: {found}"] if isinstance(found, ReplayError) else list(FORMATS[output](found)))
+
+    if watch:
+        watch_cases(options, show)
+    report = run_tests(options)
+    write(list(FORMATS[output](report)))
+    raise typer.Exit(report.exit_code)

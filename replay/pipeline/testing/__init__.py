@@ -1,0 +1,1 @@
+"""Policies tested on cases, and cases made of requests."""

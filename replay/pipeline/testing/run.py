@@ -1,0 +1,87 @@
+"""`replay test` as a function: from paths to the results of all cases below them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from replay.case.case import Case, CaseError, CaseFile, Unusable
+from replay.case.coverage import Coverage
+from replay.case.decide import Decider
+from replay.case.difference import differences
+from replay.case.find import Found, Unreadable, find_cases
+from replay.case.policies import PolicyLoader
+from replay.case.result import CaseReport, CaseResult, CoverageResult, Status
+from replay.cellib.version import NEWEST, KubernetesVersion
+from replay.errors import UNFORESEEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseOptions:
+    """What is tested: cases below `paths`, those of them whose name holds `name`; `policies` decide cases that name none."""
+
+    paths: tuple[Path, ...]
+    policies: tuple[Path, ...] = ()
+    name: str = ""
+    coverage: bool = False
+    version: KubernetesVersion = NEWEST
+
+
+def run_tests(options: CaseOptions) -> CaseReport:
+    """Run all cases; raises ReplayError where there are none."""
+    loader, decider = PolicyLoader(options.version), Decider(options.version)
+    coverage = Coverage() if options.coverage else None
+    results: list[CaseResult] = []
+    forms: Counter[str] = Counter()
+    files = {str(path) for path in options.policies}
+    for found in find_cases(options.paths, loader, options.policies):
+        made = list(_results(found, decider, coverage, options.name))
+        results += made
+        if isinstance(found, CaseFile):
+            forms[found.form] += len(made)
+            files.update(found.files)
+        else:
+            files.add(found.path)
+    if not results:
+        places = ", ".join(map(str, options.paths))
+        of = f" whose name holds `{options.name}`" if options.name else ""
+        raise CaseError(f"no cases{of} below it: docs/cases.md says how they are written", path=places)
+    told = None
+    if coverage is not None:
+        told = CoverageResult(coverage.reached, coverage.total, tuple(coverage.unreached()))
+    return CaseReport(tuple(results), dict(sorted(forms.items())), tuple(sorted(files)), told)
+
+
+def _results(found: Found, decider: Decider, coverage: Coverage | None, name: str) -> Iterator[CaseResult]:
+    if isinstance(found, Unreadable):
+        if name in found.path:
+            yield _failed(found.path, found.path, found.error)
+        return
+    chosen: Iterable[Case | Unusable] = (case for case in found.cases if name in case.name)
+    for case in chosen:
+        if isinstance(case, Unusable):
+            yield _failed(found.path, case.name, case.error)
+        else:
+            yield _result(found.path, case, decider, coverage)
+
+
+def _result(suite: str, case: Case, decider: Decider, coverage: Coverage | None) -> CaseResult:
+    try:
+        decided = decider.decided(case)
+        lines = differences(decided)
+        if coverage is not None:
+            coverage.add(decided)
+    except CaseError as error:
+        return CaseResult(suite, case.name, case.path, case.line, Status.ERROR, (error.message,))
+    except UNFORESEEN as error:
+        told = " ".join(f"{type(error).__name__} {error}".split())
+        line = f"the case is of a form that nobody foresaw: {told}"
+        return CaseResult(suite, case.name, case.path, case.line, Status.ERROR, (line,))
+    status = Status.FAILED if lines else Status.PASSED
+    return CaseResult(suite, case.name, case.path, case.line, status, tuple(lines))
+
+
+def _failed(suite: str, name: str, error: CaseError) -> CaseResult:
+    return CaseResult(suite, name, error.path or suite, error.line, Status.ERROR, (error.message,))

@@ -1,0 +1,172 @@
+"""Cases of every form, found and decided: each row is a directory of files, and what is to be told of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replay.case.result import CaseReport, Status
+from replay.pipeline.testing.run import CaseOptions, run_tests
+
+HERE = Path(__file__).parent / "data"
+POLICY = """\
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: owner}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: ["*"], resources: [configmaps]}]
+  validations: [{expression: "object == null || 'owner' in object.metadata.?labels.orValue({})", message: "who owns it?"}]
+"""
+BINDING = """\
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: owner}
+spec: {policyName: owner, validationActions: [ACTIONS]}
+"""
+MUTATION = """\
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: owned}
+spec:
+  paramKind: {apiVersion: v1, kind: ConfigMap}
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+  mutations:
+    - patchType: ApplyConfiguration
+      applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: {'owner': params.data.owner}}}"}
+"""
+OWNED = "{apiVersion: v1, kind: ConfigMap, metadata: {name: NAME, labels: {owner: o}}}\n"
+BARE = "{apiVersion: v1, kind: ConfigMap, metadata: {name: NAME}}\n"
+KYVERNO = """\
+apiVersion: cli.kyverno.io/v1alpha1
+kind: Test
+metadata: {name: t}
+policies: [policy.yaml]
+resources: [resources.yaml]
+variables: values.yaml
+results:
+  - {isValidatingAdmissionPolicy: true, kind: ConfigMap, policy: owner, resources: [good], result: pass}
+  - {isValidatingAdmissionPolicy: true, kind: ConfigMap, policy: owner, resources: [bad, shop/bad], result: fail}
+  - {isValidatingAdmissionPolicy: true, kind: Secret, policy: owner, result: skip}
+  - {kind: ConfigMap, policy: somebody-elses, rule: r, resources: [good], result: fail}
+"""
+SUITE = """\
+apiVersion: test.gatekeeper.sh/v1alpha1
+kind: Suite
+tests:
+  - name: owner
+    template: policy.yaml
+    cases:
+      - {name: good, object: good.yaml, assertions: [{violations: no}]}
+      - {name: bad, object: bad.yaml, assertions: [{violations: yes, message: who}]}
+      - {name: unsaid, object: bad.yaml, assertions: [{violations: 1}]}
+"""
+KUBESCAPE = """\
+[{"name": "good", "template": "cm.yaml", "expected": "pass", "field_change_list": ["metadata.labels.owner=o"]},
+ {"name": "bad", "template": "cm.yaml", "expected": "fail"},
+ {"name": "nonsense", "template": "cm.yaml", "expected": "maybe"}]
+"""
+
+
+def named(text: str, name: str) -> str:
+    return text.replace("NAME", name)
+
+
+FORMS: dict[str, tuple[dict[str, str], dict[str, list[str]]]] = {
+    "kat, one file a part": (
+        {
+            "owner/policy.yaml": POLICY,
+            "owner/binding.yaml": BINDING.replace("ACTIONS", "Deny"),
+            "owner/tests/owner.good.allow.object.yaml": named(OWNED, "a"),
+            "owner/tests/owner.bad.deny.object.yaml": named(BARE, "a"),
+            "owner/tests/owner.bad.deny.message.txt": "who owns it?\n",
+            "owner/tests/owner.gone.allow.oldObject.yaml": named(BARE, "a"),
+            "owner/tests/owner.wrong.deny.request.yaml": f"operation: UPDATE\nobject: {named(OWNED, 'a')}",
+            "owner/tests/owner.otherwise.deny.request.yaml": f"object: {named(OWNED, 'a')}",
+        },
+        {
+            "owner.bad.deny": [],
+            "owner.gone.allow": [],
+            "owner.good.allow": [],
+            "owner.otherwise.deny": ["verdict: expected denied, got admitted"],
+            "owner.wrong.deny": ["`operation` is `UPDATE`, and the objects given are those of CREATE"],
+        },
+    ),
+    "kat, warnings": (
+        {
+            "policy.yaml": POLICY + BINDING.replace("ACTIONS", "Warn"),
+            "tests/bad.warn.object.yaml": named(BARE, "a"),
+            "tests/bad.warn.warnings.txt": "who owns it?\n",
+        },
+        {"bad.warn": []},
+    ),
+    "kat, parameters and a mutated object": (
+        {
+            "policy.yaml": MUTATION,
+            "tests/owned.bare.object.yaml": named(BARE, "a"),
+            "tests/owned.bare.params.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {}, data: {owner: o}}",
+            "tests/owned.bare.gold.yaml": named(OWNED, "a"),
+            "tests/owned.no-gold.object.yaml": named(BARE, "a"),
+            "tests/owned.no-gold.params.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {}, data: {owner: o}}",
+        },
+        {"owned.bare": [], "owned.no-gold": ["object.metadata.labels: expected nothing, got {'owner': 'o'}"]},
+    ),
+    "kyverno": (
+        {
+            "kyverno-test.yaml": KYVERNO,
+            "policy.yaml": POLICY,
+            "resources.yaml": f"{named(OWNED, 'good')}---\n{named(BARE, 'bad')}---\n"
+            "{apiVersion: v1, kind: Secret, metadata: {name: s}}\n",
+            "values.yaml": "{namespaceSelector: [{name: default, labels: {a: b}}]}\n",
+        },
+        {"owner ConfigMap/good pass": [], "owner ConfigMap/bad fail": [], "owner Secret/s skip": []},
+    ),
+    "gator with native policies": (
+        {
+            "suite.yaml": SUITE,
+            "policy.yaml": POLICY,
+            "good.yaml": named(OWNED, "good"),
+            "bad.yaml": named(BARE, "bad"),
+        },
+        {"owner/good": [], "owner/bad": [], "owner/unsaid": []},
+    ),
+    "kubescape": (
+        {
+            "controls/C-1/tests.json": KUBESCAPE,
+            "controls/C-1/policy.yaml": POLICY,
+            "test-resources/cm.yaml": named(BARE, "a"),
+            "test-resources/policy-binding.yaml": BINDING.removeprefix("---\n").replace("ACTIONS", "Deny"),
+            "test-resources/default-control-configuration.yaml": "{apiVersion: x/v1, kind: P, metadata: {name: p}}",
+        },
+        {"good": [], "bad": [], "nonsense": ["`maybe` is none of pass, fail, warn"]},
+    ),
+}
+
+
+def report_of(directory: Path, files: dict[str, str]) -> CaseReport:
+    for name, text in files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return run_tests(CaseOptions(paths=(directory,)))
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_cases_of_others(name: str, tmp_path: Path) -> None:
+    files, expected = FORMS[name]
+    report = report_of(tmp_path, files)
+    assert {result.name: list(result.lines) for result in report.results} == expected
+    assert list(report.forms) == [name.partition(",")[0].split()[0]]
+
+
+def test_own_cases_are_decided_as_they_say() -> None:
+    report = run_tests(CaseOptions(paths=(HERE,), coverage=True))
+    assert [result for result in report.results if result.status is not Status.PASSED] == []
+    assert len(report.results) == 12
+    assert report.exit_code == 0
+    assert report.coverage is not None
+    assert [" ".join(item) for item in report.coverage.unreached] == ["limits validation 0 false"]
