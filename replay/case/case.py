@@ -35,9 +35,12 @@ UNSTATED: Final = _Unstated.UNSTATED
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of the authorizer of a case; a field that is None fits any question."""
+    """An answer of the authorizer of a case; a field that is None fits any question.
 
-    allowed: bool
+    `allowed` None stands for an answer that is not known, because of the `reason`.
+    """
+
+    allowed: bool | None
     verb: str | None = None
     group: str | None = None
     resource: str | None = None

@@ -13,10 +13,12 @@ from replay.case.form.kat import TESTS, is_kat, read_kat
 from replay.case.form.kubescape import is_kubescape, read_kubescape
 from replay.case.form.kyverno import is_kyverno, read_kyverno
 from replay.case.form.own import is_own, read_own
+from replay.case.form.review import is_review, read_reviews
 from replay.case.policies import PolicyLoader
+from replay.json import JSON
 
 _SUFFIXES = (".yaml", ".yml", ".json")
-_KINDS = (b"Cases", b"Suite", b"Test")
+_KINDS = (b"Cases", b"Suite", b"Test", b"AdmissionReview")
 """What occurs in every file of the forms that say their kind: looking for it is quicker than reading all of a repository."""
 
 
@@ -73,12 +75,19 @@ def _file(path: Path, policies: PolicyLoader, given: tuple[Path, ...]) -> Found 
         first = next(iter(read_documents(path)), None)
     except CaseError:
         return None
-    value = None if first is None else first.value
+    reader = None if first is None else _reader(path, first.value, policies, given)
+    return None if reader is None else _read(path, reader)
+
+
+def _reader(path: Path, value: JSON, policies: PolicyLoader, given: tuple[Path, ...]) -> Callable[[], CaseFile] | None:
+    """What reads a file whose first document is this one, None where it is of no form."""
     if is_own(value):
-        return _read(path, lambda: read_own(path, policies, given))
+        return lambda: read_own(path, policies, given)
+    if is_review(value):
+        return lambda: read_reviews(path, policies, given)
     if is_kyverno(value):
-        return _read(path, lambda: read_kyverno(path, policies))
-    return _read(path, lambda: read_gator(path, policies)) if is_gator(value) else None
+        return lambda: read_kyverno(path, policies)
+    return (lambda: read_gator(path, policies)) if is_gator(value) else None
 
 
 def _read(path: Path, read: Callable[[], CaseFile]) -> Found:

@@ -12,8 +12,10 @@ from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.manifests.api_object import defaulted_api_objects
+from replay.manifests.go_type.scheme import GROUP
 from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.manifests.set_loader import SetObjects, set_objects
+from replay.manifests.static_rule import STATIC_SUFFIX
 
 NO_BINDING = "(no binding)"
 """The name of the binding that a policy without one gets, so that it can be tested alone: no object may have such a name."""
@@ -26,18 +28,32 @@ class PolicyLoader:
     """Loads the policies of cases, each set once."""
 
     version: KubernetesVersion = NEWEST
-    _known: dict[tuple[str, ...], ManifestSet] = field(default_factory=dict)
+    _objects: dict[tuple[str, ...], SetObjects] = field(default_factory=dict)
+    _sets: dict[tuple[tuple[str, ...], bytes], ManifestSet] = field(default_factory=dict)
     _of_others: dict[bytes, ManifestSet] = field(default_factory=dict)
 
-    def load(self, paths: Iterable[Path]) -> ManifestSet:
-        """The sets at these paths as one; raises ManifestError for what a server would refuse."""
-        places = tuple(str(path) for path in paths)
-        found = self._known.get(places)
+    def load(self, paths: Iterable[Path], through_api: Iterable[JSON] = ()) -> ManifestSet:
+        """The sets at these paths as one, with objects that were created through the API.
+
+        A set without any binding gets them, so that it decides something. Raises ManifestError for what a server would refuse.
+        """
+        places, objects = tuple(str(path) for path in paths), list(through_api)
+        key = places, orjson.dumps(objects)
+        found = self._sets.get(key)
         if found is None:
-            objects = SetObjects(api=())
+            added = SetObjects(api=tuple(defaulted_api_objects(objects, self.version)))
+            found = self._at(places).with_added(added, self.version).manifest_set(self.version)
+            has_bindings = found.validating_bindings or found.mutating_bindings
+            found = self._sets[key] = found if has_bindings else bound(found)
+        return found
+
+    def _at(self, places: tuple[str, ...]) -> SetObjects:
+        found = self._objects.get(places)
+        if found is None:
+            found = SetObjects(api=())
             for place in places:
-                objects = objects.with_added(set_objects(Path(place), self.version), self.version)
-            found = self._known[places] = bound(objects.manifest_set(self.version))
+                found = found.with_added(set_objects(Path(place), self.version), self.version)
+            self._objects[places] = found
         return found
 
     def of_others(
@@ -51,6 +67,11 @@ class PolicyLoader:
             made = policies_of_others(given, only=only, first_binding=first_binding, params=params)
             found = self._of_others[key] = made
         return found
+
+
+def is_policy(obj: JSON) -> bool:
+    """Whether an object is one that decides about requests."""
+    return isinstance(obj, dict) and str(obj.get("apiVersion")).startswith(f"{GROUP}/")
 
 
 def bound(manifests: ManifestSet) -> ManifestSet:
@@ -92,7 +113,8 @@ def policies_of_others(
         chosen = [obj for obj in chosen if not obj["kind"].endswith("Binding") or obj is first]
     if params is not None:
         chosen = [*_with_params(chosen, params)]
-    return bound(manifest_set_from_objects([], chosen))
+    static = [obj for obj in chosen if _policy_of(obj).endswith(STATIC_SUFFIX)]
+    return bound(manifest_set_from_objects(static, [obj for obj in chosen if obj not in static]))
 
 
 def _policy_of(obj: JSON) -> str:

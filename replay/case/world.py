@@ -31,6 +31,8 @@ class Answers:
         """The first answer that fits."""
         for answer in self.answers:
             if _fits(answer, attributes):
+                if answer.allowed is None:
+                    return Missing("authorizer", answer.reason or "the case does not tell its answer")
                 return AuthorizationDecision(answer.allowed, answer.reason, answer.error)
         return AuthorizationDecision(allowed=False)
 

@@ -22,6 +22,7 @@ from replay.cli import (
     check,
     coverage,
     diff,
+    export,
     ingest,
     plugin,
     report,
@@ -62,6 +63,7 @@ app.command("report", epilog=report.EPILOG)(report.report)
 app.command("lookup", epilog=lookup.EPILOG)(lookup.lookup)
 app.command("mutations", epilog=mutations.EPILOG)(mutations.mutations)
 app.command("explain", epilog=explain.EPILOG)(explain.explain)
+app.command("export", epilog=export.EPILOG)(export.export)
 app.command("timeline", epilog=timeline.EPILOG)(timeline.timeline)
 app.command("sql", epilog=sql.EPILOG)(sql.sql)
 app.command("ingest", epilog=ingest.EPILOG)(ingest.ingest)

@@ -37,6 +37,9 @@ def run(
     outcomes: Annotated[
         Path | None, typer.Option(help="Write one JSON line per request that admission saw, or the authorizers.")
     ] = None,
+    save_cases: Annotated[
+        Path | None, typer.Option(help="Write a case for each distinct finding into this directory (`replay test`).")
+    ] = None,
     rejects: Annotated[
         Path | None, typer.Option(help="Write every line that could not be used, with the reason.")
     ] = None,
@@ -73,6 +76,7 @@ def run(
     options = Options(
         outcomes=outcomes,
         rejects=rejects,
+        save_cases=save_cases,
         redact=redact,
         workers=workers,
         webhooks=tuple(webhook or ()),

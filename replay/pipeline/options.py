@@ -13,6 +13,8 @@ class Options:
 
     outcomes: Path | None = None
     rejects: Path | None = None
+    save_cases: Path | None = None
+    """Where a case for each distinct finding is written."""
     redact: bool = True
     workers: int = 0
     executor: Executor | None = None

@@ -45,6 +45,7 @@ from replay.pipeline.replay.webhook import webhook_answers
 from replay.pipeline.replay.workers import Crew, Whole, prepare_workers
 from replay.pipeline.replay.world import world_of
 from replay.pipeline.scenario import Scenario
+from replay.pipeline.testing.save import save_cases
 from replay.pipeline.whole_file import whole_file
 from replay.reconstruct.cluster import Cluster
 from replay.report.set_diff import diff_text
@@ -78,6 +79,7 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
         kept = _kept(scenario, store, job, options) if authorized is None else None
         summary, fidelity, world = _replay(store, job, options, progress, (kept, authorized))
         facts.admission = summary.requests
+        notes = (*notes, *_saved(store, job, summary, scenario, options))
     return RunResult(
         facts,
         set_facts(scenario.current, manifests.sets[0]),
@@ -90,6 +92,14 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
         shared_webhooks=shared_webhooks(manifests.sets, webhooks.names),
         authorization=authorized.summary if authorized is not None else None,
     )
+
+
+def _saved(store: Store, job: Job, summary: Summary, scenario: Scenario, options: Options) -> list[str]:
+    """The cases of the findings, where they are wanted, and what is to be said of them."""
+    if options.save_cases is None or scenario.candidate is None:
+        return []
+    ready = with_history(store, job)
+    return save_cases(store, ready, summary, scenario.candidate, options)
 
 
 def exit_code(result: RunResult) -> int:

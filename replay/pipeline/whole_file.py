@@ -40,7 +40,8 @@ def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
 def write_files(directory: Path, contents: Mapping[str, str], what: str) -> None:
     """Write texts by name into a directory, which is made; raises ReplayError saying `what` cannot be written."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        for parent in {directory, *((directory / name).parent for name in contents)}:
+            parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ReplayError(f"{what} cannot be written: {error.strerror}", path=str(directory)) from error
     for name, content in contents.items():

@@ -19,7 +19,7 @@ from replay.case.case import (
     Unusable,
 )
 from replay.case.document import CaseDocument, Fields, read_documents, read_objects
-from replay.case.policies import PolicyLoader
+from replay.case.policies import PolicyLoader, is_policy
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
@@ -82,7 +82,7 @@ ANSWER_FIELDS = (
     "error",
 )
 _VERDICTS = tuple(each.value for each in (Verdict.ADMITTED, Verdict.DENIED, Verdict.UNDETERMINED))
-_ALLOW, _DENY = "allow", "deny"
+_DECISIONS: dict[str, bool | None] = {"allow": True, "deny": False, "unknown": None}
 
 
 def is_own(value: JSON) -> bool:
@@ -101,6 +101,13 @@ def read_own(path: Path, policies: PolicyLoader, given: tuple[Path, ...] = ()) -
         reader = _Reader(document, policies, given, files)
         cases.extend(reader.cases())
     return CaseFile(str(path), FORM, tuple(cases), tuple(sorted(files)))
+
+
+def read_document(
+    document: CaseDocument, policies: PolicyLoader, given: tuple[Path, ...] = ()
+) -> list[Case | Unusable]:
+    """The cases of one document; raises CaseError for what is wrong with all of them."""
+    return list(_Reader(document, policies, given, set()).cases())
 
 
 @dataclass(frozen=True)
@@ -135,26 +142,27 @@ class _Reader:
         name = fields.text("name")
         if not name:
             raise fields.error("name", "is to say what is tested")
+        objects = [*self._objects(shared["objects"], "objects"), *self._objects(shared["params"], "params")]
         return Case(
             name=name,
             path=str(self.document.path),
             line=self.document.position(f"cases[{index}].name").line,
             request=self._request(fields, shared),
-            manifests=self._policies(shared["policies"]),
+            manifests=self._policies(shared["policies"], [obj for obj in objects if is_policy(obj)]),
             expected=self._expectation(fields),
-            objects=(*self._objects(shared["objects"], "objects"), *self._objects(shared["params"], "params")),
+            objects=tuple(obj for obj in objects if not is_policy(obj)),
             answers=_answers(shared["authorizer"]),
         )
 
-    def _policies(self, fields: Fields) -> ManifestSet:
+    def _policies(self, fields: Fields, through_api: list[JSON]) -> ManifestSet:
         named = tuple(self._beside(text) for text in fields.texts("policies"))
         paths = named or self.given
-        if not paths:
+        if not paths and not through_api:
             raise fields.error("policies", "names nothing: give paths beside this file, or --policies")
         for path in paths:
             found = (each for each in path.rglob("*") if each.is_file()) if path.is_dir() else (path,)
             self.files.update(map(str, found))
-        return self.policies.load(paths)
+        return self.policies.load(paths, through_api)
 
     def _request(self, fields: Fields, shared: dict[str, Fields]) -> Request:
         obj, old = self._object(fields, "object"), self._object(fields, "oldObject")
@@ -293,7 +301,7 @@ def _missing(fields: Fields) -> Iterator[Missing]:
         yield Missing(of.text("path"), of.text("reason", "the case does not tell it"), of.text("fix"))
 
 
-def _answer(of: Fields, *, allowed: bool) -> Answer:
+def _answer(of: Fields, allowed: bool | None) -> Answer:
     return Answer(
         allowed,
         verb=of.optional_text("verb"),
@@ -318,7 +326,7 @@ def _answers(fields: Fields) -> tuple[Answer, ...] | None:
     for index, value in enumerate(fields.items("authorizer")):
         of = Fields.at(fields.document, f"{fields.where('authorizer')}[{index}]", value, ANSWER_FIELDS)
         decision = of.text("decision")
-        if decision not in (_ALLOW, _DENY):
-            raise of.error("decision", f"is to be {_ALLOW} or {_DENY}")
-        found.append(_answer(of, allowed=decision == _ALLOW))
+        if decision not in _DECISIONS:
+            raise of.error("decision", f"is to be one of {', '.join(_DECISIONS)}")
+        found.append(_answer(of, _DECISIONS[decision]))
     return tuple(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from replay.admission.decision import Decision
 from replay.audit.store import Store
@@ -30,20 +30,24 @@ def past_job(store: Store, manifests: Manifests) -> Job:
 
 
 def past_requests(
-    store: Store, job: Job, chosen: Chosen, parts: Iterable[int] | None = None
+    store: Store, job: Job, chosen: Chosen, parts: Iterable[int] | None = None, *, whole: bool = False
 ) -> Iterator[ReplayRequest]:
-    """The requests that an expression selects, rebuilt; by object, not by time. `parts` are all, unless given."""
+    """The requests that an expression selects, rebuilt; by object, not by time. `parts` are all, unless given.
+
+    `whole` rebuilds what no mutating policy asks for, too: the objects before mutation.
+    """
+    reconstructor = replace(job.reconstructor, mutation=True) if whole else job.reconstructor
     for number in range(store.parts) if parts is None else parts:
         for records in store.part(number).objects(chosen):
-            yield from job.reconstructor.requests(records)
+            yield from reconstructor.requests(records)
 
 
-def requests_of(store: Store, job: Job, audit_ids: Sequence[str]) -> Iterator[ReplayRequest]:
-    """The requests of some auditIDs, rebuilt; only the parts that hold them are read."""
+def requests_of(store: Store, job: Job, audit_ids: Sequence[str], *, whole: bool = False) -> Iterator[ReplayRequest]:
+    """The requests of some auditIDs, rebuilt; only the parts that hold them are read. `whole` as for `past_requests`."""
     query = "select distinct part from request where audit_id in (select unnest($ids)) order by all"
     parts = [part for (part,) in store.sql(query, ids=list(audit_ids)).iter_rows()]
     chosen = Chosen("audit_id in (select unnest(string_split(?, chr(10))))", ("\n".join(audit_ids),))
-    return past_requests(store, job, chosen, parts)
+    return past_requests(store, job, chosen, parts, whole=whole)
 
 
 def decided(job: Job, request: ReplayRequest) -> list[Decision]:

@@ -31,7 +31,8 @@ from replay.cellib.version import KubernetesVersion
 from replay.compare.workload import Owners
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, MatchResources, WebhookConfiguration
-from replay.kube.attributes import Operation
+from replay.kube.attributes import Missing, Operation
+from replay.kube.authorizer import Authorizer
 from replay.kube.lister import Lister
 from replay.kube.rbac import RBACAuthorizer
 from replay.kube.schema import Schemas
@@ -128,8 +129,12 @@ class Job:
 
     def chain_of(self, sets: Sets) -> Chain:
         """Sets, compiled."""
-        authorizer = RBACAuthorizer if self.authorizers is None else policy_authorizer(self._authorizing)
-        return Chain(sets, self.version, self.cluster.discovery, self.schemas, authorizer=authorizer)
+        return Chain(sets, self.version, self.cluster.discovery, self.schemas, authorizer=self.authorizer)
+
+    @cached_property
+    def authorizer(self) -> Callable[[Lister], Authorizer | Missing]:
+        """Who answers the `authorizer` of policies at the instant of a lister."""
+        return RBACAuthorizer if self.authorizers is None else policy_authorizer(self._authorizing)
 
     @cached_property
     def schemas(self) -> Schemas:

@@ -1,0 +1,169 @@
+"""A request of a log as a case, before it is written in any form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from replay.admission.decision import Decision, Denial
+from replay.case.attributes import VALIDATED
+from replay.case.case import Answer, CaseError
+from replay.case.difference import plain
+from replay.case.form.own import API_VERSION, KIND
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
+
+DELETION_OPTIONS = "DeleteOptions"
+
+
+class UnholdableError(CaseError):
+    """A form has no place for a request, or for what is decided about it; the text says which."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """A request with its decision; all that must not be shown is hidden already.
+
+    `before` and `validated` are what both phases were told. `objects` and `answers` are what the decision looked up.
+    `policies` are the objects of the set that the decision is about, `policy_paths` where it is, `api_policies` those of them
+    that stand in the snapshot of the cluster.
+    """
+
+    name: str
+    before: Attributes
+    validated: Attributes
+    decision: Decision
+    objects: tuple[JSON, ...] = ()
+    answers: tuple[Answer, ...] = ()
+    policies: tuple[JSON, ...] = ()
+    policy_paths: tuple[str, ...] = ()
+    api_policies: tuple[JSON, ...] = ()
+    uid: str = ""
+
+    def case(self) -> dict[str, JSON]:
+        """The case as one of `replay/v1`."""
+        told = self.validated
+        return {
+            "name": self.name,
+            "operation": told.operation.value,
+            "resource": {
+                "group": told.resource.group,
+                "version": told.resource.version,
+                "resource": told.resource.resource,
+            },
+            **({"subresource": told.subresource} if told.subresource else {}),
+            **({"objectName": self.before.name} if self.before.name != _name(self.before.object) else {}),
+            "user": user_json(told.user_info),
+            **({"namespace": _namespace(told)} if told.namespace else {}),
+            **({"dryRun": True} if told.dry_run else {}),
+            **({"options": plain(told.options)} if told.options != _usual_options(told) else {}),
+            **{name: value for name, value in self._objects() if value is not None},
+            **({"missing": [*self._missing()]} if any(self._missing()) else {}),
+            **({"objects": [*self.objects, *self.api_policies]} if self.objects or self.api_policies else {}),
+            "authorizer": [_answer_json(each) for each in self.answers],
+            "expect": expectation(self.decision),
+        }
+
+    def document(self, case: dict[str, JSON]) -> dict[str, JSON]:
+        """The file of a case alone."""
+        policies = {"policies": [*self.policy_paths]} if self.policy_paths else {}
+        return {"apiVersion": API_VERSION, "kind": KIND, **policies, "cases": [case]}
+
+    def _objects(self) -> Iterator[tuple[str, JSON]]:
+        yield "object", plain(self.before.object)
+        yield "oldObject", plain(self.validated.old_object)
+        yield VALIDATED, plain(self.validated.object)
+
+    def _missing(self) -> Iterator[dict[str, str]]:
+        """What is not known, by the names that a case has for it."""
+        parts = (
+            ("object", "object", self.before.object),
+            (VALIDATED, "object", self.validated.object),
+            ("oldObject", "oldObject", self.validated.old_object),
+            ("namespaceObject", "namespaceObject", self.validated.namespace_object),
+        )
+        for root, name, value in parts:
+            for each in _gaps(value):
+                yield _gap(root + each.path.removeprefix(name), each)
+        for each in self.validated.missing:
+            yield _gap(each.path, each)
+
+
+def _gaps(value: JSON | PartialObject | Missing) -> tuple[Missing, ...]:
+    if isinstance(value, Missing):
+        return (value,)
+    return value.missing if isinstance(value, PartialObject) else ()
+
+
+def _gap(path: str, missing: Missing) -> dict[str, str]:
+    return {"path": path, "reason": missing.reason, **({"fix": missing.fix} if missing.fix else {})}
+
+
+def _name(value: JSON | PartialObject | Missing) -> str:
+    shown = plain(value)
+    metadata = shown.get("metadata") if isinstance(shown, dict) else None
+    return str((metadata or {}).get("name") or "")
+
+
+def _usual_options(told: Attributes) -> JSON:
+    if told.operation is Operation.CONNECT:
+        return None
+    return {"kind": f"{told.operation.value.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"}
+
+
+def _namespace(told: Attributes) -> JSON:
+    found = plain(told.namespace_object)
+    return found if isinstance(found, dict) else told.namespace
+
+
+def user_json(user: UserInfo) -> JSON:
+    """Who asks, as `UserInfo` of `authentication.k8s.io`; what is empty is left out."""
+    extra = {key: list(values) for key, values in user.extra.items()}
+    found = {"username": user.username, "uid": user.uid, "groups": list(user.groups), "extra": extra}
+    return {name: value for name, value in found.items() if value}
+
+
+_DECISIONS = {True: "allow", False: "deny", None: "unknown"}
+
+
+def _answer_json(answer: Answer) -> dict[str, JSON]:
+    asked = {
+        "verb": answer.verb,
+        "group": answer.group,
+        "resource": answer.resource,
+        "subresource": answer.subresource,
+        "namespace": answer.namespace,
+        "name": answer.name,
+        "path": answer.path,
+        "fieldSelector": answer.field_selector,
+        "labelSelector": answer.label_selector,
+    }
+    said = {"reason": answer.reason, "error": answer.error}
+    stated = {name: text for name, text in asked.items() if text}
+    return {"decision": _DECISIONS[answer.allowed], **stated, **{name: text for name, text in said.items() if text}}
+
+
+def expectation(decision: Decision) -> dict[str, JSON]:
+    """A decision as what is expected."""
+    denials = [_denial_json(denial) for denial in decision.denials]
+    found: dict[str, JSON] = {
+        "verdict": decision.verdict.value,
+        **(denials[0] if len(denials) == 1 else {}),
+        **({"denials": denials} if len(denials) > 1 else {}),
+        "warnings": list(decision.warnings),
+        "auditAnnotations": dict(decision.audit_annotations),
+        "patch": list(decision.patch),
+    }
+    if decision.undetermined:
+        found["undetermined"] = sorted({each.policy for each in decision.undetermined})
+    return {name: value for name, value in found.items() if value or name == "patch"}
+
+
+def _denial_json(denial: Denial) -> dict[str, JSON]:
+    return {
+        "policy": denial.policy,
+        "binding": denial.binding,
+        "message": denial.message,
+        "reason": denial.reason,
+        "code": denial.code,
+    }

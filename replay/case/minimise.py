@@ -1,0 +1,84 @@
+"""The smallest form of a case: what does not matter to its decision is left out, as far as leaving out single parts leads.
+
+A part is tried before its own parts, so that most objects take few decisions; the last ones of a list come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from replay.json import JSON
+from replay.reconstruct.record.known import Path, get
+
+_WHOLE = ("validatedObject", "options", "missing", "authorizer", "objects", "oldObject", "object", "user", "namespace")
+"""The fields of a case that may go, in the order in which they are tried."""
+_KEPT = frozenset(
+    {
+        ("object",),
+        ("oldObject",),
+        ("object", "metadata"),
+        ("oldObject", "metadata"),
+        ("validatedObject", "metadata"),
+        ("object", "apiVersion"),
+        ("object", "kind"),
+        ("oldObject", "apiVersion"),
+        ("oldObject", "kind"),
+        ("validatedObject", "apiVersion"),
+        ("validatedObject", "kind"),
+        ("object", "metadata", "name"),
+        ("oldObject", "metadata", "name"),
+        ("validatedObject", "metadata", "name"),
+    }
+)
+"""What names an object: without it a case cannot be read, or nobody knows what it is about."""
+_OBJECT_FIELDS = ("apiVersion", "kind", "metadata")
+_ROUNDS = 4
+
+
+def minimised(case: dict[str, JSON], is_held: Callable[[dict[str, JSON]], bool]) -> dict[str, JSON]:
+    """The case without what does not matter; `is_held` says whether a case is decided as the whole one."""
+    for _ in range(_ROUNDS):
+        smaller = _pass(case, is_held)
+        if smaller == case:
+            break
+        case = smaller
+    return case
+
+
+def _pass(case: dict[str, JSON], is_held: Callable[[dict[str, JSON]], bool]) -> dict[str, JSON]:
+    """One attempt at every part."""
+    for name in _WHOLE:
+        if name not in case:
+            continue
+        pending: list[Path] = [(name,)]
+        while pending:
+            path = pending.pop()
+            without = _without(case, path)
+            if not _is_kept(path) and is_held(without):
+                case = without
+            else:
+                pending += _parts(case, path)
+    return case
+
+
+def _is_kept(path: Path) -> bool:
+    return path in _KEPT or (path[0] == "objects" and len(path) == 3 and path[2] in _OBJECT_FIELDS)
+
+
+def _parts(case: dict[str, JSON], path: Path) -> Iterator[Path]:
+    """The parts of what stands at a path, in the order in which a stack turns it round: the last items of a list first."""
+    value = get(case, path)
+    if isinstance(value, dict):
+        yield from ((*path, name) for name in value)
+    elif isinstance(value, list):
+        yield from ((*path, index) for index in range(len(value)))
+
+
+def _without(value: JSON, path: Path) -> JSON:
+    """A copy without what stands at a path."""
+    head, rest = path[0], path[1:]
+    if isinstance(value, list) and isinstance(head, int):
+        return [*value[:head], *([_without(value[head], rest)] if rest else []), *value[head + 1 :]]
+    return {
+        name: _without(part, rest) if name == head else part for name, part in value.items() if name != head or rest
+    }

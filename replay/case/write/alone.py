@@ -1,0 +1,78 @@
+"""The one policy that a decision is about: what other tools can be asked about."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from replay.admission.decision import Verdict
+from replay.case.exported import Exported, UnholdableError
+from replay.json import JSON
+
+_MUTATING = "MutatingAdmissionPolicy"
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A policy with the binding that made the decision, as manifests."""
+
+    policy: JSON
+    binding: JSON | None
+
+    @property
+    def name(self) -> str:
+        """The name of the policy."""
+        return str(self.policy["metadata"]["name"])
+
+    @property
+    def mutates(self) -> bool:
+        """Whether the policy mutates."""
+        return bool(self.policy["kind"] == _MUTATING)
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """All of its expressions."""
+        return tuple(_expressions(self.policy["spec"]))
+
+
+def alone(exported: Exported) -> Alone:
+    """The policy that makes the decision, of those that deny the first; raises UnholdableError where there is none alone."""
+    decision = exported.decision
+    if decision.verdict is Verdict.UNDETERMINED:
+        raise UnholdableError("it cannot say that a decision is undetermined")
+    acting = list(dict.fromkeys((each.policy, each.binding) for each in decision.denials or decision.mutated))
+    if not acting:
+        raise UnholdableError("nothing is denied or mutated")
+    if len(acting) > 1 and not decision.denials:
+        raise UnholdableError(f"{len(acting)} policies change the object, and it asks one at a time")
+    policy, binding = acting[0]
+    found = {(obj["kind"], obj["metadata"]["name"]): _bare(obj) for obj in exported.policies}
+    own = next((obj for (kind, name), obj in found.items() if name == policy and kind.endswith("Policy")), None)
+    if own is None:
+        raise UnholdableError(f"`{policy}` is no policy but a webhook")
+    return Alone(own, found.get((f"{own['kind']}Binding", binding)))
+
+
+def _bare(obj: JSON) -> JSON:
+    """A policy as one would write it: without what only a stored object has."""
+    metadata = {name: obj["metadata"][name] for name in ("name", "labels") if obj["metadata"].get(name)}
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, "spec": obj.get("spec") or {}}
+
+
+def _expressions(value: JSON) -> list[str]:
+    found: list[str] = []
+    if isinstance(value, dict):
+        for name, part in value.items():
+            found += [part] if name.lower().endswith("expression") and isinstance(part, str) else _expressions(part)
+    elif isinstance(value, list):
+        for part in value:
+            found += _expressions(part)
+    return found
+
+
+_OPTIONAL = re.compile(r"\.\?|\[\?|\boptional\.|\.orValue\(|\.hasValue\(|\{\s*\?")
+
+
+def uses_optionals(policy: Alone) -> bool:
+    """Whether an expression has optional values."""
+    return any(_OPTIONAL.search(expression) for expression in policy.expressions)

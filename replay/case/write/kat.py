@@ -1,0 +1,90 @@
+"""A case as a directory for kat: the policy, its binding, and the files of one test."""
+
+from __future__ import annotations
+
+import re
+
+from replay.admission.json_patch import apply
+from replay.case.difference import plain
+from replay.case.exported import Exported, UnholdableError, user_json
+from replay.case.write.alone import Alone, alone, uses_optionals
+from replay.case.write.own import yaml_text
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Operation
+
+_BROKEN = re.compile(r"expression '.*' resulted in error: |compilation failed: |failed to ", re.DOTALL)
+
+
+def kat_files(exported: Exported) -> dict[str, str]:
+    """The files by their paths; raises UnholdableError for what kat cannot say or does not evaluate."""
+    policy = alone(exported)
+    _require(policy, exported)
+    told = exported.before if policy.mutates else exported.validated
+    decision = exported.decision
+    base = f"tests/{policy.name}.{_slug(exported.name)}{'' if policy.mutates else '.deny'}"
+    files = {"policy.yaml": yaml_text(policy.policy), f"{base}.request.yaml": yaml_text(_request(exported, told))}
+    if policy.binding is not None:
+        files["binding.yaml"] = yaml_text(policy.binding)
+    if exported.answers:
+        files[f"{base}.authorizer.yaml"] = yaml_text([_answer(each) for each in exported.answers])
+    if policy.mutates:
+        files[f"{base}.gold.yaml"] = yaml_text(apply(plain(told.object), list(decision.patch)))
+    else:
+        files[f"{base}.message.txt"] = decision.denials[0].message + "\n"
+    return files
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:80] or "case"
+
+
+def _require(policy: Alone, exported: Exported) -> None:
+    """Raise UnholdableError for what kat 0.3 does not do."""
+    spec = policy.policy["spec"]
+    reasons = {
+        "it knows no `variables`": bool(spec.get("variables")),
+        "it has no optional values": uses_optionals(policy),
+        "it ends where an expression fails, and has no failurePolicy": any(
+            _BROKEN.match(denial.message) for denial in exported.decision.denials
+        ),
+        "it gives one parameter to a policy": sum(1 for _ in _params(exported)) > 1,
+        "it keeps what a mutation makes as CEL has it, and compares numbers and lists by their Go types": policy.mutates
+        and any(mutation["patchType"] == "ApplyConfiguration" for mutation in spec.get("mutations") or ()),
+        "it tells `object` by the old one where there is none": exported.validated.operation is Operation.DELETE
+        and any(re.search(r"(?<!old)\bobject\b", each) for each in policy.expressions),
+        "it makes the resource of the kind alone": exported.validated.subresource != "",
+    }
+    for reason, applies in reasons.items():
+        if applies:
+            raise UnholdableError(f"kat cannot hold it: {reason}")
+
+
+def _params(exported: Exported) -> list[JSON]:
+    return [obj for obj in exported.objects if obj.get("kind") != "CustomResourceDefinition"]
+
+
+def _request(exported: Exported, told: Attributes) -> JSON:
+    params = _params(exported)
+    namespace = plain(told.namespace_object)
+    found: dict[str, JSON] = {
+        "operation": told.operation.value,
+        "name": told.name,
+        "namespace": told.namespace,
+        "subResource": told.subresource,
+        "userInfo": user_json(told.user_info),
+        "object": plain(told.object),
+        "oldObject": plain(told.old_object),
+        "namespaceObject": _typed(namespace) if isinstance(namespace, dict) else None,
+        "params": params[0] if params else None,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _typed(namespace: JSON) -> JSON:
+    return {"apiVersion": "v1", "kind": "Namespace", **namespace}
+
+
+def _answer(answer: object) -> JSON:
+    names = ("group", "resource", "subresource", "namespace", "verb")
+    asked = {name: getattr(answer, name) or "" for name in names}
+    return {**asked, "decision": "allow" if getattr(answer, "allowed", False) else "deny"}

@@ -1,0 +1,62 @@
+"""A case as a test for Kyverno's command line: the policy, the resource, and who asks in which namespace."""
+
+from __future__ import annotations
+
+from replay.admission.json_patch import apply
+from replay.case.difference import plain
+from replay.case.exported import Exported, UnholdableError, user_json
+from replay.case.write.alone import alone
+from replay.case.write.own import yaml_text
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Operation
+
+_API_VERSION = "cli.kyverno.io/v1alpha1"
+
+
+def kyverno_files(exported: Exported) -> dict[str, str]:
+    """The files by their names; raises UnholdableError for what such a test cannot say."""
+    policy = alone(exported)
+    told = exported.before if policy.mutates else exported.validated
+    if told.operation is not Operation.CREATE or told.subresource:
+        raise UnholdableError("a test of kyverno creates a resource, and does nothing else")
+    if exported.answers:
+        raise UnholdableError("a test of kyverno has no authorizer")
+    resource = plain(told.object)
+    name = (resource.get("metadata") or {}).get("name")
+    if not name:
+        raise UnholdableError("a test of kyverno names its resource, and the name was to be generated")
+    result: dict[str, JSON] = {
+        f"is{policy.policy['kind']}": True,
+        "kind": told.kind.kind,
+        "policy": policy.name,
+        "resources": [name],
+        "result": "pass" if policy.mutates else "fail",
+    }
+    policies = [policy.policy, *([policy.binding] if policy.binding is not None else [])]
+    files = {
+        "policy.yaml": "---\n".join(map(yaml_text, policies)),
+        "resource.yaml": yaml_text(resource),
+        "userinfo.yaml": yaml_text(_kind("UserInfo", "user", userInfo=user_json(told.user_info))),
+    }
+    test: dict[str, JSON] = {"policies": ["policy.yaml"], "resources": ["resource.yaml"], "userinfo": "userinfo.yaml"}
+    if policy.mutates:
+        result["patchedResources"] = "patched-resource.yaml"
+        files["patched-resource.yaml"] = yaml_text(apply(resource, list(exported.decision.patch)))
+    if told.namespace:
+        test["variables"] = "values.yaml"
+        files["values.yaml"] = yaml_text(_kind("Values", "values", namespaceSelector=[_namespace(told)]))
+    if exported.objects:
+        test["paramResources"] = ["params.yaml"]
+        files["params.yaml"] = "---\n".join(map(yaml_text, exported.objects))
+    files["kyverno-test.yaml"] = yaml_text(_kind("Test", "case", **test, results=[result]))
+    return files
+
+
+def _kind(kind: str, name: str, **fields: JSON) -> JSON:
+    return {"apiVersion": _API_VERSION, "kind": kind, "metadata": {"name": name}, **fields}
+
+
+def _namespace(told: Attributes) -> JSON:
+    found = plain(told.namespace_object)
+    metadata = (found.get("metadata") or {}) if isinstance(found, dict) else {}
+    return {"name": told.namespace, "labels": metadata.get("labels") or {}}

@@ -1,0 +1,75 @@
+"""`replay export`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replay.cli.options import Candidate, Cluster, Current, Logs, Redact, Store, Version, scenario_of
+from replay.errors import ReplayError
+from replay.pipeline.testing.form import Form, Side
+
+EPILOG = (
+    "Examples: replay export 4643ba19-8f5c-4d9d-921a-eb6cb22bdb75 sample_audit/shop --minimise --out cases/privileged.yaml\n\n"
+    "replay export 4643ba19-8f5c-4d9d-921a-eb6cb22bdb75 sample_audit/shop --form kubectl"
+)
+
+
+def export(
+    audit_id: Annotated[str, typer.Argument(help="The auditID of the request (`replay lookup` shows it).")],
+    logs: Logs = None,
+    store: Store = None,
+    current: Current = None,
+    candidate: Candidate = None,
+    cluster: Cluster = None,
+    item: Annotated[int, typer.Option(min=0, help="Which object of a deletecollection.")] = 0,
+    form: Annotated[Form, typer.Option("--form", help="How the request is written.")] = Form.CASE,
+    side: Annotated[
+        Side | None, typer.Option("--side", help="Which set decides it: the candidate, unless there is none.")
+    ] = None,
+    minimise: Annotated[
+        bool, typer.Option("--minimise", help="Leave out every field that does not matter to the decision.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Write to this file, or to this directory (--form kat and kyverno).")
+    ] = None,
+    redact: Redact = True,
+    kubernetes_version: Version = "1.37",
+) -> None:
+    """Write a request of a log as a case, an AdmissionReview, a test of kat or kyverno, or a kubectl command.
+
+    It is decided from what is written before it is written: a form that cannot hold the decision is refused, with the reason.
+    """
+    from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
+
+    from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.pipeline.testing.request import ExportOptions, export_request  # noqa: PLC0415
+    from replay.pipeline.whole_file import write_files  # noqa: PLC0415
+
+    is_directory = form in (Form.KAT, Form.KYVERNO)
+    if is_directory and out is None:
+        raise ReplayError(f"--form {form.value} makes several files: give --out with a directory")
+    if minimise and form is Form.KUBECTL:
+        raise ReplayError("--minimise leaves objects that a server would not take: a kubectl command has the whole one")
+    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version)
+    options = ExportOptions(
+        audit_id=audit_id,
+        item=item,
+        side=side,
+        form=form,
+        minimise=minimise,
+        redact=redact,
+        beside=Path.cwd() if out is None else out.parent,
+    )
+    with progress_on(Console(stderr=True)) as progress:
+        files = export_request(scenario, options, progress)
+    if out is None:
+        sys.stdout.writelines(files.values())
+    elif is_directory:
+        write_files(out, files, "the case")
+    else:
+        (text,) = files.values()
+        write_files(out.parent, {out.name: text}, "the case")

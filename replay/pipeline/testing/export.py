@@ -1,0 +1,206 @@
+"""Requests of a log as cases: what their decision needs is recorded while it is made, and it is made again from the case."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from replay.admission.chain import Chain
+from replay.admission.decision import Decision
+from replay.case.case import Case, CaseError, Unusable
+from replay.case.decide import Decider
+from replay.case.difference import differences, plain
+from replay.case.document import CaseDocument
+from replay.case.exported import Exported, UnholdableError
+from replay.case.form.own import read_document
+from replay.case.minimise import minimised
+from replay.case.policies import PolicyLoader, is_policy
+from replay.case.recorded import RecordingLister, recording
+from replay.errors import UNFORESEEN
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, PartialObject
+from replay.kube.redact.redactor import SECRETS, Redactor
+from replay.kube.redact.structure import REDACTED
+from replay.kube.redact.values import SECRET_FIELDS
+from replay.manifests.read.node import node_from_json
+from replay.manifests.set_loader import SetObjects, set_objects
+from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.redaction import redacted_decision, redactor_of
+from replay.reconstruct.request import Reached, ReplayRequest
+
+CRD = "CustomResourceDefinition"
+_ENCODED = base64.b64encode(REDACTED.encode()).decode()
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """Makes cases of the requests of one log, as the set at `index` of a job decides them.
+
+    `path` is where that set is; cases name it as it is seen from the directory `beside`.
+    """
+
+    job: Job
+    index: int
+    path: Path
+    redact: bool = True
+
+    @cached_property
+    def _chain(self) -> Chain:
+        job = self.job
+        authorizer = recording(job.authorizer)
+        return Chain(job.asked, job.version, job.cluster.discovery, job.schemas, authorizer=authorizer)
+
+    @cached_property
+    def _loader(self) -> PolicyLoader:
+        return PolicyLoader(self.job.version)
+
+    @cached_property
+    def _decider(self) -> Decider:
+        return Decider(self.job.version)
+
+    @cached_property
+    def _set(self) -> SetObjects:
+        return set_objects(self.path, self.job.version)
+
+    def exported(
+        self, request: ReplayRequest, name: str, *, minimise: bool = False
+    ) -> tuple[Exported, dict[str, JSON]]:
+        """A request and its case, which is decided as the request is; raises UnholdableError where no case can say it."""
+        if request.reached is not Reached.VALIDATION:
+            raise UnholdableError(f"the request came to no policy: {request.reached_reason}")
+        if request.otherwise is not None:
+            raise UnholdableError("the log leaves open whether the request created its object or changed it")
+        lister = RecordingLister(self.job.cluster.at(request.record))
+        before, attributes = _both(request)
+        decision = self._chain.decide(before, attributes, lister)[self.index]
+        validated = self._chain.validated(before, attributes, lister)[self.index]
+        if lister.missing and not self._is_certain(decision):
+            raise UnholdableError(f"no case can say what is not known of other objects: {lister.missing[0].reason}")
+        redactor = redactor_of(request, redact=self.redact)
+        exported = Exported(
+            name=name,
+            before=_shown(before, redactor),
+            validated=_shown(validated, redactor),
+            decision=redacted_decision(redactor, decision),
+            objects=tuple(self._objects(lister, attributes)),
+            answers=lister.told(),
+            policies=(*self._set.static, *(self._set.api or ()), *self._api_policies),
+            policy_paths=(str(self.path.absolute()),),
+            api_policies=self._api_policies,
+            uid=request.record.audit_id,
+        )
+        exported = self._with_object(exported)
+        case = exported.case()
+        self._check(exported, case)
+        if minimise:
+            case = minimised(case, lambda each: self._is_held(exported, each))
+        return exported, case
+
+    def _with_object(self, exported: Exported) -> Exported:
+        """With an object that was validated where the one before mutation is not known, if that is decided alike."""
+        if not isinstance(exported.before.object, Missing) or isinstance(exported.validated.object, Missing):
+            return exported
+        assumed = replace(exported, before=exported.before.with_object(exported.validated.object))
+        return exported if self._differences(assumed, assumed.case()) else assumed
+
+    @staticmethod
+    def _is_certain(decision: Decision) -> bool:
+        return not decision.undetermined
+
+    @cached_property
+    def _api_policies(self) -> tuple[JSON, ...]:
+        """The policies that the set takes from the snapshot."""
+        if self._set.api is not None:
+            return ()
+        return tuple(obj for obj in self.job.snapshot if is_policy(obj))
+
+    def _objects(self, lister: RecordingLister, attributes: Attributes) -> Iterable[JSON]:
+        """What was looked up, and the definitions of the custom kinds that the request and its parameters are of."""
+        namespace = ("", "Namespace", "", attributes.namespace)
+        found = {key: value for key, value in lister.found.items() if key[1] != CRD and key != namespace}
+        groups = {key[0] for key in found} | {attributes.resource.group}
+        for crd in self.job.cluster.crds:
+            if crd["spec"]["group"] in groups:
+                yield _without_managed_fields(crd)
+        for (_, kind, _, _), value in found.items():
+            shown = plain(value)
+            redactor = Redactor(SECRETS if kind == "Secret" else "", redact=self.redact)
+            yield _hidden(_without_managed_fields(shown), redactor)
+
+    def _check(self, exported: Exported, case: dict[str, JSON]) -> None:
+        """Raise UnholdableError unless the case is decided as the request."""
+        found = self._differences(exported, case)
+        if found:
+            hint = "; what is hidden matters to it, --no-redact shows it" if self._matters(exported) else ""
+            raise UnholdableError(f"the case would be decided otherwise: {found[0]}{hint}")
+
+    def _matters(self, exported: Exported) -> bool:
+        return self.redact and exported.before.resource.resource == SECRETS
+
+    def _is_held(self, exported: Exported, case: dict[str, JSON]) -> bool:
+        return not self._differences(exported, case)
+
+    def _differences(self, exported: Exported, case: dict[str, JSON]) -> list[str]:
+        read = self.read(exported, case)
+        if isinstance(read, Unusable):
+            return [read.error.message]
+        try:
+            return differences(self._decider.decided(read))
+        except UnholdableError:
+            raise
+        except (CaseError, *UNFORESEEN) as error:
+            return [str(error)]
+
+    def again(self, exported: Exported, case: dict[str, JSON]) -> Exported:
+        """What a smaller case of a request says, for the other forms."""
+        read = self.read(exported, case)
+        assert isinstance(read, Case)
+        told = self._decider.decided(read).told
+        objects = tuple(obj for obj in read.objects if not is_policy(obj))
+        return replace(
+            exported, before=told.before, validated=told.validated, objects=objects, answers=read.answers or ()
+        )
+
+    def read(self, exported: Exported, case: dict[str, JSON]) -> Case | Unusable:
+        """The case as `replay test` reads it."""
+        value = exported.document(case)
+        return read_document(CaseDocument(Path("case.yaml"), value, node_from_json(value)), self._loader)[0]
+
+
+def _both(request: ReplayRequest) -> tuple[Attributes, Attributes]:
+    before, attributes = request.before_mutation, request.attributes
+    return (attributes.with_object(before) if isinstance(before, Missing) else before), attributes
+
+
+def _shown(attributes: Attributes, redactor: Redactor) -> Attributes:
+    """Attributes of which nothing shows that must not, and nothing that no policy looks at without being told."""
+    found = {name: _redacted(getattr(attributes, name), redactor) for name in ("object", "old_object")}
+    return replace(attributes, **found)
+
+
+def _redacted(value: JSON, redactor: Redactor) -> JSON:
+    if value is None or isinstance(value, Missing):
+        return value
+    if isinstance(value, PartialObject):
+        return PartialObject(_hidden(value.value, redactor), value.missing)
+    return _hidden(value, redactor)
+
+
+def _hidden(value: JSON, redactor: Redactor) -> JSON:
+    """An object without its secrets that can still be decoded: the data of a Secret are base64."""
+    shown = redactor.object(value)
+    if redactor.resource != SECRETS or not isinstance(shown, dict):
+        return shown
+    # What is no map was null, or is not known at all.
+    shown = {name: part for name, part in shown.items() if name not in SECRET_FIELDS or isinstance(part, dict)}
+    if "data" in shown:
+        shown["data"] = {key: _ENCODED if each == REDACTED else each for key, each in shown["data"].items()}
+    return shown
+
+
+def _without_managed_fields(obj: JSON) -> JSON:
+    metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name != "managedFields"}
+    return {**obj, "metadata": metadata}

@@ -1,0 +1,107 @@
+"""`replay export` as a function: one request of a log, written in one of the forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import orjson
+
+from replay.case.exported import Exported, UnholdableError
+from replay.case.write.kat import kat_files
+from replay.case.write.kubectl import kubectl_command
+from replay.case.write.kyverno import kyverno_files
+from replay.case.write.own import case_text
+from replay.case.write.review import review
+from replay.errors import ReplayError
+from replay.json import JSON
+from replay.pipeline.authorization.run import authorization_inputs
+from replay.pipeline.forensic.past import past_job, requests_of
+from replay.pipeline.log import Progress, opened, require_known
+from replay.pipeline.manifests import manifests_of
+from replay.pipeline.options import Options
+from replay.pipeline.scenario import Scenario
+from replay.pipeline.testing.export import Exporter
+from replay.pipeline.testing.form import Form, Side
+from replay.pipeline.testing.run import CaseOptions, run_tests
+from replay.pipeline.whole_file import write_files
+from replay.reconstruct.request import ReplayRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOptions:
+    """Which request is written, how, and what the set on `side` decides; `beside` is where the file will be."""
+
+    audit_id: str
+    item: int = 0
+    side: Side | None = None
+    form: Form = Form.CASE
+    minimise: bool = False
+    redact: bool = True
+    beside: Path | None = None
+
+
+def export_request(scenario: Scenario, options: ExportOptions, progress: Progress) -> Mapping[str, str]:
+    """The files by their names; those of kat and kyverno make a directory, of the others there is one alone.
+
+    Raises ReplayError for a request that is not known, or that the form cannot hold.
+    """
+    side = options.side or (Side.CANDIDATE if scenario.candidate is not None else Side.CURRENT)
+    path = scenario.candidate if side is Side.CANDIDATE else scenario.current
+    if path is None:
+        raise ReplayError(f"no {side.value} set: give --{side.value}, which decides the request")
+    manifests = manifests_of(scenario)
+    authorizers = authorization_inputs(manifests, Options())
+    with opened(scenario, progress) as store:
+        require_known(store, "audit_id", options.audit_id)
+        job = replace(past_job(store, manifests), authorizers=authorizers)
+        requests = list(requests_of(store, job, [options.audit_id], whole=True))
+        if not 0 <= options.item < len(requests):
+            raise ReplayError(f"the request is about {len(requests)} objects: --item is 0 to {len(requests) - 1}")
+        request = requests[options.item]
+        exporter = Exporter(job, list(Side).index(side), path, redact=options.redact)
+        exported, case = exporter.exported(request, title(request), minimise=options.minimise)
+        exported = exporter.again(exported, case) if options.minimise else exported
+    return written(exported, case, options.form, options.beside)
+
+
+def title(request: ReplayRequest) -> str:
+    """What a case says of its request."""
+    attributes = request.attributes
+    resource = str(attributes.resource.group_resource)
+    resource = f"{resource}/{attributes.subresource}" if attributes.subresource else resource
+    name = "/".join(filter(None, (attributes.namespace, attributes.name)))
+    return f"{attributes.operation.value} {resource} {name} by {attributes.user_info.username}"
+
+
+_FILES: Mapping[Form, Callable[[Exported], Mapping[str, str]]] = {Form.KAT: kat_files, Form.KYVERNO: kyverno_files}
+_READ_AGAIN = (Form.REVIEW, Form.KAT, Form.KYVERNO)
+
+
+def written(exported: Exported, case: dict[str, JSON], form: Form, beside: Path | None = None) -> Mapping[str, str]:
+    """The files of a form; raises UnholdableError where it has no place for what is to be said.
+
+    What is written for others is read and decided once more, by their rules.
+    """
+    files = _written(exported, case, form, beside)
+    if form in _READ_AGAIN:
+        with TemporaryDirectory(prefix="replay-") as directory:
+            write_files(Path(directory), files, "the case")
+            policies = tuple(map(Path, exported.policy_paths))
+            report = run_tests(CaseOptions(paths=(Path(directory),), policies=policies))
+        for result in report.results:
+            if result.lines:
+                raise UnholdableError(f"the form has no place for something that matters: {result.lines[0]}")
+    return files
+
+
+def _written(exported: Exported, case: dict[str, JSON], form: Form, beside: Path | None) -> Mapping[str, str]:
+    if form in _FILES:
+        return _FILES[form](exported)
+    if form is Form.REVIEW:
+        return {"review.json": orjson.dumps(review(exported), option=orjson.OPT_INDENT_2).decode() + "\n"}
+    if form is Form.KUBECTL:
+        return {"repeat.sh": kubectl_command(exported)}
+    return {"case.yaml": case_text(exported, case, beside)}

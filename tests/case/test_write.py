@@ -1,0 +1,74 @@
+"""YAML that Kubernetes' own readers read back, and commands that a shell takes apart again."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replay.admission.decision import Decision, Verdict
+from replay.case.exported import Exported, UnholdableError
+from replay.case.write.kubectl import kubectl_command
+from replay.case.write.own import yaml_text
+from replay.kube.attributes import Attributes, Operation, UserInfo
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.manifests.go_type.decode import plain
+from replay.manifests.read.yaml_reader import read_yaml
+
+TEXTS = st.one_of(
+    st.sampled_from(["y", "N", "yes", "0o7", "1_000", "0x1f", ".5", "~", "null", "", "<<", "=", "2020-01-01", "12:30"]),
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=20),
+    st.lists(st.text("ab: #-", max_size=8), max_size=4).map("\n".join),
+)
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), TEXTS),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),
+    max_leaves=10,
+)
+
+
+@pytest.mark.property
+@given(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=3))
+def test_yaml_is_read_back(value: dict[str, Any]) -> None:
+    assert plain(read_yaml(yaml_text(value).encode()).node) == value
+
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}}
+ALICE = UserInfo("alice o'hara", "u", ("a b", "c"), {"scopes": ("x", "y")})
+COMMANDS: list[tuple[str, Operation, str, str]] = [
+    ("a creation", Operation.CREATE, "", "kubectl create --namespace shop --dry-run=server"),
+    ("an update", Operation.UPDATE, "", "kubectl replace --namespace shop --dry-run=server"),
+    ("a deletion", Operation.DELETE, "", "kubectl delete pods a --namespace shop --dry-run=server"),
+    (
+        "a subresource",
+        Operation.UPDATE,
+        "status",
+        "kubectl replace --raw /api/v1/namespaces/shop/pods/a/status?dryRun=All",
+    ),
+]
+
+
+def exported(operation: Operation, subresource: str) -> Exported:
+    kind, resource = GroupVersionKind("", "v1", "Pod"), GroupVersionResource("", "v1", "pods")
+    obj = None if operation is Operation.DELETE else POD
+    told = Attributes(operation, kind, resource, subresource, "shop", "a", ALICE, object=obj)
+    return Exported(name="x", before=told, validated=told, decision=Decision(Verdict.ADMITTED))
+
+
+@pytest.mark.parametrize(("operation", "sub", "start"), [row[1:] for row in COMMANDS], ids=[row[0] for row in COMMANDS])
+def test_kubectl_repeats_it(operation: Operation, sub: str, start: str) -> None:
+    command = kubectl_command(exported(operation, sub))
+    words = shlex.split(command.partition("<<")[0])
+    as_alice = ["--as=alice o'hara", "--as-uid=u", "--as-group=a b", "--as-group=c"]
+    extra = ["--as-user-extra=scopes=x", "--as-user-extra=scopes=y"]
+    given_object = [] if operation is Operation.DELETE else ["-f", "-"]
+    assert words == [*start.split(), *as_alice, *extra, *given_object]
+    assert "resourceVersion" not in command
+
+
+def test_a_connection_is_not_repeated() -> None:
+    with pytest.raises(UnholdableError, match="a connection has no dry run"):
+        kubectl_command(exported(Operation.CONNECT, "exec"))
