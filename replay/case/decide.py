@@ -33,17 +33,16 @@ class Decided:
     teller: Teller
     _chain: Chain
     _lister: CaseLister
-    _version: KubernetesVersion
 
     def explained(self) -> tuple[PolicyExplanation, ...]:
         """Each policy with its expressions: those that mutate as they ran, then those that validate."""
-        index = 0 if self.told.is_stated else 1
-        manifests = self.case.manifests
-        explainer = Explainer(self._chain, self._version, self.teller.discovery, {})
+        index, manifests = 0 if self.told.is_stated else 1, self.case.manifests
+        asking = self._chain.asking(self.told.before, self.told.validated, self._lister, {})
+        explainer = Explainer(self._chain, asking)
         seen = self._chain.validated(self.told.before, self.told.validated, self._lister)[index]
-        mutating = explainer.mutating(index, manifests, self.told.before, self._lister)
-        validating = explainer.validating(manifests, seen, self._lister, mutating.refused)
-        return (*(policy for each in mutating.passes for policy in each.policies), *validating)
+        mutating = explainer.mutating(index, manifests)
+        validating = explainer.validating(index, manifests, seen, mutating.refused, self.decision)
+        return (*(policy for each in mutating.passes for policy in each.policies), *validating.policies)
 
 
 @dataclass
@@ -65,7 +64,7 @@ class Decider:
         lister = CaseLister((*map(teller.stored, case.objects), *named), case.answers)
         # A stated object is what the server made of what this set left. Else nothing mutated it, as with an empty set.
         decision = chain.decide(told.before, told.validated, lister)[0 if told.is_stated else 1]
-        return Decided(case, told, decision, teller, chain, lister, self.version)
+        return Decided(case, told, decision, teller, chain, lister)
 
     def _teller(self, key: bytes, crds: list[JSON]) -> Teller:
         found = self._tellers.get(key)
