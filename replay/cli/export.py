@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.options import Candidate, Cluster, Current, Logs, Redact, Store, Version, scenario_of
+from replay.cli.options import Add, Candidate, Cluster, Current, Logs, Redact, Store, Version, scenario_of
 from replay.errors import ReplayError
 from replay.pipeline.testing.form import Form, Side
 
@@ -24,6 +24,7 @@ def export(
     store: Store = None,
     current: Current = None,
     candidate: Candidate = None,
+    add: Add = None,
     cluster: Cluster = None,
     item: Annotated[int, typer.Option(min=0, help="Which object of a deletecollection.")] = 0,
     form: Annotated[Form, typer.Option("--form", help="How the request is written.")] = Form.CASE,
@@ -54,7 +55,7 @@ def export(
         raise ReplayError(f"--form {form.value} makes several files: give --out with a directory")
     if minimise and form is Form.KUBECTL:
         raise ReplayError("--minimise leaves objects that a server would not take: a kubectl command has the whole one")
-    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version)
+    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, add=add)
     options = ExportOptions(
         audit_id=audit_id,
         item=item,

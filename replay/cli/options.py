@@ -23,6 +23,10 @@ Current = Annotated[
     Path | None, typer.Option(help="The manifests in force: a directory or an AdmissionConfiguration file.")
 ]
 Candidate = Annotated[Path | None, typer.Option(help="The manifests that are planned.")]
+Add = Annotated[
+    list[Path] | None,
+    typer.Option("--add", help="Policies that are planned on top of the current set: a file or a set. Repeatable."),
+]
 Cluster = Annotated[Path | None, typer.Option(help="A snapshot of cluster objects (`replay snapshot`).")]
 Version = Annotated[str, typer.Option("--kubernetes-version", help="The API server's minor version, 1.30 to 1.37.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -50,6 +54,7 @@ def scenario_of(
     kubernetes_version: str = "1.37",
     *,
     log_format: str | None = None,
+    add: Sequence[Path] | None = None,
 ) -> Scenario:
     """What the options of a command are about. Raises ReplayError for a version that is not known."""
     from replay.cellib.version import KubernetesVersion  # noqa: PLC0415 - `--help` must not pay for it
@@ -62,6 +67,7 @@ def scenario_of(
         store=store,
         current=current,
         candidate=candidate,
+        add=tuple(add or ()),
         cluster=cluster,
         version=version,
     )

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from replay.cli.options import (
+    Add,
     AuthorizationMode,
     Candidate,
     Cluster,
@@ -32,6 +33,7 @@ def run(
     log_format: LogFormat = None,
     current: Current = None,
     candidate: Candidate = None,
+    add: Add = None,
     cluster: Cluster = None,
     store: Store = None,
     outcomes: Annotated[
@@ -72,7 +74,7 @@ def run(
     from replay.pipeline.run import run as run_scenario  # noqa: PLC0415
     from replay.report.run.json import summary_json  # noqa: PLC0415
 
-    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format)
+    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format, add=add)
     options = Options(
         outcomes=outcomes,
         rejects=rejects,

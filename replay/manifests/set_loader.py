@@ -154,7 +154,11 @@ def _file_set(path: Path, version: KubernetesVersion) -> LoadedSet:
     hint = (
         f"{path}: taken as created through the API: {names} (the name of a static manifest ends with `{STATIC_SUFFIX}`)"
     )
-    return LoadedSet(str(path), loaded.directories, loaded.api, (hint,) if names else ())
+    objects = [each for part in (*loaded.directories.values(), loaded.api) if part is not None for each in part.objects]
+    named = {each.value["spec"].get("policyName") for each in objects if each.kind.endswith("PolicyBinding")}
+    idle = [each.name for each in objects if each.kind.endswith("AdmissionPolicy") and each.name not in named]
+    unbound = [f"{path}: `{name}` has no binding in this file, without which it decides nothing" for name in idle]
+    return LoadedSet(str(path), loaded.directories, loaded.api, (*([hint] if names else []), *unbound))
 
 
 def _configured_set(path: Path, version: KubernetesVersion) -> LoadedSet:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from replay.authorization.manifest import NOTHING, AuthorizationManifests, load_authorization
 from replay.cellib.version import KubernetesVersion
+from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.manifests.server.settings import NO_SERVER
-from replay.manifests.set_loader import load_manifest_set
+from replay.manifests.set_loader import SetObjects, set_objects
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.snapshot import read_snapshot
@@ -26,6 +27,8 @@ class Manifests:
     candidate: ManifestSet | None
     authorization: tuple[AuthorizationManifests, AuthorizationManifests] = (NOTHING, NOTHING)
     """What the current and the candidate set say about authorization."""
+    hints: tuple[str, ...] = ()
+    """What was taken for granted of the sets."""
 
     @property
     def sets(self) -> tuple[ManifestSet, ManifestSet]:
@@ -43,11 +46,29 @@ def manifests_of(scenario: Scenario) -> Manifests:
     snapshot = tuple(read_snapshot(scenario.cluster)) if scenario.cluster else ()
     api_objects = Cluster(snapshot).api_objects()
 
-    def loaded(path: Path | None) -> ManifestSet | None:
-        return None if path is None else load_manifest_set(path, version=version, api_objects=api_objects)
-
     def authorizing(path: Path | None) -> AuthorizationManifests:
         return NOTHING if path is None else load_authorization(path, version)
 
-    authorization = authorizing(scenario.current), authorizing(scenario.candidate)
-    return Manifests(version, snapshot, loaded(scenario.current), loaded(scenario.candidate), authorization)
+    if scenario.add and scenario.candidate is not None:
+        raise ReplayError(
+            "--add puts a policy on top of the current set, and --candidate is another one: give one of them"
+        )
+    current = None if scenario.current is None else set_objects(scenario.current, version)
+    candidate = None if scenario.candidate is None else set_objects(scenario.candidate, version)
+    if scenario.add:
+        candidate = current or SetObjects(api=())
+        for path in scenario.add:
+            candidate = candidate.with_added(set_objects(path, version), version, api_objects)
+    planned = scenario.current if scenario.add else scenario.candidate
+
+    def made(objects: SetObjects | None) -> ManifestSet | None:
+        return None if objects is None else objects.manifest_set(version, api_objects)
+
+    return Manifests(
+        version,
+        snapshot,
+        made(current),
+        made(candidate),
+        (authorizing(scenario.current), authorizing(planned)),
+        tuple(dict.fromkeys(hint for each in (current, candidate) if each is not None for hint in each.hints)),
+    )

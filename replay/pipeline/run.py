@@ -56,9 +56,9 @@ FEW_REQUESTS = 1000
 
 def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
     """Replay a scenario. Raises ReplayError for unusable input; partial results are never shown as whole."""
-    if scenario.candidate is None:
+    if not scenario.candidate_paths:
         raise ReplayError(
-            "no candidate set: give --candidate, or a directory with audit.* and candidate/",
+            "no candidate set: give --candidate, --add with a policy on top of --current, or a directory with audit.* and candidate/",
             path=scenario.logs[0] if scenario.logs else str(scenario.store),
         )
     if scenario.logs:
@@ -75,7 +75,7 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
         job = replace(job, gate=authorized.gate, authorizers=authorizers) if authorized is not None else job
         # All queries come before the results, which for a large log leave them little memory.
         facts = log_facts(scenario, store, ingest)
-        notes = (*health_notes(store, job), *assumptions(job.asked, Cluster(job.snapshot)))
+        notes = (*manifests.hints, *health_notes(store, job), *assumptions(job.asked, Cluster(job.snapshot)))
         kept = _kept(scenario, store, job, options) if authorized is None else None
         summary, fidelity, world = _replay(store, job, options, progress, (kept, authorized))
         facts.admission = summary.requests
@@ -83,7 +83,7 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
     return RunResult(
         facts,
         set_facts(scenario.current, manifests.sets[0]),
-        set_facts(scenario.candidate, manifests.sets[1]),
+        set_facts(scenario.candidate_paths[-1], manifests.sets[1]),
         summary,
         fidelity,
         world,
@@ -96,10 +96,10 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
 
 def _saved(store: Store, job: Job, summary: Summary, scenario: Scenario, options: Options) -> list[str]:
     """The cases of the findings, where they are wanted, and what is to be said of them."""
-    if options.save_cases is None or scenario.candidate is None:
+    if options.save_cases is None:
         return []
     ready = with_history(store, job)
-    return save_cases(store, ready, summary, scenario.candidate, options)
+    return save_cases(store, ready, summary, scenario.candidate_paths, options)
 
 
 def exit_code(result: RunResult) -> int:

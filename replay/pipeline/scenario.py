@@ -21,7 +21,7 @@ def name_of(path: Path) -> str:
 class Scenario:
     """Log files, a store, or files to be added to a store, with what else is known; a set that is None is not known.
 
-    `log_format` names what wrote the log files, where that was said.
+    `log_format` names what wrote the log files, where that was said. `add` are sets that are planned on top of the current one.
     """
 
     logs: tuple[str, ...] = ()
@@ -30,6 +30,7 @@ class Scenario:
     store: Path | None = None
     current: Path | None = None
     candidate: Path | None = None
+    add: tuple[Path, ...] = ()
     cluster: Path | None = None
     version: KubernetesVersion = NEWEST
 
@@ -44,6 +45,13 @@ class Scenario:
         names = [name_of(Path(log)) if log != STDIN else "standard input" for log in self.logs]
         return ", ".join(names) or (name_of(self.store) if self.store else "")
 
+    @property
+    def candidate_paths(self) -> tuple[Path, ...]:
+        """Where the candidate set is: a path, or those that are on top of each other; empty where there is none."""
+        if self.add:
+            return (*((self.current,) if self.current is not None else ()), *self.add)
+        return () if self.candidate is None else (self.candidate,)
+
     def resolved(self) -> Scenario:
         """The same, where one directory with `audit.*` and `candidate/` stands for what no option names."""
         directory = Path(self.logs[0]) if len(self.logs) == 1 and self.logs[0] != STDIN else None
@@ -55,6 +63,6 @@ class Scenario:
             self,
             logs=tuple(map(str, logs)),
             current=self.current or (current if current.exists() else None),
-            candidate=self.candidate or directory / "candidate",
+            candidate=self.candidate or (None if self.add else directory / "candidate"),
             cluster=self.cluster or (cluster[0] if cluster else None),
         )

@@ -40,7 +40,7 @@ def findings() -> Iterator[tuple[Exporter, list[ReplayRequest]]]:
             for request in past_requests(store, job, Chosen("verb not in ('get', 'list', 'watch')"), whole=True)
             if outcome_kind(*decided(job, request)) is not OutcomeKind.UNCHANGED
         ]
-        yield Exporter(job, 1, CANDIDATE), found[::EVERY]
+        yield Exporter(job, 1, (CANDIDATE,)), found[::EVERY]
 
 
 def write(directory: Path, name: str, text: str) -> None:

@@ -15,6 +15,11 @@ from replay.kube.attributes import Attributes, Operation
 _BROKEN = re.compile(r"expression '.*' resulted in error: |compilation failed: |failed to ", re.DOTALL)
 
 
+_NEWER = re.compile(
+    r"\.(?:all|exists|exists_?[oO]ne)\(\s*\w+\s*,\s*\w+\s*,|\.transform(?:List|Map|MapEntry)\(|\bcel\.bind\("
+)
+
+
 def kat_files(exported: Exported) -> dict[str, str]:
     """The files by their paths; raises UnholdableError for what kat cannot say or does not evaluate."""
     policy = alone(exported)
@@ -47,9 +52,10 @@ def _require(policy: Alone, exported: Exported) -> None:
         "it ends where an expression fails, and has no failurePolicy": any(
             _BROKEN.match(denial.message) for denial in exported.decision.denials
         ),
+        "it has no macros of two variables, and no cel.bind": any(_NEWER.search(each) for each in policy.expressions),
         "it gives one parameter to a policy": sum(1 for _ in _params(exported)) > 1,
-        "it keeps what a mutation makes as CEL has it, and compares numbers and lists by their Go types": policy.mutates
-        and any(mutation["patchType"] == "ApplyConfiguration" for mutation in spec.get("mutations") or ()),
+        "it merges no lists, and tells numbers apart by their Go types": policy.mutates
+        and not all(_is_of_texts(operation.get("value")) for operation in exported.decision.patch),
         "it tells `object` by the old one where there is none": exported.validated.operation is Operation.DELETE
         and any(re.search(r"(?<!old)\bobject\b", each) for each in policy.expressions),
         "it makes the resource of the kind alone": exported.validated.subresource != "",
@@ -57,6 +63,13 @@ def _require(policy: Alone, exported: Exported) -> None:
     for reason, applies in reasons.items():
         if applies:
             raise UnholdableError(f"kat cannot hold it: {reason}")
+
+
+def _is_of_texts(value: JSON) -> bool:
+    """Whether a value is made of maps and texts alone."""
+    if isinstance(value, dict):
+        return all(map(_is_of_texts, value.values()))
+    return isinstance(value, str)
 
 
 def _params(exported: Exported) -> list[JSON]:

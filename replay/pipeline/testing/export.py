@@ -39,12 +39,12 @@ _ENCODED = base64.b64encode(REDACTED.encode()).decode()
 class Exporter:
     """Makes cases of the requests of one log, as the set at `index` of a job decides them.
 
-    `path` is where that set is; cases name it as it is seen from the directory `beside`.
+    `paths` are where that set is, each on top of the one before.
     """
 
     job: Job
     index: int
-    path: Path
+    paths: tuple[Path, ...]
     redact: bool = True
 
     @cached_property
@@ -63,7 +63,11 @@ class Exporter:
 
     @cached_property
     def _set(self) -> SetObjects:
-        return set_objects(self.path, self.job.version)
+        version = self.job.version
+        found = set_objects(self.paths[0], version)
+        for path in self.paths[1:]:
+            found = found.with_added(set_objects(path, version), version, filter(is_policy, self.job.snapshot))
+        return found
 
     def exported(
         self, request: ReplayRequest, name: str, *, minimise: bool = False
@@ -88,7 +92,7 @@ class Exporter:
             objects=tuple(self._objects(lister, attributes)),
             answers=lister.told(),
             policies=(*self._set.static, *(self._set.api or ()), *self._api_policies),
-            policy_paths=(str(self.path.absolute()),),
+            policy_paths=tuple(str(path.absolute()) for path in self.paths),
             api_policies=self._api_policies,
             uid=request.record.audit_id,
         )

@@ -48,9 +48,10 @@ def export_request(scenario: Scenario, options: ExportOptions, progress: Progres
 
     Raises ReplayError for a request that is not known, or that the form cannot hold.
     """
-    side = options.side or (Side.CANDIDATE if scenario.candidate is not None else Side.CURRENT)
-    path = scenario.candidate if side is Side.CANDIDATE else scenario.current
-    if path is None:
+    side = options.side or (Side.CANDIDATE if scenario.candidate_paths else Side.CURRENT)
+    in_force = () if scenario.current is None else (scenario.current,)
+    paths = scenario.candidate_paths if side is Side.CANDIDATE else in_force
+    if not paths:
         raise ReplayError(f"no {side.value} set: give --{side.value}, which decides the request")
     manifests = manifests_of(scenario)
     authorizers = authorization_inputs(manifests, Options())
@@ -61,7 +62,7 @@ def export_request(scenario: Scenario, options: ExportOptions, progress: Progres
         if not 0 <= options.item < len(requests):
             raise ReplayError(f"the request is about {len(requests)} objects: --item is 0 to {len(requests) - 1}")
         request = requests[options.item]
-        exporter = Exporter(job, list(Side).index(side), path, redact=options.redact)
+        exporter = Exporter(job, list(Side).index(side), paths, redact=options.redact)
         exported, case = exporter.exported(request, title(request), minimise=options.minimise)
         exported = exporter.again(exported, case) if options.minimise else exported
     return written(exported, case, options.form, options.beside)

@@ -34,14 +34,14 @@ class _Finding:
     example: Example
 
 
-def save_cases(store: Store, job: Job, summary: Summary, path: Path, options: Options) -> list[str]:
-    """Write the cases, and say how many there are and which findings no case can hold; `path` is the candidate set.
+def save_cases(store: Store, job: Job, summary: Summary, paths: tuple[Path, ...], options: Options) -> list[str]:
+    """Write the cases, and say how many there are and which findings no case can hold; `paths` are where the candidate set is.
 
     `job` has the history of the log. Raises ReplayError where the directory cannot be written.
     """
     directory = options.save_cases
     assert directory is not None
-    exporter = Exporter(job, _CANDIDATE, path, redact=options.redact)
+    exporter = Exporter(job, _CANDIDATE, paths, redact=options.redact)
     files: dict[str, str] = {}
     unheld: Counter[str] = Counter()
     for finding in _distinct(summary):
