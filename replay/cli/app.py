@@ -27,6 +27,7 @@ from replay.cli import (
     plugin,
     report,
     run,
+    scan,
     snapshot,
     store,
     test,
@@ -68,6 +69,7 @@ app.command("timeline", epilog=timeline.EPILOG)(timeline.timeline)
 app.command("sql", epilog=sql.EPILOG)(sql.sql)
 app.command("ingest", epilog=ingest.EPILOG)(ingest.ingest)
 app.add_typer(store.store, name="store")
+app.command("scan", epilog=scan.EPILOG)(scan.scan)
 app.command("check", epilog=check.EPILOG)(check.check)
 app.command("diff", epilog=diff.EPILOG)(diff.diff)
 app.command("test", epilog=test.EPILOG)(test.run_cases)

@@ -55,7 +55,7 @@ def _require(policy: Alone, exported: Exported) -> None:
         "it has no macros of two variables, and no cel.bind": any(_NEWER.search(each) for each in policy.expressions),
         "it gives one parameter to a policy": sum(1 for _ in _params(exported)) > 1,
         "it merges no lists, and tells numbers apart by their Go types": policy.mutates
-        and not all(_is_of_texts(operation.get("value")) for operation in exported.decision.patch),
+        and not all(_is_plain(operation) for operation in exported.decision.patch),
         "it tells `object` by the old one where there is none": exported.validated.operation is Operation.DELETE
         and any(re.search(r"(?<!old)\bobject\b", each) for each in policy.expressions),
         "it makes the resource of the kind alone": exported.validated.subresource != "",
@@ -63,6 +63,12 @@ def _require(policy: Alone, exported: Exported) -> None:
     for reason, applies in reasons.items():
         if applies:
             raise UnholdableError(f"kat cannot hold it: {reason}")
+
+
+def _is_plain(operation: JSON) -> bool:
+    """Whether an operation changes texts, outside of lists."""
+    in_list = any(part.isdigit() or part == "-" for part in operation["path"].split("/"))
+    return not in_list and _is_of_texts(operation.get("value"))
 
 
 def _is_of_texts(value: JSON) -> bool:

@@ -1,4 +1,4 @@
-"""How a request is written, and which set decides it: what the command line offers."""
+"""How a request is written, which set decides it, what objects are asked: what the command line offers."""
 
 from __future__ import annotations
 
@@ -20,3 +20,10 @@ class Side(StrEnum):
 
     CURRENT = "current"
     CANDIDATE = "candidate"
+
+
+class As(StrEnum):
+    """What is asked of each object: its next unchanged update, or to be created anew."""
+
+    UPDATE = "update"
+    CREATE = "create"

@@ -1,0 +1,62 @@
+"""`replay scan`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replay.cli.options import Add, AsJson, Candidate, Current, LogFormat, Logs, Redact, Store, Version, scenario_of
+from replay.pipeline.testing.form import As
+
+EPILOG = (
+    "Example: replay scan cluster.jsonl audit.jsonl.zst --candidate manifests/next\n\n"
+    "Exit code: 0 no object would be denied, 1 one would be, 2 or more an error."
+)
+
+
+def scan(
+    cluster: Annotated[
+        Path,
+        typer.Argument(help="A snapshot of cluster objects, with all that are to be asked about.", metavar="CLUSTER"),
+    ],
+    logs: Logs = None,
+    log_format: LogFormat = None,
+    store: Store = None,
+    current: Current = None,
+    candidate: Candidate = None,
+    add: Add = None,
+    operation: Annotated[
+        As, typer.Option("--as", help="Ask for the next unchanged update, or for the creation of the object anew.")
+    ] = As.UPDATE,
+    user: Annotated[str | None, typer.Option(help="Who writes the objects that the log shows nobody to write.")] = None,
+    group: Annotated[list[str] | None, typer.Option(help="A group of that user. Repeatable.")] = None,
+    as_json: AsJson = False,
+    redact: Redact = True,
+    kubernetes_version: Version = "1.37",
+) -> None:
+    """Which objects that are already there would the candidate deny?
+
+    Asks about every object of the snapshot: its next update that changes nothing, or its creation anew. A log tells who writes
+    each of them; the others are written by --user, or by an administrator.
+    """
+    from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
+
+    from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.kube.attributes import UserInfo  # noqa: PLC0415
+    from replay.pipeline.scan import ScanOptions  # noqa: PLC0415
+    from replay.pipeline.scan import scan as scan_objects  # noqa: PLC0415
+    from replay.report.render.terminal import print_document  # noqa: PLC0415
+    from replay.report.scan_report import scan_document, scan_json  # noqa: PLC0415
+
+    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format, add=add)
+    named = UserInfo(user, "", tuple(group or ())) if user is not None else None
+    with progress_on(Console(stderr=True)) as progress:
+        found = scan_objects(scenario, ScanOptions(operation=operation, user=named, redact=redact), progress)
+    if as_json:
+        sys.stdout.write(scan_json(found))
+    else:
+        print_document(scan_document(found), Console(highlight=False))
+    raise typer.Exit(int(bool(found.breaches)))

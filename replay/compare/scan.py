@@ -1,0 +1,93 @@
+"""What a set says of objects at rest: each is one request that changes nothing, or that creates the object anew."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from replay.admission.decision import Decision, Verdict
+from replay.compare.outcome import OutcomeKind, outcome_kind
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedObject:
+    """One object; `owner` is the workload that a team would talk about, `user` who is taken to write it.
+
+    `is_shown` says that the log shows that user to have written it. `current` is what the set in force decides, nothing where
+    that is not known.
+    """
+
+    group: str
+    resource: str
+    kind: str
+    namespace: str
+    name: str
+    owner: str
+    user: str
+    is_shown: bool
+    current: Decision
+    candidate: Decision
+
+    @property
+    def outcome(self) -> OutcomeKind:
+        """What the candidate changes for it."""
+        return outcome_kind(self.current, self.candidate)
+
+    @property
+    def workload(self) -> tuple[str, str]:
+        """The namespace and the owner."""
+        return self.namespace, self.owner
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The objects of a snapshot, in its order; `skipped` counts by reason those that nobody could be asked about."""
+
+    snapshot: str
+    operation: str
+    named_user: str
+    objects: tuple[ScannedObject, ...]
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    hints: tuple[str, ...] = ()
+
+    @property
+    def breaches(self) -> tuple[ScannedObject, ...]:
+        """Those that the candidate denies."""
+        return tuple(each for each in self.objects if each.candidate.denials)
+
+    @property
+    def undetermined(self) -> tuple[ScannedObject, ...]:
+        """Those of which that cannot be told."""
+        unknown = Verdict.UNDETERMINED
+        return tuple(each for each in self.objects if not each.candidate.denials and each.candidate.verdict is unknown)
+
+    @property
+    def mutated(self) -> tuple[ScannedObject, ...]:
+        """Those that it would change, and not deny."""
+        return tuple(each for each in self.objects if each.candidate.patch and not each.candidate.denials)
+
+
+@dataclass(slots=True)
+class OwnerTally:
+    """An owner with what its objects are denied for: how many objects, by policy, and one of the messages of each."""
+
+    objects: int = 0
+    policies: Counter[str] = field(default_factory=Counter)
+    messages: dict[str, str] = field(default_factory=dict)
+
+    def add(self, scanned: ScannedObject) -> None:
+        """Count one object, once for each policy that denies it."""
+        self.objects += 1
+        for denial in scanned.candidate.denials:
+            if denial.policy not in self.messages:
+                self.messages[denial.policy] = denial.message
+        self.policies.update({denial.policy for denial in scanned.candidate.denials})
+
+
+def by_owner(objects: Iterable[ScannedObject]) -> dict[tuple[str, str], OwnerTally]:
+    """Denied objects by namespace and owner, those with most objects first."""
+    found: dict[tuple[str, str], OwnerTally] = {}
+    for each in objects:
+        found.setdefault(each.workload, OwnerTally()).add(each)
+    return dict(sorted(found.items(), key=lambda item: (-item[1].objects, item[0])))

@@ -1,0 +1,239 @@
+"""`replay scan` as a function: what the candidate says of every object of a snapshot."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import orjson
+
+from replay.admission.chain import Chain
+from replay.audit.store import Store
+from replay.case.attributes import Teller, Told
+from replay.case.case import UNSTATED, Case, CaseError, Expectation, Request
+from replay.compare.scan import Scan, ScannedObject
+from replay.compare.workload import Owners, controller, workload
+from replay.errors import ReplayError
+from replay.json import JSON
+from replay.kube.admissionregistration import ManifestSet
+from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
+from replay.kube.discovery import APIResource
+from replay.kube.gvk import GroupVersionKind, split_api_version
+from replay.kube.rbac import RBACAuthorizer
+from replay.kube.redact.redactor import Redactor
+from replay.kube.schema import Schemas
+from replay.pipeline.log import Progress, opened
+from replay.pipeline.manifests import Manifests, manifests_of
+from replay.pipeline.replay.job import without_shared_webhooks
+from replay.pipeline.replay.redaction import redacted_decision
+from replay.pipeline.scenario import Scenario, name_of
+from replay.pipeline.testing.form import As
+from replay.reconstruct.cluster import NAMESPACE, Cluster, ClusterLister
+
+ALWAYS = 2**62
+"""An instant at which everything of a snapshot is settled, in microseconds."""
+_STANDING_BETWEEN = frozenset({"ReplicaSet", "Job", "ControllerRevision"})
+_ADMIN = UserInfo("kubernetes-admin", "", ("system:masters", "system:authenticated"))
+_NEVER = frozenset({"Event", "Lease", "Endpoints", "EndpointSlice", "ComponentStatus"})
+"""Kinds that components write for themselves all the time: nobody would mend them."""
+
+Writers = Mapping[tuple[str, str, str, str], UserInfo]
+"""By group, resource, namespace and name who wrote an object last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanOptions:
+    """What is asked, and as whom where the log does not show who writes an object."""
+
+    operation: As = As.UPDATE
+    user: UserInfo | None = None
+    redact: bool = True
+
+
+def scan(scenario: Scenario, options: ScanOptions, progress: Progress) -> Scan:
+    """Ask the candidate about every object of the snapshot; logs tell who writes them. Raises ReplayError."""
+    if scenario.cluster is None:
+        raise ReplayError(
+            "no snapshot: give a file of objects, as `replay snapshot` or `kubectl get -A -o json` writes it"
+        )
+    if not scenario.candidate_paths:
+        raise ReplayError("no candidate set: give --candidate, or --add with a policy on top of --current")
+    manifests = manifests_of(scenario)
+    writers: Writers = {}
+    if scenario.logs or scenario.store is not None:
+        with opened(scenario, progress) as store:
+            writers = _writers(store)
+    scanner = _Scanner(manifests, options, writers)
+    found: list[ScannedObject] = []
+    skipped: Counter[str] = Counter()
+    for number, obj in enumerate(manifests.snapshot):
+        progress("scanning", number, len(manifests.snapshot))
+        scanned = scanner.scanned(obj)
+        if isinstance(scanned, str):
+            skipped[scanned] += 1
+        else:
+            found.append(scanned)
+    name = name_of(Path(scenario.cluster))
+    return Scan(name, options.operation.value, scanner.named.username, tuple(found), dict(skipped), manifests.hints)
+
+
+def _writers(store: Store) -> Writers:
+    """Who wrote each object last."""
+    return {
+        (group, resource, namespace, name): _user(user)
+        for group, resource, namespace, name, _, user in store.query("writers").iter_rows()
+    }
+
+
+def _user(text: str) -> UserInfo:
+    value = orjson.loads(text)
+    extra = {key: tuple(texts) for key, texts in (value.get("extra") or {}).items()}
+    return UserInfo(value.get("username") or "", value.get("uid") or "", tuple(value.get("groups") or ()), extra)
+
+
+@dataclass(frozen=True)
+class _Scanner:
+    """A snapshot, and the sets that are asked."""
+
+    manifests: Manifests
+    options: ScanOptions
+    writers: Writers
+
+    @property
+    def named(self) -> UserInfo:
+        """Who writes the objects that the log shows nobody to write."""
+        return self.options.user or _ADMIN
+
+    @cached_property
+    def _cluster(self) -> Cluster:
+        return Cluster(self.manifests.snapshot)
+
+    @cached_property
+    def _lister(self) -> ClusterLister:
+        return ClusterLister(self._cluster, ALWAYS, ALWAYS)
+
+    @cached_property
+    def _schemas(self) -> Schemas:
+        return Schemas(self._cluster.crds)
+
+    @cached_property
+    def _teller(self) -> Teller:
+        return Teller(self._cluster.discovery, self._schemas)
+
+    @cached_property
+    def _chain(self) -> Chain:
+        # Nothing at rest shows what the set in force would change: the first set is one that changes nothing.
+        sets = (ManifestSet(), *without_shared_webhooks(self.manifests.sets))
+        return Chain(sets, self.manifests.version, self._cluster.discovery, self._schemas, authorizer=RBACAuthorizer)
+
+    @cached_property
+    def _owners(self) -> Owners:
+        found = {}
+        for obj in self.manifests.snapshot:
+            metadata = obj.get("metadata") or {}
+            owner = controller(metadata) if obj.get("kind") in _STANDING_BETWEEN else None
+            if owner is not None:
+                found[str(metadata.get("namespace") or ""), str(obj["kind"]), str(metadata.get("name"))] = owner
+        return found
+
+    def scanned(self, obj: JSON) -> ScannedObject | str:
+        """What is said of one object, or why nobody is asked."""
+        kind = GroupVersionKind(*split_api_version(str(obj.get("apiVersion") or "")), str(obj.get("kind")))
+        served = self._cluster.discovery.of_kind(kind)
+        if served is None:
+            return f"{kind.kind} of {kind.api_version} is no kind that is known"
+        if kind.kind in _NEVER:
+            return f"{kind.kind} is written by components alone"
+        user, is_shown = self._writer(served, obj)
+        try:
+            told = self._told(obj, served, kind, user)
+        except CaseError as error:
+            return f"{kind.kind}: {error.message}"
+        _, current, candidate = self._chain.decide(told.before, told.validated, self._lister)
+        attributes = told.validated
+        bodies = (obj,)
+        redactor = Redactor(served.resource.resource, bodies, redact=self.options.redact)
+        return ScannedObject(
+            group=kind.group,
+            resource=served.resource.resource,
+            kind=kind.kind,
+            namespace=attributes.namespace,
+            name=attributes.name,
+            owner=workload(replace(attributes, object=obj), self._owners),
+            user=user.username,
+            is_shown=is_shown,
+            current=redacted_decision(redactor, current),
+            candidate=redacted_decision(redactor, candidate),
+        )
+
+    def _writer(self, served: APIResource, obj: JSON) -> tuple[UserInfo, bool]:
+        metadata = obj.get("metadata") or {}
+        place = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+        shown = self.writers.get((served.resource.group, served.resource.resource, *place))
+        return (self.named, False) if shown is None else (shown, True)
+
+    def _told(self, obj: JSON, served: APIResource, kind: GroupVersionKind, user: UserInfo) -> Told:
+        """The request about an object: an update that changes nothing meets itself."""
+        metadata = obj.get("metadata") or {}
+        name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
+        namespace = name if kind == NAMESPACE else namespace
+        found = self._namespace(namespace) if served.namespaced and namespace else None
+        if self.options.operation is As.CREATE:
+            return self._created(obj, user, found)
+        update = Attributes(
+            Operation.UPDATE,
+            kind,
+            served.resource,
+            "",
+            namespace,
+            name,
+            user,
+            options={"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"},
+            object=obj,
+            old_object=obj,
+            namespace_object=found,
+        )
+        return Told(update, update, is_stated=False, namespace=None)
+
+    def _namespace(self, name: str) -> JSON | Missing:
+        """The namespace of an object, which was there when the object was."""
+        found = self._lister.get(NAMESPACE, "", name)
+        if found is not None:
+            return found
+        return Missing("namespaceObject", f"Namespace `{name}` is not in the snapshot", "take the snapshot again")
+
+    def _created(self, obj: JSON, user: UserInfo, namespace: JSON) -> Told:
+        """The object as one would apply it anew: without what the server has written into it."""
+        metadata = {name: part for name, part in (obj.get("metadata") or {}).items() if name not in _WRITTEN}
+        anew = {name: part for name, part in obj.items() if name != "status"} | {"metadata": metadata}
+        request = Request(operation=Operation.CREATE, object=anew, user_info=user, options=UNSTATED)
+        case = Case(
+            name="",
+            path="",
+            line=0,
+            request=request,
+            manifests=ManifestSet(),
+            expected=Expectation(),
+            strict=False,
+        )
+        told = self._teller.told(case)
+        before, validated = (replace(each, namespace_object=namespace) for each in (told.before, told.validated))
+        return Told(before, validated, is_stated=False, namespace=None)
+
+
+_WRITTEN = frozenset(
+    {
+        "uid",
+        "creationTimestamp",
+        "resourceVersion",
+        "generation",
+        "managedFields",
+        "selfLink",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    }
+)
+"""Metadata that the server writes."""
