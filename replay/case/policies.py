@@ -43,6 +43,8 @@ class PolicyLoader:
         if found is None:
             added = SetObjects(api=tuple(defaulted_api_objects(objects, self.version)))
             found = self._at(places).with_added(added, self.version).manifest_set(self.version)
+            # A case says nothing of most objects that built-in plugins look at: they are not asked.
+            found = replace(found, builtin=())
             has_bindings = found.validating_bindings or found.mutating_bindings
             found = self._sets[key] = found if has_bindings else bound(found)
         return found

@@ -20,6 +20,7 @@ from replay.manifests.loader import LoadedDirectory, load_documents
 from replay.manifests.plugin import CHAIN_ORDER, Plugin
 from replay.manifests.read.documents import Directory, Document, Unreadable, read_file, split_documents
 from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
+from replay.manifests.server.flags import is_server_file
 from replay.manifests.static_rule import STATIC_SUFFIX
 
 _API_VERSION = re.compile(
@@ -39,6 +40,8 @@ class PolicyFile:
 
 def is_policy_file(path: Path) -> bool:
     """Whether a file holds objects of `admissionregistration.k8s.io`; raises ManifestError for one that holds no set at all."""
+    if is_server_file(path):
+        return False
     versions = [match[1] for match in _API_VERSION.finditer(_bytes(path))]
     if any(version.startswith(f"{GROUP}/".encode()) for version in versions):
         return True

@@ -158,7 +158,7 @@ def _file_set(path: Path, version: KubernetesVersion) -> LoadedSet:
     named = {each.value["spec"].get("policyName") for each in objects if each.kind.endswith("PolicyBinding")}
     idle = [each.name for each in objects if each.kind.endswith("AdmissionPolicy") and each.name not in named]
     unbound = [f"{path}: `{name}` has no binding in this file, without which it decides nothing" for name in idle]
-    return LoadedSet(str(path), loaded.directories, loaded.api, (*([hint] if names else []), *unbound))
+    return LoadedSet(str(path), loaded.directories, loaded.api, hints=(*([hint] if names else []), *unbound))
 
 
 def _configured_set(path: Path, version: KubernetesVersion) -> LoadedSet:

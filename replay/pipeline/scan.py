@@ -27,7 +27,7 @@ from replay.kube.redact.redactor import Redactor
 from replay.kube.schema import Schemas
 from replay.pipeline.log import Progress, opened
 from replay.pipeline.manifests import Manifests, manifests_of
-from replay.pipeline.replay.job import without_shared_webhooks
+from replay.pipeline.replay.job import asked_of
 from replay.pipeline.replay.redaction import redacted_decision
 from replay.pipeline.scenario import Scenario, name_of
 from replay.pipeline.testing.form import As
@@ -126,7 +126,7 @@ class _Scanner:
     @cached_property
     def _chain(self) -> Chain:
         # Nothing at rest shows what the set in force would change: the first set is one that changes nothing.
-        sets = (ManifestSet(), *without_shared_webhooks(self.manifests.sets))
+        sets = (ManifestSet(), *asked_of(self.manifests.sets))
         return Chain(sets, self.manifests.version, self._cluster.discovery, self._schemas, authorizer=RBACAuthorizer)
 
     @cached_property
