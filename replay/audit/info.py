@@ -38,7 +38,15 @@ def store_info(directory: Path) -> StoreInfo:
         octets = sum(path.stat().st_size for path in store.directory.rglob("*") if path.is_file())
         name = str(directory)
         return StoreInfo(
-            name, SCHEMA, store.requests, store.parts, first or 0, last or 0, octets, rejects, store.segments
+            directory=name,
+            schema=SCHEMA,
+            requests=store.requests,
+            parts=store.parts,
+            first=first or 0,
+            last=last or 0,
+            octets=octets,
+            rejects=rejects,
+            segments=store.segments,
         )
 
 

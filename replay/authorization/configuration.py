@@ -107,17 +107,17 @@ def _webhook(value: JSON) -> WebhookConfiguration:
     """The configuration with what `SetDefaults_WebhookConfiguration` adds: times of zero are times that were left out."""
     conditions = value["matchConditions"]
     return WebhookConfiguration(
-        _nanoseconds(value["authorizedTTL"]) or _DEFAULT_AUTHORIZED_TTL,
-        value.get("cacheAuthorizedRequests", True),
-        _nanoseconds(value["unauthorizedTTL"]) or _DEFAULT_UNAUTHORIZED_TTL,
-        value.get("cacheUnauthorizedRequests", True),
-        _nanoseconds(value["timeout"]),
-        value["subjectAccessReviewVersion"],
-        value["matchConditionSubjectAccessReviewVersion"],
-        value["failurePolicy"],
-        value["connectionInfo"]["type"],
-        value["connectionInfo"]["kubeConfigFile"],
-        None if conditions is None else tuple(condition["expression"] for condition in conditions),
+        authorized_ttl=_nanoseconds(value["authorizedTTL"]) or _DEFAULT_AUTHORIZED_TTL,
+        cache_authorized_requests=value.get("cacheAuthorizedRequests", True),
+        unauthorized_ttl=_nanoseconds(value["unauthorizedTTL"]) or _DEFAULT_UNAUTHORIZED_TTL,
+        cache_unauthorized_requests=value.get("cacheUnauthorizedRequests", True),
+        timeout=_nanoseconds(value["timeout"]),
+        subject_access_review_version=value["subjectAccessReviewVersion"],
+        match_condition_subject_access_review_version=value["matchConditionSubjectAccessReviewVersion"],
+        failure_policy=value["failurePolicy"],
+        connection_type=value["connectionInfo"]["type"],
+        kube_config_file=value["connectionInfo"]["kubeConfigFile"],
+        match_conditions=None if conditions is None else tuple(condition["expression"] for condition in conditions),
     )
 
 

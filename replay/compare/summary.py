@@ -195,13 +195,13 @@ def finding(outcome: Outcome) -> OutcomeFinding:
     """What a summary keeps of one request whose outcome is not `unchanged`."""
     policies, messages, shapes, patch = _cause(outcome)
     key = CellKey(
-        outcome.outcome,
-        policies,
-        outcome.user,
-        outcome.namespace,
-        _resource(outcome),
-        outcome.kind,
-        outcome.workload,
+        outcome=outcome.outcome,
+        policies=policies,
+        user=outcome.user,
+        namespace=outcome.namespace,
+        resource=_resource(outcome),
+        kind=outcome.kind,
+        workload=outcome.workload,
         follows=False,
         shapes=shapes,
     )

@@ -245,11 +245,13 @@ def _attributes(request: Mapping[str, Any]) -> Attributes:
     kind, resource = request.get("kind", {}), request.get("resource", {})
     user = request.get("userInfo", {})
     return Attributes(
-        Operation.CREATE,
-        GroupVersionKind(kind.get("group", ""), kind.get("version", ""), kind.get("kind", "")),
-        GroupVersionResource(resource.get("group", ""), resource.get("version", ""), resource.get("resource", "")),
-        request.get("subResource", ""),
-        request.get("namespace", ""),
-        request.get("name", ""),
-        UserInfo(user.get("username", ""), user.get("uid", ""), tuple(user.get("groups", ()))),
+        operation=Operation.CREATE,
+        kind=GroupVersionKind(kind.get("group", ""), kind.get("version", ""), kind.get("kind", "")),
+        resource=GroupVersionResource(
+            resource.get("group", ""), resource.get("version", ""), resource.get("resource", "")
+        ),
+        subresource=request.get("subResource", ""),
+        namespace=request.get("namespace", ""),
+        name=request.get("name", ""),
+        user_info=UserInfo(user.get("username", ""), user.get("uid", ""), tuple(user.get("groups", ()))),
     )

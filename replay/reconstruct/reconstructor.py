@@ -164,13 +164,13 @@ class Reconstructor:
         rebuilt = Rebuilt(operation, NULL if operation is Operation.DELETE else nothing, found, nothing)
         kind = GroupVersionKind(exchange.resource.group, exchange.resource.version, "")
         attributes = Attributes(
-            operation,
-            exchange.kind or kind,
-            exchange.resource,
-            record.subresource,
-            namespace_of(record),
-            record.name,
-            record.user,
+            operation=operation,
+            kind=exchange.kind or kind,
+            resource=exchange.resource,
+            subresource=record.subresource,
+            namespace=namespace_of(record),
+            name=record.name,
+            user_info=record.user,
             dry_run=False,
             options=Missing("request.options", nothing.reason),
             object=attribute(rebuilt.object, "object"),
@@ -202,7 +202,13 @@ class Reconstructor:
         lister = self.cluster.at(exchange.record)
         mutation = self.mutation if isinstance(self.mutation, bool) else self.mutation(exchange.record)
         around = Surroundings(
-            olds, lister, self.cluster.discovery, self._schemas, self.classes, self.mutators, mutation
+            olds=olds,
+            lister=lister,
+            discovery=self.cluster.discovery,
+            schemas=self._schemas,
+            classes=self.classes,
+            mutators=self.mutators,
+            mutation=mutation,
         )
         how_far = progress_of(exchange, olds)
         if how_far.reached is Reached.FAILED_BEFORE and self.plugins:

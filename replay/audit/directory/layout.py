@@ -26,7 +26,15 @@ def segment_entry(name: str, segment: Segment, digests: Mapping[int, str], data:
     files = tuple(
         FileEntry(read.file.name, digests.get(read.number, ""), read.file.size, read.lines) for read in segment.files
     )
-    return SegmentEntry(name, files, data, segment.events, segment.requests, segment.replaced, segment.last)
+    return SegmentEntry(
+        name=name,
+        files=files,
+        data=data,
+        events=segment.events,
+        requests=segment.requests,
+        replaced=segment.replaced,
+        last=segment.last,
+    )
 
 
 def write_store(directory: Path, catalog: Catalog, *, kept: bool) -> None:
