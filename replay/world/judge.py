@@ -42,6 +42,8 @@ class Judge:
     schemas: Schemas
     asks: Callable[[RequestRecord], bool]
     heeds: Callable[[RequestRecord, frozenset[Place]], bool]
+    shown: Callable[[ReplayRequest, Decision], Decision]
+    """A decision as far as people may see it."""
 
     def seen(self, request: ReplayRequest, lister: Lister) -> Object:
         """The object that the candidate's validating phase is shown for a request of the log."""
@@ -53,7 +55,7 @@ class Judge:
         if not self.asks(request.record):
             return Judged(ADMITTED, request.attributes.object)
         arguments = (request.before_mutation, request.attributes, lister, self.backends(request))
-        decision = self.alone().decide(*arguments)[1]
+        decision = self.shown(request, self.alone().decide(*arguments)[1])
         if not decision.patch and not decision.undetermined:
             return Judged(decision, request.attributes.object)
         return Judged(decision, self.alone().validated(*arguments)[1].object)

@@ -43,6 +43,7 @@ from replay.pipeline.authorization.policy_authorizer import policy_authorizer
 from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.gate import OPEN, Gate
 from replay.pipeline.replay.ledger import Entries, with_entry
+from replay.pipeline.replay.redaction import redacted_denials
 from replay.pipeline.replay.replayer import PartOutcomes, Replayer, as_far_as_reached
 from replay.pipeline.replay.totals import Totals
 from replay.pipeline.replay.webhook import NOBODY, Sets, WebhookAnswers
@@ -187,12 +188,16 @@ class Job:
         """The decisions of the candidate in its world; its policies are asked apart from those of the current set."""
 
         def decisions(request: ReplayRequest, lister: Lister) -> list[Decision]:
-            return as_far_as_reached(request, self.replayer.decide(request, lister))
+            current, candidate = as_far_as_reached(request, self.replayer.decide(request, lister))
+            told = shown(request, candidate)
+            return [told if current is candidate else current, told]
+
+        def shown(request: ReplayRequest, decision: Decision) -> Decision:
+            return redacted_denials(request, decision, redact=self.redact)
 
         alone = cache(lambda: self.chain_of((ManifestSet(objects=self.asked[0].objects), self.asked[1])))
-        return Judge(
-            self.chain, alone, decisions, self.webhooks.backends, self.schemas, self._asks_candidate, self._heeds
-        )
+        asks, heeds = self._asks_candidate, self._heeds
+        return Judge(self.chain, alone, decisions, self.webhooks.backends, self.schemas, asks, heeds, shown)
 
     @cached_property
     def elsewhere(self) -> Elsewhere:

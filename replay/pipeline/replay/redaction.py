@@ -48,6 +48,13 @@ def redacted_decision(redactor: Redactor, decision: Decision) -> Decision:
     )
 
 
+def redacted_denials(request: ReplayRequest, decision: Decision, *, redact: bool) -> Decision:
+    """A decision whose denials show nothing that must not be seen; all else is left for those who go on with it."""
+    if not redact or not decision.denials:
+        return decision
+    return replace(decision, denials=_denials(redactor_of(request, redact=redact), decision.denials))
+
+
 def _denials(redactor: Redactor, denials: tuple[Denial, ...]) -> tuple[Denial, ...]:
     return tuple(replace(denial, message=redactor.text(denial.message)) for denial in denials)
 
