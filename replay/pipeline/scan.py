@@ -11,6 +11,7 @@ from pathlib import Path
 import orjson
 
 from replay.admission.chain import Chain
+from replay.audit.ingest import Progress
 from replay.audit.store import Store
 from replay.case.attributes import Teller, Told
 from replay.case.case import UNSTATED, Case, CaseError, Expectation, Request
@@ -25,7 +26,7 @@ from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.rbac import RBACAuthorizer
 from replay.kube.redact.redactor import Redactor
 from replay.kube.schema import Schemas
-from replay.pipeline.log import Progress, opened
+from replay.pipeline.log import opened
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.replay.job import asked_of
 from replay.pipeline.replay.redaction import redacted_decision

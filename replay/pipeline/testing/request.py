@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 import orjson
 
+from replay.audit.ingest import Progress
 from replay.case.exported import Exported, UnholdableError
 from replay.case.write.kat import kat_files
 from replay.case.write.kubectl import kubectl_command
@@ -19,7 +20,7 @@ from replay.errors import ReplayError
 from replay.json import JSON
 from replay.pipeline.authorization.run import authorization_inputs
 from replay.pipeline.forensic.past import past_job, requests_of
-from replay.pipeline.log import Progress, opened, require_known
+from replay.pipeline.log import opened, require_known
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.scenario import Scenario
