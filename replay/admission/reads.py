@@ -77,13 +77,13 @@ def policy_reads(
             (policy.match_constraints, *([each.match_resources] if each.match_resources else [])) for each in bound
         )
         paths = _paths(policy, version)
+        managed = any(map(_reads_managed_fields, paths))
         selected = _selected(match for together in criteria for match in together)
         inputs = _inputs(paths) | selected
         paths |= {f"{each}.metadata.labels" for each in (OBJECT, OLD_OBJECT) if each in selected}
         if isinstance(policy, MutatingAdmissionPolicy):
             inputs |= {OBJECT}
             paths |= {OBJECT}
-        managed = any(map(_reads_managed_fields, paths))
         yield PolicyReads(policy.name, criteria, inputs, policy.param_kind, managed, paths)
 
 
