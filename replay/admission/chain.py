@@ -44,7 +44,7 @@ class _Mutation(NamedTuple):
 class Chain:
     """The plugins of several manifest sets; the first set is the one that was in force when the log was written."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a cluster consists of
         self,
         sets: Sequence[ManifestSet],
         version: KubernetesVersion,
@@ -52,8 +52,13 @@ class Chain:
         schemas: Schemas,
         *,
         authorizer: Callable[[Lister], Authorizer | Missing] = RBACAuthorizer,
+        asked_by: Callable[[int, Lister, Lister], Lister] | None = None,
     ) -> None:
-        """`schemas` include the custom kinds of the cluster; `authorizer` answers for the instant of a lister."""
+        """`schemas` include the custom kinds of the cluster; `authorizer` answers for the instant of a lister.
+
+        Where the authorizers of the sets differ, `asked_by` makes of the lister of a request, and of what the set of a number
+        sees of it, one by which `authorizer` knows the set.
+        """
         self._sets = len(sets)
         self.context = context = Context(version, discovery, schemas, authorizer)
         self.plugins: tuple[CompiledPlugin, ...] = tuple(
@@ -63,6 +68,7 @@ class Chain:
         self._asked = tuple(plugin for plugin in self.plugins if not plugin.is_idle)
         self.patchers: ObjectPatchers = context.patchers
         self._overlays = _overlays(sets)
+        self._asked_by = asked_by
 
     def decide(
         self,
@@ -108,8 +114,14 @@ class Chain:
         if isinstance(before, Missing):
             before = attributes.with_object(before)
         if self._overlays is None:
-            return Asking([Side(before, attributes, lister)] * self._sets, backends)
-        return Asking([_laid_over(overlay, before, attributes, lister) for overlay in self._overlays], backends)
+            sides = [Side(before, attributes, lister)] * self._sets
+        else:
+            sides = [_laid_over(overlay, before, attributes, lister) for overlay in self._overlays]
+        if self._asked_by is not None:
+            sides = [
+                side._replace(lister=self._asked_by(index, lister, side.lister)) for index, side in enumerate(sides)
+            ]
+        return Asking(sides, backends)
 
     def _admitting(self, asking: Asking) -> list[Sequence[Admitter | None]]:
         """By plugin, for each set what may change the request."""

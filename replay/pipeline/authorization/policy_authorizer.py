@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
+from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.kube.rbac import RBACAuthorizer
 from replay.pipeline.authorization.chains import Chains, asks_graph
@@ -14,29 +17,56 @@ from replay.reconstruct.cluster import ClusterLister
 _DIFFERENT = Missing("authorizer", "the authorizers of the two sets answer it differently")
 
 
-def policy_authorizer(chains: Chains) -> Callable[[Lister], Authorizer | Missing]:
-    """Who answers at the instant of a lister.
+@dataclass(frozen=True, slots=True)
+class SetLister:
+    """What a set sees of the cluster, with the time and the number of the set, by which its authorizers are found."""
 
-    Policies that say the same are evaluated once for both sets: where their authorizers do not give the same answer, what
-    depends on it is not known.
+    seen: Lister
+    at: ClusterLister
+    number: int
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
+        """See `Lister.get`."""
+        return self.seen.get(kind, namespace, name)
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
+        """See `Lister.list`."""
+        return self.seen.list(kind, namespace)
+
+
+def asked_by(number: int, lister: Lister, seen: Lister) -> Lister:
+    """What the set of a number sees, as a lister by which its own authorizers answer."""
+    return SetLister(seen, lister, number) if isinstance(lister, ClusterLister) else seen
+
+
+def policy_authorizer(chains: Chains) -> Callable[[Lister], Authorizer | Missing]:
+    """Who answers at the instant of a lister: the chain of the set that a `SetLister` names.
+
+    Without a set both are asked: where they do not give the same answer, what depends on it is not known.
     """
 
     def at(lister: Lister) -> Authorizer:
+        if isinstance(lister, SetLister):
+            return _ChainsAt(chains, lister.at, lister.number)
         return _ChainsAt(chains, lister) if isinstance(lister, ClusterLister) else RBACAuthorizer(lister)
 
     return at
 
 
 class _ChainsAt:
-    """The chains of both sets at one time."""
+    """The chain of one set, or of both, at one time."""
 
-    def __init__(self, chains: Chains, lister: ClusterLister) -> None:
+    def __init__(self, chains: Chains, lister: ClusterLister, number: int | None = None) -> None:
         self._chains = chains
         self._lister = lister
+        self._number = number
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:
         """See `Authorizer`."""
         start, end = self._lister.start, self._lister.end
         state = self._chains.state_of(start, end, with_graph=asks_graph(attributes))
-        answers = [chain.authorize(attributes) for chain in self._chains.at(start, end, state)]
+        asked = self._chains.at(start, end, state)
+        if self._number is not None:
+            return asked[self._number].authorize(attributes)
+        answers = [chain.authorize(attributes) for chain in asked]
         return answers[0] if all(answer == answers[0] for answer in answers) else _DIFFERENT

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision
 from replay.admission.ordered.registry import (
+    ALL_ORDERED_PLUGINS,
     criteria_of,
     has_mutators,
     mutating_criteria,
@@ -23,7 +24,7 @@ from replay.admission.ordered.registry import (
     without_shared_plugins,
 )
 from replay.admission.place import Place, read_places
-from replay.admission.reads import OLD_OBJECT
+from replay.admission.reads import AUTHORIZER, OLD_OBJECT
 from replay.audit.event import RequestRecord
 from replay.audit.part import StorePart
 from replay.audit.selection import unselected
@@ -39,7 +40,7 @@ from replay.kube.schema import Schemas
 from replay.matching.coarse import CoarseClass, Predicate, both, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.authorization.chains import Authorizers, Chains
-from replay.pipeline.authorization.policy_authorizer import policy_authorizer
+from replay.pipeline.authorization.policy_authorizer import asked_by, policy_authorizer
 from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.gate import OPEN, Gate
 from replay.pipeline.replay.ledger import Entries, with_entry
@@ -130,12 +131,27 @@ class Job:
 
     def chain_of(self, sets: Sets) -> Chain:
         """Sets, compiled."""
-        return Chain(sets, self.version, self.cluster.discovery, self.schemas, authorizer=self.authorizer)
+        own = asked_by if self.authorizers is not None and self._asks_authorizers(sets) else None
+        discovery, schemas = self.cluster.discovery, self.schemas
+        return Chain(sets, self.version, discovery, schemas, authorizer=self.authorizer, asked_by=own)
 
     @cached_property
     def authorizer(self) -> Callable[[Lister], Authorizer | Missing]:
         """Who answers the `authorizer` of policies at the instant of a lister."""
         return RBACAuthorizer if self.authorizers is None else policy_authorizer(self._authorizing)
+
+    def _asks_authorizers(self, sets: Sets) -> bool:
+        """Whether what each set decides may depend on its own authorizers: else both decide what they share at once."""
+        assert self.authorizers is not None
+        current, candidate = self.authorizers.sides
+        if current == candidate and not any(manifests.objects for manifests in sets):
+            return False
+        return any(
+            AUTHORIZER in reads.inputs
+            for manifests in sets
+            for plugin in ALL_ORDERED_PLUGINS
+            for reads in plugin.reads(manifests, self.version)
+        )
 
     @cached_property
     def schemas(self) -> Schemas:
