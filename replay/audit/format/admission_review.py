@@ -15,6 +15,7 @@ import orjson
 REVIEW = "AdmissionReview"
 _VERBS = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete", "CONNECT": "create"}
 _NO_TIME = "2020-01-01T00:00:00Z"
+_TOO_DEEP = b'{"kind":"Event","apiVersion":"audit.k8s.io/v1"}\n'
 _PHASES = ("validating", "mutating")
 
 
@@ -37,7 +38,10 @@ def events_of_reviews(lines: Iterable[bytes]) -> Iterator[bytes]:
             yield text
             continue
         time = max((*_times(request), time if time != _NO_TIME else ""), default="") or _NO_TIME
-        yield orjson.dumps(_event(value, request, time, number)) + b"\n"
+        try:
+            yield orjson.dumps(_event(value, request, time, number)) + b"\n"
+        except TypeError:  # nested deeper than what can be written
+            yield _TOO_DEEP
 
 
 def _decoded(text: bytes) -> Any:
@@ -64,7 +68,8 @@ def _under(review: Any) -> Any:
 
 def _event(value: dict[str, Any], request: dict[str, Any], time: str, number: int) -> dict[str, Any]:
     review = value["review"] if isinstance(value.get("review"), dict) else value
-    resource = request.get("requestResource") or request["resource"]
+    asked = request.get("requestResource")
+    resource = asked if isinstance(asked, dict) else request["resource"]
     phases = {"mutating": value.get("mutating"), "isValidated": value.get("validating") is not None}
     return {
         "kind": "Event",

@@ -43,10 +43,10 @@ _TYPED = '{"@type":"'
 def _untyped(body: str) -> str:
     """A body without the type that protobuf's JSON adds to it, first of all as its fields are in order."""
     return (
-        f"case when starts_with({body}, '{_TYPED}') "
+        f"try_cast(case when starts_with({body}, '{_TYPED}') "
         f"then '{{' || ltrim({body}[{len(_TYPED)} + instr({body}[{len(_TYPED)} + 1:], '\"') + 1:], ',') "
-        f"when contains({body}, '\"@type\"') then json_merge_patch({body}, '{{\"@type\": null}}') "
-        f"else {body} end::json"
+        f"when contains({body}, '\"@type\"') then try(json_merge_patch({body}, '{{\"@type\": null}}'))::varchar "
+        f"else {body} end as json)"
     )
 
 
@@ -66,14 +66,14 @@ CLOUD_AUDIT = Translation(
         "method": "string_split(protoPayload.methodName, '.')[-1]",
         "principal": "protoPayload.authenticationInfo.principalEmail",
         "rpc": "coalesce(protoPayload.status.code, 0)",
-        "answer": "if(rpc <> 0 or method in ('update', 'patch'), json_extract_string(protoPayload.response, "
-        "['$.kind', '$.status', '$.message', '$.reason', '$.code', '$.metadata.creationTimestamp']), [])",
+        "answer": "if(rpc <> 0 or method in ('update', 'patch'), try(json_extract_string(protoPayload.response, "
+        "['$.kind', '$.status', '$.message', '$.reason', '$.code', '$.metadata.creationTimestamp'])), [])",
         "is_status": "coalesce(answer[1] = 'Status', false)",
         # A PUT without a revision, or an apply, may have created what came into being when it was sent: that is not told.
         "is_new": "method in ('update', 'patch') and try_cast(answer[6] as timestamptz) >= "
         "date_trunc('second', try_cast(\"timestamp\" as timestamptz)) and if(method = 'update', "
-        "json_extract_string(protoPayload.request, '$.metadata.resourceVersion') is null, "
-        "json_extract_string(protoPayload.request, '$.apiVersion') is not null)",
+        "try(json_extract_string(protoPayload.request, '$.metadata.resourceVersion')) is null, "
+        "try(json_extract_string(protoPayload.request, '$.apiVersion')) is not null)",
     },
     fields={
         "kind": f"if(protoPayload is null, null, if(protoPayload.serviceName = '{_SERVICE}', 'Event', ''))",

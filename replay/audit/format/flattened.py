@@ -39,7 +39,13 @@ def unflattened(lines: Iterable[bytes]) -> Iterator[bytes]:
             yield line
             continue
         prefix = flat_prefix(value)
-        yield line if prefix is None else orjson.dumps(_nested(value, prefix)) + b"\n"
+        if prefix is None:
+            yield line
+            continue
+        try:
+            yield orjson.dumps(_nested(value, prefix)) + b"\n"
+        except (RecursionError, TypeError):  # a name of more parts than there are levels
+            yield line
 
 
 def _nested(flat: dict[str, Any], prefix: str) -> Any:

@@ -44,8 +44,16 @@ def form_of(head: bytes, asked: Sequence[LogFormat] = ()) -> Form:
         return _form(layout, found) if found else Form()
     if layout is None and (form := _text_form(lines, asked)) is not None:
         return form
+    return _asked_for(layout, asked)
+
+
+def _asked_for(layout: Layout | None, asked: Sequence[LogFormat]) -> Form:
+    """The form of the first format that was asked for."""
     forced = next((each for each in asked if each.wrapper is not None), None)
-    return Form(layout or Layout.LINES, (forced,)) if forced and PLAIN not in asked else Form()
+    if forced is None or PLAIN in asked:
+        return Form()
+    is_text = isinstance(forced.wrapper, TextWrapper)
+    return Form(Layout.LINES if is_text or layout is None else layout, (forced,))
 
 
 def _json_values(text: str, lines: Sequence[str]) -> tuple[Layout | None, list[Any]]:
