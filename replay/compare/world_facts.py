@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from replay.world.result import Cause, Consequence
@@ -27,9 +27,9 @@ class WorldFacts:
     ends: Counter[str] = field(default_factory=Counter)
 
     @staticmethod
-    def of(found: Iterable[Consequence]) -> WorldFacts:
-        """Count the consequences of a run."""
-        facts = WorldFacts()
+    def of(found: Iterable[Consequence], made: Sequence[int] = ()) -> WorldFacts:
+        """Count the consequences of a run; `made` is how often each owner that is in that world alone is refused what it asks for."""
+        facts = WorldFacts(retried=len(made), refused=sum(made))
         for each in found:
             facts.retried += bool(each.repetitions)
             facts.refused += each.repetitions

@@ -8,6 +8,7 @@ from typing import NamedTuple
 _ACCOUNTS = "system:serviceaccount:kube-system:"
 _COMPONENTS = ("system:kube-controller-manager", "system:kube-scheduler", "system:apiserver")
 GARBAGE_COLLECTOR = f"{_ACCOUNTS}generic-garbage-collector"
+REPLICASET_CONTROLLER = f"{_ACCOUNTS}replicaset-controller"
 NAMESPACE_CONTROLLER = f"{_ACCOUNTS}namespace-controller"
 
 

@@ -25,10 +25,10 @@ def is_missing(owner: OwnerChange, step: Step, is_creation: bool) -> bool:
     if step.record.resource != "replicasets" or owner.template is None:
         return False
     own = get(step.exchange.request.json, ("spec", "template"))
-    return own is not None and _plain_template(own) != _plain_template(owner.template)
+    return own is not None and plain_template(own) != plain_template(owner.template)
 
 
-def _plain_template(template: JSON) -> JSON:
+def plain_template(template: JSON) -> JSON:
     """A pod template without what only a ReplicaSet's has."""
     metadata = get(template, ("metadata",)) or {}
     labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != "pod-template-hash"}

@@ -25,7 +25,7 @@ from replay.world.judge import ADMITTED, Judge, Judged
 from replay.world.namespace import NamespaceAt, WorldLister
 from replay.world.result import INVALID, Alone, Blame, Cause, answered, label
 from replay.world.state import GONE, NOISE, Later, State, known_of, same_object
-from replay.world.validation import breaks_rules, changes_immutable, may_break
+from replay.world.validation import breaks_metadata, breaks_rules, changes_immutable, may_break
 
 _OF_THE_NAMESPACE = ("its namespace did not exist", "NamespaceLifecycle refused it", "what it names did not exist")
 _OF_POLICIES = ("a mutating policy refused it",)
@@ -211,6 +211,8 @@ class Step:
         request = self.in_namespace(self.request)
         if not may_break(self.candidate.patch) or not isinstance(request.before_mutation, Attributes):
             return False
+        if breaks_metadata(self.candidate.patch):
+            return True
         seen, before = known_of(self.seen), known_of(request.before_mutation.object)
         if isinstance(seen, Missing) or isinstance(before, Missing):
             return False

@@ -137,8 +137,22 @@ class PatchRules:
         return known
 
 
+def breaks_metadata(patch: Sequence[JSON]) -> bool:
+    """Whether a patch adds a label or an annotation that no object may have."""
+    return any(
+        any(_broken_metadata(each, ()))
+        for operation in patch
+        if operation["op"] != "remove"
+        for each in _metadata_in(_path(operation), operation.get("value"))
+    )
+
+
+def _path(operation: JSON) -> Path:
+    return tuple(_unescaped(part) for part in str(operation["path"]).split("/")[1:])
+
+
 def _is_harmless(schema: Schema | None, operation: JSON) -> bool:
-    path = tuple(_unescaped(part) for part in str(operation["path"]).split("/")[1:])
+    path = _path(operation)
     if not path or operation["op"] not in ("add", "replace", "remove"):
         return False
     above = _at(schema, path[:-1]) if schema is not None else None
@@ -147,7 +161,9 @@ def _is_harmless(schema: Schema | None, operation: JSON) -> bool:
     if operation["op"] == "remove":
         return path[-1] != "image" and (above is None or path[-1] not in above.required)
     value, own = operation.get("value"), _at(schema, path) if schema is not None else None
-    is_whole = _has_images(path, value) and not any(_broken_metadata(each, ()) for each in _metadata_in(path, value))
+    is_whole = _has_images(path, value) and not any(
+        any(_broken_metadata(each, ())) for each in _metadata_in(path, value)
+    )
     return is_whole and (own is None or not any(_against(own, value, path)))
 
 

@@ -24,6 +24,7 @@ from replay.world.controller import GARBAGE_COLLECTOR, NAMESPACE_CONTROLLER, is_
 from replay.world.elsewhere import Elsewhere
 from replay.world.existence import Existence
 from replay.world.judge import Judge
+from replay.world.made import Made, Refused
 from replay.world.namespace import NamespaceAt, Namespaces, namespaces_at
 from replay.world.owner import TEMPLATE, TEMPLATES_OF, is_missing, retry
 from replay.world.result import (
@@ -73,6 +74,8 @@ class Walked:
     changes: list[Change] = field(default_factory=list)
     namespaces: dict[str, list[Change]] = field(default_factory=dict)
     owners: dict[str, list[OwnerChange]] = field(default_factory=dict)
+    refused: list[Refused] = field(default_factory=list)
+    """The ReplicaSets of this world alone whose pods are refused."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,9 @@ class _ObjectWalk:
         self._branches: tuple[Branch, ...] = SAME
         self._existence = Existence(told)
         self._uid = ""
+        record = told[0].exchange.record
+        has_templates = record.resource in TEMPLATES_OF and record.api_group == "apps"
+        self._made = Made(told, walker.judge, walker.elsewhere) if has_templates else None
 
     def run(self) -> Walked:
         collections = self._around.collections.about(self._told[0].exchange.record)
@@ -140,6 +146,9 @@ class _ObjectWalk:
         if step.exchange.succeeded and record.verb != "delete" and step.exchange.concerns_parent and not step.is_dry:
             self._uid = record.response_uid or record.object_uid or self._uid
         self._note(place, before)
+        if self._made is not None and not self._branches == SAME == before:
+            self._made.follow(step, self._branches)
+            self._found.refused = self._made.refused
 
     def _answers(self, step: Step, branch: Branch) -> Iterator[Answer]:
         """What may be answered in one branch: first by what is around the object, then by the server."""

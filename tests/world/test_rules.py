@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from replay.admission.place import changed_places
 from replay.audit.event import RequestRecord
 from replay.audit.place import Place
 from replay.kube.attributes import Basis, Missing, PartialObject, UserInfo
@@ -17,9 +18,19 @@ from replay.reconstruct.record.known import Hole, Known
 from replay.world.collection import Collection
 from replay.world.controller import attempts, is_controller, retry_of
 from replay.world.result import Blame, Result, answered
-from replay.world.state import GONE, MOST_BRANCHES, Branch, known_of, merged_branches, same_object
+from replay.world.state import (
+    GONE,
+    LABELS,
+    MOST_BRANCHES,
+    Branch,
+    Later,
+    content,
+    known_of,
+    merged_branches,
+    same_object,
+)
 from replay.world.timeline import Change, OwnerChange, Presence, branches_at, presence_at
-from replay.world.validation import breaks_rules, changes_immutable
+from replay.world.validation import PatchRules, breaks_rules, changes_immutable, touches_immutable, touches_metadata
 
 DENIAL = "x is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"
 
@@ -230,3 +241,72 @@ def test_pauses_double() -> None:
     jobs = retry_of("system:serviceaccount:kube-system:job-controller", "u")
     assert [attempts(sets, seconds) for seconds in (0, 0.005, 0.015, 2.6, 100)] == [1, 2, 3, 10, 15]
     assert [attempts(jobs, seconds) for seconds in (0, 0.9, 1, 3, 31)] == [1, 1, 2, 3, 6]
+
+
+CONTAINER = {"name": "a", "image": "i"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        ({"op": "add", "path": "/spec/containers/0/imagePullPolicy", "value": "Always"}, True),
+        ({"op": "add", "path": "/spec/containers/1", "value": CONTAINER}, True),
+        ({"op": "add", "path": "/spec/containers/1", "value": {"name": "a"}}, False),
+        ({"op": "add", "path": "/spec/containers/1", "value": {"image": "i"}}, False),
+        ({"op": "replace", "path": "/spec/containers", "value": [CONTAINER]}, True),
+        ({"op": "remove", "path": "/spec/containers"}, False),
+        ({"op": "remove", "path": "/spec/containers/0/image"}, False),
+        ({"op": "remove", "path": "/spec/nodeName"}, True),
+        ({"op": "replace", "path": "/spec/hostNetwork", "value": "yes"}, False),
+        ({"op": "add", "path": "/metadata/labels/a~1b", "value": "c"}, True),
+        ({"op": "add", "path": "/metadata/labels/a~0b", "value": "c"}, False),
+        ({"op": "add", "path": "/metadata", "value": {"annotations": {"a b": "c"}}}, False),
+        ({"op": "add", "path": "", "value": {}}, False),
+        ({"op": "copy", "path": "/spec/a", "from": "/spec/b"}, False),
+    ],
+)
+def test_patches_that_leave_every_object_valid(operation: dict[str, Any], expected: bool) -> None:
+    rules = PatchRules(Schemas([]))
+    kind = GroupVersionKind("", "v1", "Pod")
+    assert rules.leaves_valid(kind, [operation]) is expected
+    assert rules.leaves_valid(kind, [operation, operation]) is expected
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        (["/metadata/labels/a"], False),
+        (["/spec/template/spec/containers/0/image"], False),
+        (["/spec/selector/matchLabels/a"], True),
+        (["/spec"], True),
+    ],
+)
+def test_places_that_may_not_change(paths: list[str], expected: bool) -> None:
+    places = changed_places("object", ({"path": path} for path in paths))
+    assert touches_immutable(GroupResource("apps", "deployments"), places) is expected
+    assert touches_metadata([{"path": path} for path in paths]) is False
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"), [("/metadata/finalizers", True), ("/metadata", True), ("", True), ("/spec", False)]
+)
+def test_patches_of_metadata(path: str, expected: bool) -> None:
+    assert touches_metadata([{"path": path}]) is expected
+
+
+def test_what_nobody_asks_for_is_not_worked_out() -> None:
+    asked: list[int] = []
+
+    def made() -> Known:
+        asked.append(1)
+        return known({"metadata": {"labels": {"a": "b"}}})
+
+    later = Later(made, changed_places("object", [{"path": "/spec/replicas"}]))
+    assert merged_branches([Branch(later)]) == (Branch(later),)
+    assert later.differs_at(("object", "spec", "replicas"))
+    assert later.differs_at(("object", "spec"))
+    assert not later.differs_at(LABELS)
+    assert Later(made).differs_at(LABELS)
+    assert not asked
+    assert content(later) == content(later) == made()
+    assert len(asked) == 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import orjson
 
@@ -24,7 +25,8 @@ from replay.pipeline.replay.replayer import STORING
 from replay.pipeline.replay.totals import ClassResult
 from replay.pipeline.replay.workers import Crew
 from replay.world.collection import Collections
-from replay.world.controller import Retry, attempts
+from replay.world.controller import REPLICASET_CONTROLLER, Retry, attempts, retry_of
+from replay.world.made import Refused
 from replay.world.namespace import Namespaces
 from replay.world.result import NOT_SENT, Alone, Cause, Consequence
 from replay.world.timeline import OwnerChange
@@ -52,6 +54,8 @@ class World:
     consequences: dict[Place, Consequence] = field(default_factory=dict)
 
     collections: dict[int, Consequence] = field(default_factory=dict)
+    refused: list[int] = field(default_factory=list)
+    """How often pods are tried of each ReplicaSet that is in this world alone, and whose pods are refused."""
 
     def consequence(self, place: Place) -> Consequence | None:
         """What becomes of a request; of a `deletecollection` all objects end as the request does."""
@@ -60,7 +64,7 @@ class World:
     @property
     def facts(self) -> WorldFacts:
         """What a report counts."""
-        return WorldFacts.of(self.consequences.values())
+        return WorldFacts.of(self.consequences.values(), self.refused)
 
     def add(self, found: Iterable[Consequence]) -> None:
         """Take over what a later wave knows better."""
@@ -108,6 +112,7 @@ class Walk:
         for records in part.objects(self.wave.predicate):
             walked = walker.walk(records)
             found.consequences += walked.consequences
+            found.refused += walked.refused
             if walked.changes and records[0].resource == "namespaces" and not records[0].api_group:
                 found.namespaces[records[0].name] = walked.changes
             found.owners.update((uid, changes) for uid, changes in walked.owners.items() if changes)
@@ -184,7 +189,17 @@ class _Stage:
         found = self.crew.run(Walk(wave), parts, self.progress)
         for walked in found:
             self.world.add(walked.consequences)
+        for seconds in _seconds([each for walked in found for each in walked.refused], self.store):
+            self.world.refused.append(attempts(retry_of(REPLICASET_CONTROLLER, ""), seconds))
         return found
+
+
+def _seconds(refused: Iterable[Refused], store: Store) -> Iterator[float]:
+    """How long pods of ReplicaSets are refused; the end of the log is asked for where it counts."""
+    end = cache(lambda: int(store.answer("log_end")[0][0]))
+    for each in refused:
+        until = end() if each.until is None else each.until // TICKS
+        yield (until - each.since // TICKS) / MICROSECONDS
 
 
 def _retried(store: Store, world: World) -> None:
