@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from replay.admission.builtin.cluster import PluginCluster
@@ -22,7 +22,7 @@ from replay.admission.ordered.builtin import asked_phase, cluster_of, note
 from replay.admission.ordered.registry import BUILTIN_PLUGINS, rules_criteria
 from replay.audit.store import Store
 from replay.kube.admissionregistration import ManifestSet
-from replay.kube.attributes import Attributes, Operation
+from replay.kube.attributes import Attributes, Operation, PartialObject
 from replay.kube.overlay import objects_by_kind
 from replay.matching.coarse import Predicate, both, coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
@@ -37,6 +37,9 @@ Key = tuple[int, int]
 Entries = Mapping[Key, tuple[Decision, ...]]
 """What the plugins say for each set, where they say anything."""
 
+FAILED = 400
+"""The least status of a request that was not carried out."""
+_OF_DELETION = frozenset({"deletionTimestamp", "deletionGracePeriodSeconds"})
 _LIKELY = "likely denied, if all that may have been charged before was"
 
 
@@ -55,6 +58,8 @@ class Books(NamedTuple):
 
     least: Plugin
     most: Plugin
+    gone: set[tuple[str, str, str]]
+    """What was deleted: resource, namespace and name."""
 
 
 @dataclass
@@ -100,7 +105,7 @@ class Ledger:
 def _one(book: Books, each: Asked, seen: Attributes, cluster: PluginCluster, decision: Decision) -> Decision:
     """What one plugin of one set says of a request, and what it remembers of it."""
     record = each.request.record
-    time = record.received if book.least.is_timed else 0
+    time = record.received
     effects, refused = Effects(), bool(decision.denials)
     is_open = not each.is_certain or bool(decision.undetermined)
     if not refused and each.came_to_the_end:
@@ -124,10 +129,29 @@ def _one(book: Books, each: Asked, seen: Attributes, cluster: PluginCluster, dec
 def _follow(book: Books, each: Asked, cluster: PluginCluster, time: int, *, refused: bool) -> None:
     """Give back what a request freed that was carried out; what was refused was never charged."""
     attributes, record = each.request.attributes, each.request.record
-    is_carried_out = record.code < 400 or attributes.operation is Operation.CREATE
+    key = str(attributes.resource.group_resource), attributes.namespace, attributes.name
+    if attributes.operation is Operation.CREATE and not attributes.subresource:
+        book.gone.discard(key)
+    elif record.code >= FAILED or key in book.gone:
+        return
+    if attributes.operation is Operation.DELETE:
+        attributes = _as_charged(attributes)
     for plugin in (book.least, book.most):
-        if isinstance(plugin, ResourceQuota) and is_carried_out and (plugin is book.least or each.is_certain):
-            plugin.follow(attributes, cluster, time, refused=refused)
+        if isinstance(plugin, ResourceQuota) and (plugin is book.least or each.is_certain):
+            freed = plugin.follow(attributes, cluster, time, refused=refused)
+            if freed and attributes.operation is Operation.DELETE:
+                book.gone.add(key)  # deletions that come at the same time all answer with the object
+
+
+def _as_charged(attributes: Attributes) -> Attributes:
+    """A deletion of an object as it was before anybody began to delete it: until it is gone, it is charged."""
+    old = attributes.old_object
+    value = old.value if isinstance(old, PartialObject) else old
+    if not isinstance(value, dict) or not isinstance(value.get("metadata"), dict):
+        return attributes
+    metadata = {key: each for key, each in value["metadata"].items() if key not in _OF_DELETION}
+    bare = {**value, "metadata": metadata}
+    return replace(attributes, old_object=PartialObject(bare, old.missing) if isinstance(old, PartialObject) else bare)
 
 
 def ledger_of(chain: Chain, sets: Sequence[ManifestSet], cluster: Cluster, begin: int = 0) -> Ledger | None:
@@ -150,7 +174,7 @@ def ledger_of(chain: Chain, sets: Sequence[ManifestSet], cluster: Cluster, begin
                 if isinstance(own, ResourceQuota):
                     open_books(own, manifests, cluster, begin)
             predicate = _WRITES if namespaces is None else both(_WRITES, _within(namespaces))
-        books.append(tuple(None if each is None else Books(each, copy.deepcopy(each)) for each in made))
+        books.append(tuple(None if each is None else Books(each, copy.deepcopy(each), set()) for each in made))
         predicates.append(predicate)
     if not books:
         return None

@@ -110,8 +110,8 @@ class ResourceQuota(Plugin):
                 add(used, {key: value for key, value in evaluator.usage(obj, 0).items() if key in hard})
         self._used[namespace, name] = used
 
-    def follow(self, attributes: Attributes, cluster: PluginCluster, time: int, *, refused: bool) -> None:
-        """Give back what a request freed that was carried out whatever this plugin said.
+    def follow(self, attributes: Attributes, cluster: PluginCluster, time: int, *, refused: bool) -> bool:
+        """Give back what a request freed that was carried out whatever this plugin said; whether it freed anything.
 
         A final deletion frees all, a pod at its end its compute resources. What this plugin refused to create was never charged.
         """
@@ -123,13 +123,14 @@ class ResourceQuota(Plugin):
         try:
             left = _left(review)
             if left is None or attributes.dry_run or not attributes.namespace or resource in IGNORED:
-                return
+                return False
             if attributes.operation is Operation.DELETE and key in self._refused:
                 self._refused.discard(key)
             elif key not in self._refused:
                 self._give_back(review, review.old_object, left)
         except UnknownInputError:
-            return
+            return False
+        return True
 
     def _give_back(self, review: Review, obj: JSON, left: Amounts) -> None:
         """Take what an object uses off every quota that it counts for; none goes below nothing."""
