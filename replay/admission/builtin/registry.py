@@ -26,6 +26,7 @@ from replay.admission.builtin.pod.limit_hard_anti_affinity_topology import Limit
 from replay.admission.builtin.pod.limit_ranger import LimitRanger
 from replay.admission.builtin.pod.node_selector import PodNodeSelector
 from replay.admission.builtin.pod.priority import Priority
+from replay.admission.builtin.pod.resize_validator import PodResizeValidator
 from replay.admission.builtin.pod.runtime_class import RuntimeClass
 from replay.admission.builtin.pod.service_account import ServiceAccount
 from replay.admission.builtin.pod.toleration_restriction import PodTolerationRestriction
@@ -69,6 +70,7 @@ PLUGINS: Final[tuple[type[Plugin], ...]] = (
     DefaultIngressClass,
     DenyServiceExternalIPs,
     PodTopologyLabels,
+    PodResizeValidator,
     ResourceQuota,
     AlwaysDeny,
 )
