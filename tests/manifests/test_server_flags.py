@@ -151,3 +151,14 @@ def test_two_files_of_flags_are_one_too_many(tmp_path: Path) -> None:
         (tmp_path / name).write_text("--v=2")
     with pytest.raises(ManifestError, match="both hold flags"):
         server_of_directory(tmp_path)
+
+
+def test_an_amount_that_is_none_is_refused_as_the_api_server_does(tmp_path: Path) -> None:
+    (tmp_path / "objects").mkdir()
+    (tmp_path / "objects" / "q.yaml").write_text(
+        "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q, namespace: n}\nspec: {hard: {cpu: many}}\n"
+    )
+    with pytest.raises(
+        ManifestError, match='ResourceQuota in version "v1" cannot be handled as a ResourceQuota: quantities must'
+    ):
+        load_manifest_set(tmp_path, version=NEWEST)

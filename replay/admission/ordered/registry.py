@@ -150,3 +150,9 @@ def keeps_books(sets: Iterable[ManifestSet]) -> bool:
     """Whether a plugin of some sets says of a request what depends on those before it."""
     stateful = [plugin for plugin in BUILTIN_PLUGINS if plugin.type.keeps_books]
     return any(plugin.settings(manifests) is not None for manifests in sets for plugin in stateful)
+
+
+def check_plugins(manifests: ManifestSet) -> None:
+    """Raise ManifestError with the server's text for a configuration of a built-in plugin that it does not start with."""
+    for plugin in BUILTIN_PLUGINS:
+        plugin.made(manifests)

@@ -16,6 +16,7 @@ from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, PluginSettings
+from replay.kube.quantity import QuantityError, parse_quantity
 from replay.manifests.plugin import Plugin, plugins_of
 from replay.manifests.server.flags import (
     CONFIGURATION_FLAG,
@@ -180,7 +181,30 @@ def _items(document: JSON, path: str) -> Iterator[JSON]:
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(document, dict) or not document.get("apiVersion") or not document.get("kind") or not name:
         raise ManifestError("an object needs `apiVersion`, `kind` and `metadata.name`", path=path)
-    yield _plain(document)
+    plain = _plain(document)
+    _check_quantities(plain, path)
+    yield plain
+
+
+def _check_quantities(obj: JSON, path: str) -> None:
+    """Refuse amounts that the API server does not decode, in its words."""
+    kind, spec = obj["kind"], obj.get("spec") or {}
+    if (obj["apiVersion"], kind) == ("v1", "ResourceQuota"):
+        lists = [spec.get("hard")]
+    elif (obj["apiVersion"], kind) == ("v1", "LimitRange"):
+        lists = [item.get(name) for item in spec.get("limits") or () for name in _AMOUNTS]
+    else:
+        return
+    try:
+        for values in lists:
+            for value in (values or {}).values():
+                parse_quantity(str(value))
+    except (AttributeError, QuantityError) as error:
+        text = f'{kind} in version "v1" cannot be handled as a {kind}: {error}'
+        raise ManifestError(f"{kind} `{obj['metadata']['name']}`: {text}", path=path) from error
+
+
+_AMOUNTS = ("default", "defaultRequest", "max", "min", "maxLimitRequestRatio")
 
 
 def _plain(value: Any) -> Any:

@@ -118,6 +118,7 @@ def _require_names(store: Store, question: Question, manifests: Manifests) -> No
 def _names(manifests: ManifestSet) -> Iterator[str]:
     yield from (policy.name for policy in manifests.validating_policies)
     yield from (policy.name for policy in manifests.mutating_policies)
+    yield from (plugin.name for plugin in manifests.builtin)
     for configuration in (*manifests.validating_webhooks, *manifests.mutating_webhooks):
         yield configuration.name
         yield from (webhook.name for webhook in configuration.webhooks)
