@@ -15,6 +15,7 @@ from replay.case.form.kyverno import is_kyverno, read_kyverno
 from replay.case.form.own import is_own, read_own
 from replay.case.form.review import is_review, read_reviews
 from replay.case.policies import PolicyLoader
+from replay.errors import UNFORESEEN
 from replay.json import JSON
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -95,3 +96,6 @@ def _read(path: Path, read: Callable[[], CaseFile]) -> Found:
         return read()
     except CaseError as error:
         return Unreadable(str(path), error)
+    except UNFORESEEN as error:
+        told = " ".join(f"{type(error).__name__} {error}".split())
+        return Unreadable(str(path), CaseError(f"is of a form that nobody foresaw: {told}", path=str(path)))

@@ -8,6 +8,7 @@ import pytest
 
 from replay.case.result import CaseReport, Status
 from replay.pipeline.testing.run import CaseOptions, run_tests
+from replay.reconstruct.record.known import path_from_text, rendered
 
 HERE = Path(__file__).parent / "data"
 POLICY = """\
@@ -170,3 +171,44 @@ def test_own_cases_are_decided_as_they_say() -> None:
     assert report.exit_code == 0
     assert report.coverage is not None
     assert [" ".join(item) for item in report.coverage.unreached] == ["limits validation 0 false"]
+
+
+GARBAGE = [
+    ("kat, a request that is a list", "kat", "tests/owner.a.deny.request.yaml", "[1]"),
+    ("kat, an object that is a text", "kat", "tests/owner.a.deny.object.yaml", "text"),
+    ("kat, an authorizer that is a mapping", "kat", "tests/owner.a.deny.authorizer.yaml", "{a: b}"),
+    (
+        "kyverno, results that are a text",
+        "kyverno",
+        "kyverno-test.yaml",
+        KYVERNO.partition("results")[0] + "results: x",
+    ),
+    (
+        "kyverno, a result that is a list",
+        "kyverno",
+        "kyverno-test.yaml",
+        KYVERNO.partition("results")[0] + "results: [[]]",
+    ),
+    ("kyverno, resources that are numbers", "kyverno", "resources.yaml", "1"),
+    ("gator, tests that are a number", "gator", "suite.yaml", SUITE.partition("tests")[0] + "tests: 5"),
+    ("kubescape, a number for a test", "kubescape", "controls/C-1/tests.json", "[5]"),
+    ("kubescape, no policy", "kubescape", "controls/C-1/policy.yaml", "[]"),
+    ("a policy that is a number", "kat", "policy.yaml", "5"),
+    ("no YAML", "kyverno", "policy.yaml", "{"),
+]
+WHOLE = {name.partition(",")[0].split()[0]: files for name, (files, _) in reversed(FORMS.items())}
+
+
+@pytest.mark.parametrize(("form", "file", "text"), [row[1:] for row in GARBAGE], ids=[row[0] for row in GARBAGE])
+def test_what_cannot_be_read_is_told(form: str, file: str, text: str, tmp_path: Path) -> None:
+    files = {name.removeprefix("owner/"): content for name, content in WHOLE[form].items()}
+    report = report_of(tmp_path, {**files, file: text})
+    assert report.exit_code == 2
+    assert all(result.lines for result in report.results if result.status is Status.ERROR)
+
+
+def test_paths_of_objects_are_read_back() -> None:
+    path = ("spec", "containers", 0, "resources", "a.b/c")
+    assert path_from_text(rendered(path)) == path
+    with pytest.raises(ValueError, match="nonsense"):
+        path_from_text("nonsense")
