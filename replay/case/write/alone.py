@@ -34,6 +34,13 @@ class Alone:
         """All of its expressions."""
         return tuple(_expressions(self.policy["spec"]))
 
+    @property
+    def configurations(self) -> tuple[str, ...]:
+        """The expressions of its apply configurations."""
+        mutations = self.policy["spec"].get("mutations") or ()
+        found = (each.get("applyConfiguration") for each in mutations)
+        return tuple(each["expression"] for each in found if each)
+
 
 def alone(exported: Exported) -> Alone:
     """The policy that makes the decision, of those that deny the first; raises UnholdableError where there is none alone."""

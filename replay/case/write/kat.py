@@ -55,7 +55,7 @@ def _require(policy: Alone, exported: Exported) -> None:
         "it has no macros of two variables, and no cel.bind": any(_NEWER.search(each) for each in policy.expressions),
         "it gives one parameter to a policy": sum(1 for _ in _params(exported)) > 1,
         "it merges no lists, and tells numbers apart by their Go types": policy.mutates
-        and not all(_is_plain(operation) for operation in exported.decision.patch),
+        and not (all(map(_is_plain, exported.decision.patch)) and not any(map(_makes_list, policy.configurations))),
         "it tells `object` by the old one where there is none": exported.validated.operation is Operation.DELETE
         and any(re.search(r"(?<!old)\bobject\b", each) for each in policy.expressions),
         "it makes the resource of the kind alone": exported.validated.subresource != "",
@@ -63,6 +63,11 @@ def _require(policy: Alone, exported: Exported) -> None:
     for reason, applies in reasons.items():
         if applies:
             raise UnholdableError(f"kat cannot hold it: {reason}")
+
+
+def _makes_list(expression: str) -> bool:
+    """Whether an apply configuration may have a list, which kat puts in the place of the one that is there."""
+    return re.search(r"\[|\.map\(|\.filter\(|\.transformList\(", expression) is not None
 
 
 def _is_plain(operation: JSON) -> bool:
