@@ -26,7 +26,7 @@ from replay.kube.authorizer import Authorizer
 from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
 from replay.kube.overlay import Overlay
-from replay.kube.rbac import RBACAuthorizer
+from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
 
 _NO_BACKENDS: Backends = {}

@@ -36,17 +36,17 @@ from replay.audit.catalog import (
 )
 from replay.audit.directory.integrity import SEGMENTS, require_whole
 from replay.audit.directory.layout import segment_entry, tables, write_store
+from replay.audit.directory.lookups import Lookups, write_lookups
 from replay.audit.directory.prune import sweep, sweep_segments
+from replay.audit.directory.remembered import remembered
 from replay.audit.directory.scratch import scratch
 from replay.audit.engine import INGEST_MEMORY, QUERY_MEMORY, connect
 from replay.audit.event import RequestRecord
 from replay.audit.format.recognise import beginning
 from replay.audit.format.table import LogFormat, products
 from replay.audit.ingest import LOOKED_UP, Numbers, Progress, Reader, first_parts
-from replay.audit.lookups import Lookups, write_lookups
 from replay.audit.part import Predicate, StorePart, Tables, numbered_records
 from replay.audit.reject import EXPLANATIONS, Reject, RejectReason, Rejects
-from replay.audit.remembered import remembered
 from replay.audit.segment import Segment, finished, write_segment
 from replay.audit.source import LogFile, log_files
 from replay.errors import AuditLogError, StoreError

@@ -14,13 +14,13 @@ from replay.authorization.chain import (
 )
 from replay.authorization.configuration import AuthorizationConfiguration, AuthorizerConfiguration, mode_configuration
 from replay.authorization.match_condition import Matcher
-from replay.authorization.node import NodeAuthorizer
-from replay.authorization.node_graph import Graph
+from replay.authorization.node.authorizer import NodeAuthorizer
+from replay.authorization.node.graph import Graph
 from replay.authorization.trace import AuthorizerDecision, Step
 from replay.authorization.webhook import WebhookAnswers
 from replay.cellib.authorization import compile_condition
 from replay.cellib.version import KubernetesVersion
-from replay.kube.rbac import RoleResolver
+from replay.kube.rbac.authorizer import RoleResolver
 
 DEFAULT_MODES = ("Node", "RBAC")
 """The chain of a set that has no configuration."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from replay.authorization.match_condition import Matcher, MatchResult
-from replay.authorization.node import NodeAuthorizer
+from replay.authorization.node.authorizer import NodeAuthorizer
 from replay.authorization.question import Question
 from replay.authorization.trace import (
     INTERNAL_ERROR,
@@ -26,7 +26,7 @@ from replay.authorization.trace import (
 from replay.authorization.webhook import WebhookAnswers
 from replay.kube.attributes import Missing
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
-from replay.kube.rbac import MASTERS_GROUP, NODE_PREFIX, RBACVerdict, RoleResolver
+from replay.kube.rbac.authorizer import MASTERS_GROUP, NODE_PREFIX, RBACVerdict, RoleResolver
 
 _ONLY_ALLOW = frozenset(["Node", "RBAC"])
 

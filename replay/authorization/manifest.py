@@ -14,7 +14,7 @@ from replay.authorization.start import check_start
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.json import JSON
-from replay.kube.aggregation import aggregated
+from replay.kube.rbac.aggregation import aggregated
 from replay.manifests.authorization_file import CONFIGURATION_FILE, RBAC_DIRECTORY, is_configuration, is_rbac
 from replay.reconstruct.snapshot import read_snapshot
 

@@ -11,7 +11,7 @@ from replay.kube.attributes import Missing
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister, ObjectLister
-from replay.kube.rbac import RBACAuthorizer
+from replay.kube.rbac.authorizer import RBACAuthorizer
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
 _NOBODY_SAYS = Missing(

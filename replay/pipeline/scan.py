@@ -23,7 +23,7 @@ from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import APIResource
 from replay.kube.gvk import GroupVersionKind, split_api_version
-from replay.kube.rbac import RBACAuthorizer
+from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.redact.redactor import Redactor
 from replay.kube.schema import Schemas
 from replay.pipeline.log import opened

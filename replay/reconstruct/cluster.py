@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import cached_property
 
+from replay.audit.directory.lookups import ObjectKey, object_key
 from replay.audit.event import RequestRecord
-from replay.audit.lookups import ObjectKey, object_key
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing
 from replay.kube.discovery import builtin_discovery

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import orjson
 
+from replay.audit.directory.lookups import ObjectKey, object_key
 from replay.audit.event import RequestRecord
-from replay.audit.lookups import ObjectKey, object_key
 from replay.json import JSON
 from replay.kube.discovery import Discovery
 from replay.kube.selector import SelectorError, exact_match, parse_field_selector

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from replay.audit.directory.lookups import Lookups, ObjectKey
 from replay.audit.ingest import first_parts
-from replay.audit.lookups import Lookups, ObjectKey
 from replay.audit.store import Store
 
 

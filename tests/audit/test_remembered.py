@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.audit import remembered
+from replay.audit.directory import remembered
 from replay.audit.directory.prune import prune_store
 from replay.audit.store import Store
 

@@ -14,7 +14,7 @@ import pytest
 from replay.authorization.build import ChainBuilder
 from replay.authorization.chain import Chain
 from replay.authorization.configuration import read_configuration
-from replay.authorization.node_graph import NodeGraph
+from replay.authorization.node.graph import NodeGraph
 from replay.authorization.request_info import attributes_from_uri
 from replay.authorization.webhook import recorded_answers
 from replay.cellib.version import NEWEST
@@ -22,7 +22,7 @@ from replay.json import JSON
 from replay.kube.attributes import UserInfo
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.lister import ObjectLister
-from replay.kube.rbac import RoleResolver
+from replay.kube.rbac.authorizer import RoleResolver
 
 RECORDING = Path(__file__).parents[2].parent / "shared" / "recordings" / "authorization"
 needs_recording = pytest.mark.skipif(not RECORDING.exists(), reason="the recording is not beside the checkout")

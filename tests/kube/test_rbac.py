@@ -13,7 +13,7 @@ from replay.kube.attributes import Missing, PartialObject, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import ObjectLister
-from replay.kube.rbac import RBACAuthorizer, RoleResolver
+from replay.kube.rbac.authorizer import RBACAuthorizer, RoleResolver
 
 SHOP = Path(__file__).parents[2].parent / "shared" / "recordings" / "shop"
 

@@ -13,7 +13,7 @@ from replay.compare.authorization_lookup import Found
 from replay.compare.result import RunResult
 from replay.errors import ReplayError
 from replay.kube.lister import ObjectLister
-from replay.kube.rbac import RoleResolver
+from replay.kube.rbac.authorizer import RoleResolver
 from replay.pipeline.authorization.least_privilege import least_privilege
 from replay.pipeline.authorization.lookup import AuthorizationQuestion, look_up_authorization
 from replay.pipeline.authorization.replay import Request, read_questions

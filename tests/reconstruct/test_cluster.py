@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from replay.audit.directory.lookups import ObjectKey
 from replay.audit.event import RequestRecord
-from replay.audit.lookups import ObjectKey
 from replay.kube.attributes import UserInfo
 from replay.kube.gvk import GroupVersionKind
 from replay.reconstruct.cluster import Cluster

@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
+from replay.audit.directory.lookups import ObjectKey
 from replay.audit.event import RequestRecord
-from replay.audit.lookups import ObjectKey
 from replay.json import JSON
 from replay.kube.attributes import UserInfo
 from replay.kube.discovery import builtin_discovery

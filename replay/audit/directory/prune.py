@@ -11,7 +11,7 @@ from pathlib import Path
 from replay.audit.catalog import BUSY, IN_USE, PARTIAL, locked, read_catalog
 from replay.audit.directory.integrity import SEGMENTS
 from replay.audit.directory.layout import write_store
-from replay.audit.remembered import REMEMBERED
+from replay.audit.directory.remembered import REMEMBERED
 from replay.errors import StoreError
 
 _WRITTEN = ("", f"{REMEMBERED}/", "results/*/")

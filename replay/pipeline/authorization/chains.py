@@ -12,13 +12,13 @@ from replay.authorization.build import DEFAULT_CONFIGURATION, ChainBuilder
 from replay.authorization.chain import Chain
 from replay.authorization.configuration import AuthorizationConfiguration
 from replay.authorization.manifest import AuthorizationManifests, RBACKey, deleted_keys
-from replay.authorization.node_graph import NodeGraph
+from replay.authorization.node.graph import NodeGraph
 from replay.authorization.webhook import NoAnswers, WebhookAnswers
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.json import JSON
 from replay.kube.attributes import UserInfo
 from replay.kube.authorizer import AuthorizationAttributes
-from replay.kube.rbac import (
+from replay.kube.rbac.authorizer import (
     CLUSTER_ROLE_BINDING,
     NODE_PREFIX,
     ROLE_BINDING,

@@ -10,7 +10,7 @@ from replay.kube.attributes import Missing
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
-from replay.kube.rbac import RBACAuthorizer
+from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.pipeline.authorization.chains import Chains, asks_graph
 from replay.reconstruct.cluster import ClusterLister
 

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Sequence
 
 from replay.authorization.manifest import RBACKey, laid_over, rbac_key
 from replay.json import JSON
-from replay.kube.aggregation import aggregated
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import ObjectLister
-from replay.kube.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RoleResolver
+from replay.kube.rbac.aggregation import aggregated
+from replay.kube.rbac.authorizer import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RoleResolver
 from replay.pipeline.authorization.state import RBAC_KINDS, State, StateLister, uncovered
 from replay.reconstruct.cluster import Cluster
 

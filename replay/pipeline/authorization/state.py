@@ -14,7 +14,7 @@ from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import ObjectLister
-from replay.kube.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from replay.kube.rbac.authorizer import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from replay.reconstruct.cluster import CACHE_DELAY, ClusterLister
 from replay.reconstruct.record.known import attribute
 

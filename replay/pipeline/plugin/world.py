@@ -14,7 +14,7 @@ from replay.kube.attributes import Attributes, Missing, Operation, field_of
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
 from replay.kube.discovery import builtin_discovery
 from replay.kube.object_lister import ObjectLister
-from replay.kube.rbac import RBACAuthorizer
+from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.pipeline.plugin.config import PluginConfig
 from replay.reconstruct.cluster import CRD, key_of
 

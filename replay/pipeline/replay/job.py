@@ -35,7 +35,7 @@ from replay.kube.admissionregistration import ManifestSet, MatchResources, Webho
 from replay.kube.attributes import Missing, Operation
 from replay.kube.authorizer import Authorizer
 from replay.kube.lister import Lister
-from replay.kube.rbac import RBACAuthorizer
+from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
 from replay.matching.coarse import CoarseClass, Predicate, both, may_select
 from replay.matching.equivalence import EquivalentResourceMapper

@@ -24,7 +24,7 @@ import msgspec
 
 from replay.admission.ordered.registry import units_of
 from replay.audit.catalog import replace_file
-from replay.audit.remembered import code_digest
+from replay.audit.directory.remembered import code_digest
 from replay.errors import StoreError
 from replay.kube.admissionregistration import ManifestSet, MatchResources
 from replay.matching.coarse import CoarseClass

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from replay.admission.ordered.registry import ALL_ORDERED_PLUGINS, criteria_of, keeps_books
+from replay.audit.directory.lookups import ObjectKey
 from replay.audit.event import RequestRecord
-from replay.audit.lookups import ObjectKey
 from replay.audit.store import Store
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet

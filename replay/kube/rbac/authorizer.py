@@ -14,7 +14,7 @@ from replay.kube.attributes import Missing, PartialObject, UserInfo, field_of
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
-from replay.kube.rbac_binding import Bindings, Bound, missing_in, subject_text
+from replay.kube.rbac.binding import Bindings, Bound, missing_in, subject_text
 
 _GROUP, _VERSION = "rbac.authorization.k8s.io", "v1"
 ROLE = GroupVersionKind(_GROUP, _VERSION, "Role")

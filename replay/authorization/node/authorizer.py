@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from replay.authorization.node_graph import Graph, Vertex
-from replay.authorization.node_rule import node_rules
+from replay.authorization.node.graph import Graph, Vertex
+from replay.authorization.node.rule import node_rules
 from replay.authorization.trace import AuthorizerDecision
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.kube.attributes import Missing
 from replay.kube.authorizer import AuthorizationAttributes
-from replay.kube.rbac import NODE_PREFIX, NODES_GROUP, rule_allows
+from replay.kube.rbac.authorizer import NODE_PREFIX, NODES_GROUP, rule_allows
 
 _LEASE_NAMESPACE = "kube-node-lease"
 _OWN_OBJECT_VERBS = ("get", "create", "update", "patch", "delete")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from replay.authorization.pod_reference import (
+from replay.authorization.node.pod_reference import (
     config_map_names,
     pod_claims,
     resource_claims,
@@ -20,7 +20,7 @@ from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject, field_of
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
-from replay.kube.rbac_binding import missing_in
+from replay.kube.rbac.binding import missing_in
 
 POD = GroupVersionKind("", "v1", "Pod")
 PERSISTENT_VOLUME = GroupVersionKind("", "v1", "PersistentVolume")

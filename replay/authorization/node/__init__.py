@@ -1,0 +1,1 @@
+"""The node authorizer: what kubelets may do, by what belongs to their nodes."""

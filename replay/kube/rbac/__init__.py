@@ -1,0 +1,1 @@
+"""RBAC: which rules a user has, and what they allow."""
