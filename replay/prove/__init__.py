@@ -1,0 +1,1 @@
+"""What a change of policies can ever do: proofs, and requests that show a difference."""

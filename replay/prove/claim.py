@@ -1,0 +1,114 @@
+"""What is claimed about a change of a policy, and the requests that show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+
+from replay.json import JSON
+from replay.prove.request import Request
+
+
+class Result(StrEnum):
+    """How the candidate decides, held against the current policy, over all requests within the bound."""
+
+    SAME = "same"
+    STRICTER = "stricter"
+    LOOSER = "looser"
+    BOTH = "both"
+    UNKNOWN = "unknown"
+
+
+class Level(IntEnum):
+    """What becomes of a request, from nothing to a refusal: the hardest of the actions that are taken."""
+
+    ADMITTED = 0
+    AUDITED = 1
+    WARNED = 2
+    DENIED = 3
+
+    @property
+    def text(self) -> str:
+        """One word."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Within what a claim holds; None stands for no limit.
+
+    `items` are the most in each list that the expressions walk through, `keys` the most in each map beside those that they
+    name. `within_cost` says that the claim is about requests whose evaluation stays within the cost budgets.
+    """
+
+    items: int | None = None
+    keys: int | None = None
+    within_cost: bool = False
+
+    def __str__(self) -> str:
+        """The words that follow a claim, empty where there is no limit."""
+        parts = []
+        if self.items is not None:
+            parts.append(f"{self.items} items in each list")
+        if self.keys is not None:
+            parts.append(f"{self.keys} further keys in each map")
+        size = f"up to {' and '.join(parts)}" if parts else ""
+        cost = "as long as evaluations stay within the cost budgets" if self.within_cost else ""
+        return ", ".join(each for each in (size, cost) if each)
+
+    def merge(self, other: Bound) -> Bound:
+        """What two claims hold within together."""
+        return Bound(
+            _least(self.items, other.items), _least(self.keys, other.keys), self.within_cost or other.within_cost
+        )
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else min(one, other)
+
+
+UNBOUNDED = Bound()
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A request about which two policies certainly decide differently; `marked` are the paths of the fields that matter."""
+
+    request: Request
+    current: Level
+    candidate: Level
+    current_messages: tuple[str, ...] = ()
+    candidate_messages: tuple[str, ...] = ()
+    marked: tuple[tuple[str | int, ...], ...] = ()
+    patches: Mapping[str, JSON] = field(default_factory=dict)
+    """For mutating policies: the patch of each, `current` and `candidate`."""
+
+    @property
+    def is_stricter(self) -> bool:
+        """Whether the candidate is the harder one."""
+        return self.candidate > self.current
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The claim about one policy; `reason` says why it is not known, or how it was found."""
+
+    result: Result
+    bound: Bound = UNBOUNDED
+    witnesses: tuple[Witness, ...] = ()
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        """The claim in words, with its bound."""
+        words = {
+            Result.SAME: "no difference",
+            Result.STRICTER: "only stricter",
+            Result.LOOSER: "only looser",
+            Result.BOTH: "both stricter and looser",
+            Result.UNKNOWN: "not known",
+        }[self.result]
+        bound = str(self.bound) if self.result in {Result.SAME, Result.STRICTER, Result.LOOSER} else ""
+        because = f": {self.reason}" if self.reason and self.result is Result.UNKNOWN else ""
+        return f"{words}{' ' if bound else ''}{bound}{because}"

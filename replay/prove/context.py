@@ -1,0 +1,115 @@
+"""What the search for differences of one pair of policies works with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from replay.cellib.version import KubernetesVersion
+from replay.kube.admissionregistration import LabelSelector, ManifestSet, MatchResources
+from replay.kube.discovery import APIResource, Discovery
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource, split_api_version
+from replay.prove.judge import Judge
+from replay.prove.normal.match import match_alike
+from replay.prove.request import Target
+from replay.prove.search.generator import Generator
+from replay.prove.search.interest import Interest, interest_of
+from replay.prove.search.params import ParamSlot, slot_of
+from replay.prove.search.target import matched_targets, with_custom_kinds
+from replay.prove.shape.skeleton import Skeletons
+from replay.prove.unit import CompiledUnit, Unit
+
+_NAMESPACE = "default"
+
+
+@dataclass(slots=True)
+class Context:
+    """Some policies, compiled, with all that requests about them are made of."""
+
+    units: Sequence[Unit]
+    compiled: Sequence[CompiledUnit]
+    discovery: Discovery
+    targets: Sequence[Target]
+    interest: Interest
+    params: tuple[ParamSlot, ...]
+    skeletons: Skeletons
+    version: KubernetesVersion
+    judge: Judge
+
+    def generator(self, seed: str) -> Generator:
+        """Random requests; the same for the same seed."""
+        chooser = Random(seed)  # noqa: S311 - nothing depends on its being secret
+        return Generator(self.interest, self.targets, self.skeletons, chooser, self.params)
+
+
+def context_of(
+    units: Sequence[Unit],
+    judged: Sequence[Unit | None],
+    discovery: Discovery,
+    skeletons: Skeletons,
+    version: KubernetesVersion,
+) -> Context:
+    """The context of some policies; `judged` are the sides that are decided, None for a side without a policy."""
+    compiled = [unit.compiled(version) for unit in units]
+    rules = [rule for unit in units for rule in unit.rules]
+    known = with_custom_kinds(discovery, rules, apart=not match_alike(units))
+    known = _with_param_kinds(known, units)
+    interest = interest_of(expression for unit in compiled for expression in unit.every)
+    for section in (section for unit in units for section in unit.matches):
+        _add_match(interest, section)
+    targets = matched_targets(known, [unit.policy.match_constraints for unit in units])
+    sets = [ManifestSet() if unit is None else unit.manifests for unit in judged]
+    params = tuple(dict.fromkeys(_params(units, known)))
+    return Context(units, compiled, known, targets, interest, params, skeletons, version, Judge(sets, version, known))
+
+
+def _params(units: Sequence[Unit], discovery: Discovery) -> Iterator[ParamSlot]:
+    for unit in units:
+        kind = unit.policy.param_kind
+        if kind is not None:
+            refs = [each.param_ref for each in unit.bindings if each.param_ref is not None]
+            yield from (slot_of(kind, ref, discovery, _NAMESPACE) for ref in refs)
+
+
+def _with_param_kinds(discovery: Discovery, units: Sequence[Unit]) -> Discovery:
+    """With a resource for each kind of parameters that is not known: a custom one."""
+    made = []
+    for unit in units:
+        kind = unit.policy.param_kind
+        if kind is None:
+            continue
+        gvk = GroupVersionKind(*split_api_version(kind.api_version), kind.kind)
+        if discovery.of_kind(gvk) is None:
+            is_namespaced = any(each.param_ref and each.param_ref.namespace for each in unit.bindings)
+            resource = GroupVersionResource(gvk.group, gvk.version, f"{gvk.kind.lower()}s")
+            made.append(APIResource(resource, gvk, is_namespaced, custom=True))
+    return Discovery([*discovery, *made]) if made else discovery
+
+
+def _add_match(interest: Interest, section: MatchResources) -> None:
+    """What selectors and names of a match section look at."""
+    for selector, root in ((section.namespace_selector, "namespaceObject"), (section.object_selector, "object")):
+        for key, values in _requirements(selector):
+            interest.paths.setdefault(root, set()).add(("metadata", "labels", key))
+            if root == "object":
+                interest.paths.setdefault("oldObject", set()).add(("metadata", "labels", key))
+            else:
+                interest.paths.setdefault("object", set()).add(("metadata", "labels", key))
+            if key == "kubernetes.io/metadata.name":
+                interest.paths.setdefault("request", set()).add(("namespace",))
+                key = "namespace"  # noqa: PLW2901
+            for value in values:
+                interest.by_field.setdefault(key, {})[value] = None
+                interest.texts[value] = None
+    for rule in (*section.resource_rules, *section.exclude_resource_rules):
+        for name in rule.resource_names:
+            interest.paths.setdefault("request", set()).add(("name",))
+            interest.by_field.setdefault("name", {})[name] = None
+
+
+def _requirements(selector: LabelSelector) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for key, value in selector.match_labels.items():
+        yield key, (value,)
+    for each in selector.match_expressions:
+        yield each.key, each.values

@@ -1,0 +1,58 @@
+"""The exact decision about one request: the whole validator with bindings, match rules, selectors and failure policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from replay.admission.decision import Decision
+from replay.admission.validating.audit_annotations import VALIDATION_FAILURE_KEY
+from replay.admission.validating.plugin import ValidatingAdmission
+from replay.cellib.version import KubernetesVersion
+from replay.errors import UNFORESEEN
+from replay.kube.admissionregistration import ManifestSet
+from replay.kube.discovery import Discovery
+from replay.prove.claim import Level
+from replay.prove.request import OneAnswer, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one set does with a request; `level` is None where that is not known."""
+
+    level: Level | None
+    messages: tuple[str, ...] = ()
+
+
+class Judge:
+    """Decides requests for several sets at once, exactly."""
+
+    def __init__(self, sets: Sequence[ManifestSet], version: KubernetesVersion, discovery: Discovery) -> None:
+        """Expressions are compiled when a request first needs them."""
+        self._admission = ValidatingAdmission(sets, version, discovery, OneAnswer)
+        self._count = len(sets)
+
+    def levels(self, request: Request) -> list[Level | None]:
+        """What each set does with a request; None where that is not known."""
+        return [verdict.level for verdict in self.verdicts(request)]
+
+    def verdicts(self, request: Request) -> list[Verdict]:
+        """The same with messages."""
+        try:
+            decisions = self._admission.decide(request.attributes(), request.lister())
+        except UNFORESEEN:
+            return [Verdict(None)] * self._count
+        return [verdict_of(decision) for decision in decisions]
+
+
+def verdict_of(decision: Decision) -> Verdict:
+    """The hardest action of a decision."""
+    if decision.undetermined:
+        return Verdict(None)
+    if decision.denials:
+        return Verdict(Level.DENIED, tuple(each.message for each in decision.denials))
+    if decision.warnings:
+        return Verdict(Level.WARNED, decision.warnings)
+    if VALIDATION_FAILURE_KEY in decision.audit_annotations:
+        return Verdict(Level.AUDITED, (decision.audit_annotations[VALIDATION_FAILURE_KEY],))
+    return Verdict(Level.ADMITTED)

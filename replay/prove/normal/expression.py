@@ -1,0 +1,233 @@
+"""Checked expressions in a form in which those that mean the same look the same.
+
+Each rewriting holds for values, errors and absorbed errors alike: `&&` and `||` are sets, since either side may absorb the
+other's error; `!` goes inwards by De Morgan; `all` and `exists` are each other's negation; `a > b` is `b < a`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from replay.cel.ast import operator
+from replay.cel.ast.tree import (
+    Ast,
+    Call,
+    Comprehension,
+    Const,
+    Expr,
+    Ident,
+    ListExpr,
+    MapExpr,
+    Select,
+    StructExpr,
+)
+from replay.cel.value.types import Kind
+from replay.prove.search.interest import children
+from replay.prove.symbolic.fold import is_any_or_all
+
+Normal = tuple[Any, ...]
+"""A tree of tuples; the first item says what it is."""
+
+_SCALARS = frozenset({Kind.BOOL, Kind.INT, Kind.STRING, Kind.DOUBLE, Kind.UINT, Kind.BYTES, Kind.NULL})
+_SWAPPED = {operator.GREATER: operator.LESS, operator.GREATER_EQUALS: operator.LESS_EQUALS}
+_NEGATIONS = {
+    operator.LESS: operator.LESS_EQUALS,
+    operator.LESS_EQUALS: operator.LESS,
+}
+_EITHER_WAY = frozenset({"size", "matches"})
+
+
+@dataclass(frozen=True, slots=True)
+class NormalForm:
+    """The normal form of an expression."""
+
+    root: Normal
+
+
+VariableOf = Callable[[str], Normal | None]
+
+
+def normal_form(ast: Ast, variable_of: VariableOf) -> NormalForm:
+    """The normal form; variables stand as what they are defined as."""
+    return NormalForm(_Reader(ast, variable_of).read(ast.expr, {}))
+
+
+def conjuncts(form: Normal) -> tuple[Normal, ...]:
+    """The conditions that a condition joins."""
+    return tuple(form[1]) if form[0] == "and" else (form,)
+
+
+class _Reader:
+    def __init__(self, ast: Ast, variable_of: VariableOf) -> None:
+        self._ast = ast
+        self._variable_of = variable_of
+
+    def read(self, node: Expr, bound: Mapping[str, Any]) -> Normal:  # noqa: PLR0911 - one return a kind of node
+        match node:
+            case Const():
+                return ("const", type(node.value).__name__, repr(node.value))
+            case Ident():
+                return self._name(node, bound)
+            case Select():
+                return self._select(node, bound)
+            case Call():
+                return self._call(node, bound)
+            case Comprehension():
+                return self._fold(node, bound)
+            case ListExpr():
+                return ("list", tuple(self.read(e, bound) for e in node.elements), tuple(sorted(node.optional_indices)))
+            case MapExpr():
+                entries = ((self.read(e.key, bound), self.read(e.value, bound), e.optional) for e in node.entries)
+                return ("map", tuple(entries))
+            case StructExpr():
+                return (
+                    "struct",
+                    node.type_name,
+                    tuple((f.field, self.read(f.value, bound), f.optional) for f in node.fields),
+                )
+        return ("node", id(node))
+
+    def _name(self, node: Ident, bound: Mapping[str, Any]) -> Normal:
+        if node.name in bound:
+            return ("bound", bound[node.name])
+        reference = self._ast.reference_map.get(node.id)
+        name = reference.name if reference is not None and reference.name else node.name
+        if name.removeprefix(".") == "variables":
+            return ("variables", object())  # used as a whole: it is that of its policy alone, and equals nothing
+        return ("name", name.removeprefix("."))
+
+    def _select(self, node: Select, bound: Mapping[str, Any]) -> Normal:
+        if isinstance(node.operand, Ident) and node.operand.name == "variables" and "variables" not in bound:
+            found = self._variable_of(node.field)
+            if found is not None:
+                return ("has variable", found) if node.test_only else found
+        reference = self._ast.reference_map.get(node.id)
+        if reference is not None and reference.name and not node.test_only:
+            return ("name", reference.name)
+        return ("has" if node.test_only else "select", self.read(node.operand, bound), node.field)
+
+    def _call(self, node: Call, bound: Mapping[str, Any]) -> Normal:  # noqa: PLR0911
+        operands = [self.read(each, bound) for each in (node.target, *node.args) if each is not None]
+        match node.function:
+            case operator.LOGICAL_AND:
+                return joined("and", operands)
+            case operator.LOGICAL_OR:
+                return joined("or", operands)
+            case operator.LOGICAL_NOT if self._is_bool(node.args[0]):
+                return negation(operands[0])
+            case operator.NOT_EQUALS:
+                return ("not", self._equals(node, operands))
+            case operator.EQUALS:
+                return self._equals(node, operands)
+            case operator.GREATER | operator.GREATER_EQUALS:
+                return ("call", _SWAPPED[node.function], (operands[1], operands[0]), True)
+            case operator.CONDITIONAL if operands[0][0] == "not":
+                return ("call", node.function, (operands[0][1], operands[2], operands[1]), True)
+            case operator.IN:
+                return ("call", node.function, (operands[0], _unordered(operands[1])), True)
+        is_member = node.target is not None and node.function not in _EITHER_WAY
+        return ("call", node.function, tuple(operands), not is_member)
+
+    def _equals(self, node: Call, operands: list[Normal]) -> Normal:
+        """Equality of scalars is the same both ways; that of Go values is not."""
+        kinds = [self._ast.type_map.get(each.id) for each in node.args]
+        if all(kind is not None and kind.kind in _SCALARS for kind in kinds):
+            operands = sorted(operands, key=repr)
+        return ("call", operator.EQUALS, tuple(operands), True)
+
+    def _is_bool(self, node: Expr) -> bool:
+        type_ = self._ast.type_map.get(node.id)
+        return type_ is not None and type_.kind is Kind.BOOL
+
+    def _fold(self, node: Comprehension, bound: Mapping[str, Any]) -> Normal:
+        depth = 1 + max((at for at, _ in bound.values()), default=0)
+        inner = dict(bound)
+        for position, name in enumerate((node.iter_var, node.iter_var2, node.accu_var)):
+            if name:
+                inner[name] = (depth, position)
+        iter_range = self.read(node.iter_range, bound)
+        if is_any_or_all(node):
+            assert isinstance(node.accu_init, Const)
+            assert isinstance(node.loop_step, Call)
+            body = self.read(node.loop_step.args[1], inner)
+            return _quantified(
+                "all" if node.accu_init.value else "exists", iter_range, bool(node.iter_var2), depth, body
+            )
+        parts = (node.accu_init, node.loop_condition, node.loop_step, node.result)
+        return ("fold", iter_range, bool(node.iter_var2), depth, tuple(self.read(part, inner) for part in parts))
+
+
+def _quantified(kind: str, iter_range: Normal, two: bool, depth: int, body: Normal) -> Normal:
+    """`all` of several conditions is each of them for all, `exists` of alternatives any of them for one."""
+    split = {"all": "and", "exists": "or"}[kind]
+    if body[0] == split:
+        return joined(split, [(kind, iter_range, two, depth, part) for part in body[1]])
+    return (kind, iter_range, two, depth, body)
+
+
+def joined(kind: str, parts: list[Normal]) -> Normal:
+    """`and` or `or` as a set."""
+    found: set[Normal] = set()
+    for part in parts:
+        found.update(part[1] if part[0] == kind else (part,))
+    return next(iter(found)) if len(found) == 1 else (kind, frozenset(found))
+
+
+def negation(form: Normal) -> Normal:  # noqa: PLR0911 - one case a kind
+    """Not a condition, as far inwards as it goes."""
+    match form:
+        case ("not", inner):
+            return inner  # type: ignore[no-any-return]  # a normal form
+        case ("and", parts):
+            return joined("or", [negation(part) for part in parts])
+        case ("or", parts):
+            return joined("and", [negation(part) for part in parts])
+        case ("all", iter_range, two, depth, body):
+            return _quantified("exists", iter_range, two, depth, negation(body))
+        case ("exists", iter_range, two, depth, body):
+            return _quantified("all", iter_range, two, depth, negation(body))
+        case ("call", function, (one, other), _) if function in _NEGATIONS:
+            return ("call", _NEGATIONS[function], (other, one), True)
+        case ("const", "bool", text):
+            return ("const", "bool", "False" if text == "True" else "True")
+    return ("not", form)
+
+
+def _unordered(form: Normal) -> Normal:
+    """A list of constants as a set: membership does not look at their order."""
+    if form[0] == "list" and not form[2] and all(item[0] == "const" and item[1] == "str" for item in form[1]):
+        return ("set", frozenset(form[1]))
+    return form
+
+
+def written_form(ast: Ast, variable_of: Callable[[str], Any]) -> Any:
+    """What is written but for the names of variables and loops, which cost nothing."""
+    return _written(ast.expr, {}, variable_of)
+
+
+def _written(node: Expr, bound: Mapping[str, int], variable_of: Callable[[str], Any]) -> Any:  # noqa: C901 - one case a kind
+    if isinstance(node, Ident):
+        return ("bound", bound[node.name]) if node.name in bound else ("name", node.name)
+    if isinstance(node, Select) and isinstance(node.operand, Ident) and node.operand.name == "variables":
+        return ("variable", variable_of(node.field), node.test_only)
+    inner = dict(bound)
+    if isinstance(node, Comprehension):
+        for name in (node.iter_var, node.iter_var2, node.accu_var):
+            inner[name] = 1 + max(inner.values(), default=0)
+    own: Any = None
+    match node:
+        case Const():
+            own = (type(node.value).__name__, repr(node.value))
+        case Select():
+            own = (node.field, node.test_only)
+        case Call():
+            own = (node.function, node.target is not None)
+        case ListExpr():
+            own = tuple(sorted(node.optional_indices))
+        case MapExpr():
+            own = tuple(each.optional for each in node.entries)
+        case StructExpr():
+            own = (node.type_name, tuple((each.field, each.optional) for each in node.fields))
+    return (type(node).__name__, own, tuple(_written(child, inner, variable_of) for child in children(node)))

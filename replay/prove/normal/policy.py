@@ -1,0 +1,106 @@
+"""A policy in normal form: what denies, as sets of conditions, without the names that were chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from replay.cellib.composition import CompiledExpression
+from replay.cellib.version import KubernetesVersion
+from replay.prove.normal.expression import Normal, NormalForm, conjuncts, normal_form, written_form
+from replay.prove.normal.match import canonical
+from replay.prove.unit import CompiledUnit, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class NormalPolicy:
+    """Equal ones decide alike about every request whose evaluation stays within the cost budgets.
+
+    `written` is finer: equal ones cost the same, too.
+    """
+
+    matches: Any
+    conditions: frozenset[Normal]
+    validations: frozenset[Normal]
+    annotations: frozenset[Normal]
+    bindings: frozenset[Any]
+    written: Any
+
+    def __eq__(self, other: object) -> bool:
+        """Without what is written."""
+        return isinstance(other, NormalPolicy) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        """As for equality."""
+        return hash(self._key())
+
+    def _key(self) -> Any:
+        return (self.matches, self.conditions, self.validations, self.annotations, self.bindings)
+
+
+def normal_policy(unit: Unit, version: KubernetesVersion) -> NormalPolicy:
+    """The normal form of a policy with its bindings."""
+    policy, compiled = unit.policy, unit.compiled(version)
+    forms = _Forms(compiled)
+    bindings = frozenset(
+        (canonical(each.match_resources), canonical(each.param_ref), frozenset(each.validation_actions))
+        for each in unit.bindings
+    )
+    kept = (policy.static, policy.failure_policy, canonical(policy.param_kind), canonical(policy.match_constraints))
+    written = (
+        tuple(forms.written(each) for each in compiled.match_conditions),
+        tuple(forms.written(each) for each in compiled.validations),
+        tuple(forms.written(each) for each in compiled.audit_annotations),
+        tuple(forms.written(each) for each in compiled.messages),
+    )
+    return NormalPolicy(
+        kept,
+        forms.all_of(compiled.match_conditions),
+        forms.all_of(compiled.validations),
+        frozenset(forms.form(each).root for each in compiled.audit_annotations),
+        bindings,
+        written,
+    )
+
+
+class _Forms:
+    """Normal forms of the expressions of one policy."""
+
+    def __init__(self, compiled: CompiledUnit) -> None:
+        self._variables = compiled.compiler.variables
+        self._known: dict[str, Normal] = {}
+        self._open: set[str] = set()
+
+    def all_of(self, expressions: tuple[CompiledExpression, ...]) -> frozenset[Normal]:
+        """All conditions that some expressions join."""
+        found: set[Normal] = set()
+        for each in expressions:
+            found.update(conjuncts(self.form(each).root))
+        return frozenset(found)
+
+    def form(self, compiled: CompiledExpression) -> NormalForm:
+        """The normal form; an expression that does not compile stands for itself, as an error."""
+        if compiled.program is None:
+            return NormalForm(("error",))
+        return normal_form(compiled.program.ast, self._variable)
+
+    def written(self, compiled: CompiledExpression) -> Any:
+        """What is written, with variables by their place."""
+        if compiled.program is None:
+            return ("error", compiled.expression)
+        return written_form(compiled.program.ast, self._written_variable)
+
+    def _variable(self, name: str) -> Normal | None:
+        if name in self._known:
+            return self._known[name]
+        compiled = self._variables.get(name)
+        if compiled is None or name in self._open:
+            return None
+        self._open.add(name)
+        self._known[name] = self.form(compiled).root
+        self._open.discard(name)
+        return self._known[name]
+
+    def _written_variable(self, name: str) -> Any:
+        compiled = self._variables.get(name)
+        return None if compiled is None else ("variable", self.written(compiled))

@@ -1,0 +1,96 @@
+"""One request that may be put to policies: everything that a decision depends on, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Operation, UserInfo
+from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.lister import ObjectLister
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What requests are about: a resource or subresource in a version, one operation, and whether it is namespaced."""
+
+    resource: GroupVersionResource
+    subresource: str
+    kind: GroupVersionKind
+    operation: Operation
+    namespaced: bool
+
+    def __str__(self) -> str:
+        """`CREATE pods`, `UPDATE deployments/scale.apps`."""
+        name = f"{self.resource.resource}/{self.subresource}" if self.subresource else self.resource.resource
+        return f"{self.operation} {name}{f'.{self.resource.group}' if self.resource.group else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. Objects are never changed in place.
+
+    `allowed` is what every question of an `authorizer` is answered; `params` are the parameter objects that exist.
+    """
+
+    target: Target
+    name: str
+    namespace: str
+    user: UserInfo
+    object: JSON = None
+    old_object: JSON = None
+    namespace_object: JSON = None
+    params: tuple[JSON, ...] = ()
+    allowed: bool = False
+    dry_run: bool = False
+    options: JSON = None
+
+    def with_parts(self, parts: Mapping[str, Any]) -> Request:
+        """The same request with other values of some fields."""
+        return replace(self, **parts)
+
+    def attributes(self) -> Attributes:
+        """What admission is told."""
+        return Attributes(
+            operation=self.target.operation,
+            kind=self.target.kind,
+            resource=self.target.resource,
+            subresource=self.target.subresource,
+            namespace=self.namespace,
+            name=self.name,
+            user_info=self.user,
+            dry_run=self.dry_run,
+            options=self.options,
+            object=self.object,
+            old_object=self.old_object,
+            namespace_object=self.namespace_object,
+        )
+
+    def lister(self) -> RequestLister:
+        """The cluster at the time of the request."""
+        namespaces = () if self.namespace_object is None else (self.namespace_object,)
+        return RequestLister((*namespaces, *self.params), allowed=self.allowed)
+
+
+class RequestLister(ObjectLister):
+    """The objects of a cluster, and what its authorizers answer."""
+
+    def __init__(self, objects: tuple[JSON, ...], *, allowed: bool) -> None:
+        """`allowed` is the answer to every question."""
+        super().__init__(objects)
+        self.allowed = allowed
+
+
+class OneAnswer:
+    """Authorizers that answer every question alike."""
+
+    def __init__(self, lister: Any) -> None:
+        """The answer stands in the lister."""
+        self._allowed = bool(getattr(lister, "allowed", False))
+
+    def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:  # noqa: ARG002
+        """The one answer."""
+        return AuthorizationDecision(self._allowed, "as the case says")

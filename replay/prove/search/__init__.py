@@ -1,0 +1,1 @@
+"""Requests that tell two policies apart, found by trying."""

@@ -1,0 +1,285 @@
+"""Requests to put to policies: the least ones, and random changes of those, all such as a server would accept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+
+from replay.json import JSON
+from replay.kube.attributes import Operation, UserInfo
+from replay.kube.gvk import GroupResource, GroupVersionKind
+from replay.kube.names import dns1123_label, dns1123_subdomain, label_value, qualified_name
+from replay.kube.schema import Schema
+from replay.prove.request import Request, Target
+from replay.prove.search.interest import Interest, Steps
+from replay.prove.search.params import ParamSlot
+from replay.prove.search.update import agreed
+from replay.prove.search.variation import Variation
+from replay.prove.shape.admissible import is_admissible
+from replay.prove.shape.skeleton import Skeletons
+
+NAMESPACE_KIND = GroupVersionKind("", "v1", "Namespace")
+_NAMESPACE = "default"
+_NAME = "example"
+_USERS = ("alice", "system:serviceaccount:default:builder", "system:node:node-1", "system:apiserver")
+_OBJECT_ROOTS = ("object", "oldObject", "request", "namespaceObject", "params", "authorizer")
+
+
+class Generator:
+    """Makes requests for some targets; the same seed makes the same ones."""
+
+    def __init__(
+        self,
+        interest: Interest,
+        targets: Sequence[Target],
+        skeletons: Skeletons,
+        chooser: Random,
+        params: Sequence[ParamSlot] = (),
+    ) -> None:
+        """`params` are the parameters that policies look for."""
+        self._interest = interest
+        self.targets = targets
+        self._skeletons = skeletons
+        self.chooser = self._chooser = chooser
+        self._variation = Variation(interest, chooser)
+        self._params = params
+        self._paths = [
+            (root, path)
+            for root in _OBJECT_ROOTS
+            for path in sorted(interest.paths.get(root, ()))
+            if path or root == "authorizer"
+        ]
+
+    @property
+    def places(self) -> Sequence[tuple[str, Steps]]:
+        """What can be changed: a binding and a place in it."""
+        return self._paths
+
+    def least(self, target: Target) -> Request:
+        """The least request to a target."""
+        is_namespace = target.resource.resource == "namespaces" and not target.resource.group
+        namespace = _NAMESPACE if target.namespaced else _NAME if is_namespace else ""
+        body = self._skeletons.object(target.kind, _NAMESPACE if target.namespaced else "", _NAME)
+        operation = target.operation
+        return Request(
+            target=target,
+            name=_NAME,
+            namespace=namespace,
+            user=UserInfo(username="alice", uid="u-1", groups=("system:authenticated",)),
+            object=None if operation is Operation.DELETE else body,
+            old_object=body if operation in {Operation.UPDATE, Operation.DELETE} else None,
+            namespace_object=namespace_of(_NAMESPACE, {}) if target.namespaced else None,
+            params=tuple(slot.least() for slot in self._params),
+            options=_options(operation),
+        )
+
+    def requests(self, count: int) -> Iterator[Request]:
+        """Random requests, the least ones first; fewer than `count` where many are no good."""
+        for target in self.targets:
+            yield self.least(target)
+        for _ in range(count):
+            target = self._chooser.choice(self.targets)
+            made = self.varied(self.least(target), 1 + self._chooser.randrange(6))
+            if made is not None:
+                yield made
+
+    def varied(self, request: Request, changes: int) -> Request | None:
+        """A request with some changes, None where the server would refuse what came of it."""
+        varied = request
+        for _ in range(changes):
+            if not self._paths or self._chooser.random() < 0.08:
+                varied = self._vary_other(varied)
+            else:
+                varied = self.vary_at(varied, *self._chooser.choice(self._paths))
+        return self.settled(varied)
+
+    def vary_at(self, request: Request, root: str, path: Steps) -> Request:  # noqa: PLR0911 - one case a kind
+        """A request with a change at one place; not settled."""
+        match root:
+            case "object" if request.object is not None:
+                value = self._variation.change(request.object, self._schema(request.target.kind), path)
+                return request.with_parts({"object": value})
+            case "oldObject" if request.old_object is not None:
+                value = self._variation.change(request.old_object, self._schema(request.target.kind), path)
+                return request.with_parts({"old_object": value})
+            case "request":
+                return self._vary_request(request, path)
+            case "namespaceObject" if request.namespace_object is not None:
+                value = self._variation.change(request.namespace_object, self._schema(NAMESPACE_KIND), path)
+                return request.with_parts({"namespace_object": value})
+            case "params" if request.params:
+                at = self._chooser.randrange(len(request.params))
+                slot = self._params[at] if at < len(self._params) else self._params[0]
+                params = list(request.params)
+                params[at] = self._variation.change(params[at], self._schema(slot.kind), path)
+                return request.with_parts({"params": tuple(params)})
+            case "authorizer":
+                return request.with_parts({"allowed": not request.allowed})
+        return request
+
+    def _schema(self, kind: GroupVersionKind) -> Schema | None:
+        return self._skeletons.schemas.for_kind(kind)
+
+    def _vary_other(self, request: Request) -> Request:
+        """A change of what every decision may depend on."""
+        roll = self._chooser.random()
+        if roll < 0.3:
+            return self._vary_request(request, ("userInfo", "username"))
+        if roll < 0.5:
+            return self._vary_request(request, ("userInfo", "groups"))
+        if roll < 0.7:
+            return self._vary_request(request, ("namespace",))
+        if roll < 0.75:
+            return request.with_parts({"dry_run": not request.dry_run})
+        return self.vary_at(request, "object", ("metadata", self._chooser.choice(("labels", "annotations")), "[]"))
+
+    def _vary_request(self, request: Request, path: Steps) -> Request:  # noqa: PLR0911 - one case a kind
+        user = request.user
+        match path:
+            case ("userInfo", "username", *_):
+                name = (
+                    self._variation.text("username") if self._chooser.random() < 0.7 else self._chooser.choice(_USERS)
+                )
+                return request.with_parts({"user": UserInfo(name or "alice", user.uid, user.groups, user.extra)})
+            case ("userInfo", "groups", *_):
+                return request.with_parts({"user": UserInfo(user.username, user.uid, self._groups(), user.extra)})
+            case ("userInfo", "extra", *rest):
+                key = rest[0] if rest and rest[0] != "[]" else self._variation.text("extra")
+                extra = dict(user.extra)
+                if extra.pop(key, None) is None or self._chooser.random() < 0.6:
+                    extra[key] = tuple(self._variation.text(key) for _ in range(self._chooser.choice((1, 1, 2))))
+                return request.with_parts({"user": UserInfo(user.username, user.uid, user.groups, extra)})
+            case ("userInfo", "uid", *_):
+                return request.with_parts(
+                    {"user": UserInfo(user.username, self._variation.text("uid"), user.groups, user.extra)}
+                )
+            case ("dryRun", *_):
+                return request.with_parts({"dry_run": not request.dry_run})
+            case ("namespace", *_):
+                return self._renamed_namespace(request, self._variation.text("namespace"))
+            case ("name", *_):
+                return self._renamed(request, self._variation.text("name"))
+            case ("options", *rest) if isinstance(request.options, dict) and rest:
+                return request.with_parts({"options": self._variation.change(request.options, None, tuple(rest))})
+        return request
+
+    def _groups(self) -> tuple[str, ...]:
+        count = self._chooser.choice((0, 1, 1, 2))
+        chosen = [self._variation.text("groups") for _ in range(count)]
+        return tuple(dict.fromkeys([each for each in chosen if each] + ["system:authenticated"]))
+
+    def _renamed_namespace(self, request: Request, name: str) -> Request:
+        if not request.target.namespaced or dns1123_label(name):
+            return request
+        labels = ((request.namespace_object or {}).get("metadata") or {}).get("labels") or {}
+        parts: dict[str, Any] = {"namespace": name, "namespace_object": namespace_of(name, labels)}
+        for side in ("object", "old_object"):
+            body = getattr(request, side)
+            if isinstance(body, dict) and isinstance(body.get("metadata"), dict):
+                parts[side] = {**body, "metadata": {**body["metadata"], "namespace": name}}
+        return request.with_parts(parts)
+
+    def _renamed(self, request: Request, name: str) -> Request:
+        if dns1123_subdomain(name):
+            return request
+        parts: dict[str, Any] = {}
+        for side in ("object", "old_object"):
+            body = getattr(request, side)
+            if isinstance(body, dict) and isinstance(body.get("metadata"), dict):
+                parts[side] = {**body, "metadata": {**body["metadata"], "name": name}}
+        return request.with_parts(parts)
+
+    def settled(self, request: Request) -> Request | None:
+        """The request with what always agrees made to agree, its objects as a server writes them; None where it refuses them."""
+        return settled(request, self._skeletons, self._params)
+
+
+def settled(request: Request, skeletons: Skeletons, params: Sequence[ParamSlot] = ()) -> Request | None:
+    """See `Generator.settled`."""
+    target, parts = request.target, {}
+    schema = skeletons.schemas.for_kind(target.kind)
+    for side in ("object", "old_object"):
+        body = getattr(request, side)
+        if body is None:
+            continue
+        served = skeletons.as_served(target.kind, _identified(body, request)) if isinstance(body, dict) else None
+        if served is None or not is_admissible(schema, target.kind, served):
+            return None
+        parts[side] = served
+    if "object" in parts and "old_object" in parts:
+        least = skeletons.object(target.kind, _NAMESPACE if target.namespaced else "", _NAME)
+        parts["object"], parts["old_object"] = agreed(target, parts["object"], parts["old_object"], least)
+    elif _creates_debuggers(target, parts.get("object")):
+        return None
+    body = parts.get("object") or parts.get("old_object") or {}
+    name = (body.get("metadata") or {}).get("name") or request.name
+    parts["name"] = name
+    if target.resource.group_resource == GroupResource("", "namespaces"):
+        parts["namespace"] = name
+    if request.namespace_object is not None:
+        namespace = _as_namespace(request, skeletons)
+        if namespace is None:
+            return None
+        parts["namespace_object"] = namespace
+    made = [slot.settled(param, skeletons) for slot, param in zip(params, request.params, strict=False)]
+    if any(each is None for each in made):
+        return None
+    parts["params"] = tuple(made)
+    return request.with_parts(parts)
+
+
+def _creates_debuggers(target: Target, body: JSON) -> bool:
+    """Ephemeral containers come to a pod later (`validatePodEphemeralContainers` of a creation)."""
+    is_created = target.operation is Operation.CREATE and target.kind.kind == "Pod" and isinstance(body, dict)
+    return is_created and bool((body.get("spec") or {}).get("ephemeralContainers"))
+
+
+def _identified(body: dict[str, JSON], request: Request) -> dict[str, JSON]:
+    """With the kind of the request, and in its namespace."""
+    kind = request.target.kind
+    identified = {**body, "apiVersion": kind.api_version, "kind": kind.kind}
+    metadata = body.get("metadata")
+    if not isinstance(metadata, dict):
+        if metadata is not None or "Options" not in kind.kind:
+            identified["metadata"] = {"name": request.name}
+            metadata = identified["metadata"]
+        else:
+            return identified
+    if not metadata.get("name"):
+        metadata = {**metadata, "name": request.name}
+        identified["metadata"] = metadata
+    if request.target.namespaced:
+        identified["metadata"] = {**metadata, "namespace": request.namespace}
+    elif "namespace" in metadata:
+        identified["metadata"] = {key: value for key, value in metadata.items() if key != "namespace"}
+    return identified
+
+
+def _as_namespace(request: Request, skeletons: Skeletons) -> JSON | None:
+    metadata = dict(request.namespace_object.get("metadata") or {})
+    given = metadata.get("labels")
+    labels = {**(given if isinstance(given, dict) else {}), "kubernetes.io/metadata.name": request.namespace}
+    if any(not isinstance(text, str) or qualified_name(key) or label_value(text) for key, text in labels.items()):
+        return None
+    body = {**request.namespace_object, "metadata": {**metadata, "name": request.namespace, "labels": labels}}
+    served = skeletons.as_served(NAMESPACE_KIND, body)
+    schema = skeletons.schemas.for_kind(NAMESPACE_KIND)
+    return served if served is not None and is_admissible(schema, NAMESPACE_KIND, served) else None
+
+
+def namespace_of(name: str, labels: dict[str, str]) -> JSON:
+    """A namespace with its labels, the one that the server sets among them."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": {**labels, "kubernetes.io/metadata.name": name}},
+        "spec": {"finalizers": ["kubernetes"]},
+        "status": {"phase": "Active"},
+    }
+
+
+def _options(operation: Operation) -> JSON:
+    if operation is Operation.CONNECT:
+        return None
+    return {"kind": f"{operation.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"}

@@ -1,0 +1,213 @@
+"""What of a request some policies look at, and the values at which their answers may turn."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from replay.cel.ast import operator
+from replay.cel.ast.tree import (
+    Call,
+    Comprehension,
+    Const,
+    Expr,
+    Ident,
+    ListExpr,
+    MapExpr,
+    Select,
+    StructExpr,
+)
+from replay.cellib.composition import CompiledExpression
+from replay.kube.quantity import QuantityError, parse_quantity
+from replay.prove.search.text_sample import samples_of_pattern
+
+Steps = tuple[str, ...]
+"""The keys of a path; `[]` for any element of a list or entry of a map."""
+
+ANY = "[]"
+_SEGMENT = re.compile(r"""\.?([^.\[\]"]+)|\[(?:("(?:[^"\\]|\\.)*")|)\]""")
+_MOST_SAMPLES = 6
+
+
+@dataclass(slots=True)
+class Interest:
+    """`paths` are places by binding; the pools hold values by the last name of the place that they are compared with."""
+
+    paths: dict[str, set[Steps]] = field(default_factory=dict)
+    texts: dict[str, None] = field(default_factory=dict)
+    numbers: dict[float, None] = field(default_factory=dict)
+    by_field: dict[str, dict[str, None]] = field(default_factory=dict)
+    asks_authorizer: bool = False
+
+    def add_path(self, path: str) -> None:
+        """A path of a footprint."""
+        root, *steps = segments(path)
+        if root == "authorizer":
+            self.asks_authorizer = True
+        self.paths.setdefault(root, set()).add(tuple(steps))
+
+    def add_text(self, text: str, fields: Iterable[str] = ()) -> None:
+        """A text, and those just beside it."""
+        for each in _around(text):
+            self.texts[each] = None
+            for name in fields:
+                self.by_field.setdefault(name, {})[each] = None
+
+    def add_number(self, number: float) -> None:
+        """A number, and those just beside it."""
+        for each in (number, number - 1, number + 1, -number):
+            self.numbers[each] = None
+
+
+def segments(path: str) -> Steps:
+    """`object.a[]["b.c"]?` as `object`, `a`, `[]`, `b.c`."""
+    found = _SEGMENT.findall(path.removesuffix("?"))
+    return tuple(name or (json.loads(quoted) if quoted else ANY) for name, quoted in found)
+
+
+def _around(text: str) -> Iterator[str]:
+    yield text
+    if len(text) > 300:
+        return
+    yield text + "x"
+    if text:
+        yield text[:-1]
+        yield "x" + text
+    stripped = text.rstrip("/:-.@")
+    if stripped != text:
+        yield stripped
+        yield stripped + "x"
+        yield f"{stripped}.evil.example/app:1"
+        yield text + "app:1.0"
+    if text.startswith(".") and "/" not in text:
+        yield from (f"www{text}", f"https://www{text}", f"https://www{text}:8443/path")
+    if text.swapcase() != text:
+        yield text.upper()
+        yield text.lower()
+    yield from _quantities(text)
+
+
+def _quantities(text: str) -> Iterator[str]:
+    try:
+        parse_quantity(text)
+    except QuantityError:
+        return
+    match = re.match(r"[+-]?[0-9.]+", text)
+    if match is None:
+        return
+    number, suffix = match[0], text[match.end() :]
+    if number.isdigit():
+        for other in (int(number) + 1, int(number) - 1, int(number) * 10, int(number) * 5):
+            if other >= 0:
+                yield f"{other}{suffix}"
+    yield from ("1", "100m", "10Gi", "16Gi", "500Mi", "3000Mi", "100", "1Ti", "1k")
+
+
+def interest_of(expressions: Iterable[CompiledExpression]) -> Interest:
+    """The interest of some compiled expressions, those of their variables to be among them."""
+    interest = Interest()
+    for compiled in expressions:
+        for path in compiled.footprint:
+            interest.add_path(path)
+        if compiled.program is not None:
+            _collect(compiled.program.ast.expr, interest)
+    return interest
+
+
+def _collect(node: Expr, interest: Interest) -> None:
+    if isinstance(node, Const):
+        _add_const(node, interest, ())
+        return
+    if isinstance(node, Call):
+        operands = [each for each in (node.target, *node.args) if each is not None]
+        _collect_call(node, operands, interest)
+    for child in children(node):
+        _collect(child, interest)
+
+
+def _collect_call(node: Call, operands: list[Expr], interest: Interest) -> None:
+    fields = {name for operand in operands for name in _last_names(operand)}
+    if node.function == "matches":
+        for operand in operands:
+            if isinstance(operand, Const) and isinstance(operand.value, str):
+                for text in samples_of_pattern(operand.value, _MOST_SAMPLES):
+                    interest.add_text(text, fields)
+    for constant in _constants(operands):
+        _add_const(constant, interest, fields)
+
+
+def _constants(operands: list[Expr]) -> Iterator[Const]:
+    for operand in operands:
+        if isinstance(operand, Const):
+            yield operand
+        elif isinstance(operand, ListExpr):
+            yield from (each for each in operand.elements if isinstance(each, Const))
+
+
+def _add_const(node: Const, interest: Interest, fields: Iterable[str]) -> None:
+    value = node.value
+    if isinstance(value, str):
+        interest.add_text(value, fields)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        interest.add_number(value)
+
+
+def _last_names(node: Expr) -> Iterator[str]:
+    """The names at which the operands of a call end."""
+    if isinstance(node, Select):
+        yield node.field
+    elif isinstance(node, Ident):
+        yield node.name
+    elif isinstance(node, Call):
+        operands = [each for each in (node.target, *node.args) if each is not None]
+        if node.function in {operator.INDEX, operator.OPT_INDEX, operator.OPT_SELECT} and isinstance(
+            operands[1], Const
+        ):
+            yield str(operands[1].value)
+        for operand in operands:
+            yield from _last_names(operand)
+
+
+def children(node: Expr) -> Iterator[Expr]:
+    """The expressions right below a node."""
+    match node:
+        case Select():
+            yield node.operand
+        case Call():
+            if node.target is not None:
+                yield node.target
+            yield from node.args
+        case ListExpr():
+            yield from node.elements
+        case MapExpr():
+            for entry in node.entries:
+                yield from (entry.key, entry.value)
+        case StructExpr():
+            yield from (each.value for each in node.fields)
+        case Comprehension():
+            yield from (node.iter_range, node.accu_init, node.loop_condition, node.loop_step, node.result)
+
+
+Trie = dict[str, "Trie"]
+"""Paths by their first key."""
+
+
+def trie_of(paths: Iterable[Steps]) -> Trie:
+    """Paths as a tree."""
+    root: Trie = {}
+    for path in paths:
+        node = root
+        for step in path:
+            node = node.setdefault(step, {})
+    return root
+
+
+def merged(tries: Iterable[Mapping[str, Trie]]) -> Trie:
+    """All of some trees in one."""
+    found: Trie = {}
+    for trie in tries:
+        for name, below in trie.items():
+            found[name] = merged((found.get(name, {}), below))
+    return found

@@ -1,0 +1,106 @@
+"""What requests a policy may be asked about: resources that exist, and custom ones that its rules leave room for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from replay.kube.admissionregistration import MatchResources, Rule
+from replay.kube.attributes import Attributes, Operation, UserInfo
+from replay.kube.discovery import APIResource, Discovery
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.exclusion import is_excluded_from_policies
+from replay.matching.matcher import Matcher
+from replay.prove.request import Target
+
+FRESH_GROUP = "other.example.com"
+FRESH_RESOURCE = "things"
+FRESH_VERSION = "v1"
+_OBJECT_OPERATIONS = (Operation.CREATE, Operation.UPDATE, Operation.DELETE)
+_CONNECTED = frozenset({"exec", "attach", "portforward", "proxy"})
+_CREATED = frozenset({"binding", "eviction", "token"})
+_CREATED_ONLY = frozenset({"bindings", "localsubjectaccessreviews", "subjectaccessreviews", "tokenreviews"})
+_READ_ONLY = frozenset({"componentstatuses"})
+
+
+def with_custom_kinds(discovery: Discovery, rules: Sequence[Rule], *, apart: bool) -> Discovery:
+    """A discovery with a custom resource for each that the rules name or leave room for, where nothing of it is known.
+
+    `apart`: rules are held against others, so that every group is combined with every resource that any of them names.
+    """
+    known = {each.resource.group_resource for each in discovery}
+    groups = {each.resource.group for each in discovery if not each.custom}
+    wanted: dict[GroupVersionResource, Rule] = {}
+    for rule in rules:
+        for resource in _custom_resources(rule, groups, rules if apart else (rule,)):
+            if resource.group_resource not in known:
+                wanted.setdefault(resource, rule)
+    subresources = {each.partition("/")[2] for rule in rules for each in rule.resources if "/" in each}
+    made = [_custom(resource, rule, subresources - {"*"}) for resource, rule in wanted.items()]
+    return Discovery([*discovery, *made]) if made else discovery
+
+
+def _custom_resources(rule: Rule, builtin_groups: set[str], among: Sequence[Rule]) -> Iterator[GroupVersionResource]:
+    plain = dict.fromkeys(name.partition("/")[0] for other in among for name in other.resources)
+    for group in dict.fromkeys(name for other in among for name in other.api_groups):
+        name = FRESH_GROUP if group == "*" else group
+        if name in builtin_groups:
+            continue
+        version = next((each for each in rule.api_versions if each != "*"), FRESH_VERSION)
+        for resource in plain:
+            yield GroupVersionResource(name, version, FRESH_RESOURCE if resource == "*" else resource)
+
+
+def _custom(resource: GroupVersionResource, rule: Rule, subresources: set[str]) -> APIResource:
+    kind = GroupVersionKind(resource.group, resource.version, _kind_name(resource.resource))
+    scale = GroupVersionKind("autoscaling", "v1", "Scale")
+    kinds = {name: scale if name == "scale" else kind for name in sorted(subresources)}
+    return APIResource(resource, kind, rule.scope != "Cluster", kinds, custom=True)
+
+
+def _kind_name(plural: str) -> str:
+    singular = plural[:-3] + "y" if plural.endswith("ies") else plural.removesuffix("s")
+    return singular[:1].upper() + singular[1:] or "Thing"
+
+
+def all_targets(discovery: Discovery) -> Iterator[Target]:
+    """All that a server with these resources asks policies about."""
+    for each in discovery:
+        if is_excluded_from_policies(each.resource) or each.resource.resource in _READ_ONLY:
+            continue
+        operations = (Operation.CREATE,) if each.resource.resource in _CREATED_ONLY else _OBJECT_OPERATIONS
+        for operation in operations:
+            yield Target(each.resource, "", each.kind, operation, each.namespaced)
+        for subresource, kind in each.subresources.items():
+            yield Target(each.resource, subresource, kind, _operation(subresource), each.namespaced)
+
+
+def _operation(subresource: str) -> Operation:
+    if subresource in _CONNECTED:
+        return Operation.CONNECT
+    return Operation.CREATE if subresource in _CREATED else Operation.UPDATE
+
+
+def matched_targets(discovery: Discovery, matches: Sequence[MatchResources | None]) -> list[Target]:
+    """The targets that the rules of some of the match sections may match, those with fewer parts of a name first."""
+    matcher = Matcher(EquivalentResourceMapper(discovery))
+    criteria = [matcher.criteria(each) for each in matches if each is not None]
+    return [
+        target
+        for target in all_targets(discovery)
+        if any(each.may_match(matcher.request_class(attributes_of(target))) for each in criteria)
+    ]
+
+
+def attributes_of(target: Target) -> Attributes:
+    """The least attributes by which rules are asked about a target."""
+    namespaced = target.namespaced or target.resource.resource == "namespaces"
+    return Attributes(
+        operation=target.operation,
+        kind=target.kind,
+        resource=target.resource,
+        subresource=target.subresource,
+        namespace="default" if namespaced else "",
+        name="",
+        user_info=UserInfo(),
+    )

@@ -1,0 +1,154 @@
+"""What is held against each other: a policy with its bindings, as it is in each of two sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from replay.cellib.composition import CompiledExpression, ExpressionCompiler
+from replay.cellib.environment import ExpressionKind
+from replay.cellib.version import KubernetesVersion
+from replay.kube.admissionregistration import (
+    ManifestSet,
+    MatchResources,
+    Rule,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
+
+KIND = "ValidatingAdmissionPolicy"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A validating policy and its bindings."""
+
+    policy: ValidatingAdmissionPolicy
+    bindings: tuple[ValidatingAdmissionPolicyBinding, ...]
+
+    @property
+    def manifests(self) -> ManifestSet:
+        """The unit as a set of its own."""
+        return ManifestSet(validating_policies=(self.policy,), validating_bindings=self.bindings)
+
+    @property
+    def matches(self) -> tuple[MatchResources, ...]:
+        """The match sections, the policy's first."""
+        sections = (self.policy.match_constraints, *(each.match_resources for each in self.bindings))
+        return tuple(each for each in sections if each is not None)
+
+    @property
+    def rules(self) -> Iterator[Rule]:
+        """The rules of all match sections, those that exclude among them."""
+        for section in self.matches:
+            yield from (*section.resource_rules, *section.exclude_resource_rules)
+
+    def compiled(self, version: KubernetesVersion) -> CompiledUnit:
+        """The expressions, compiled."""
+        return compile_unit(self.policy, version)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledUnit:
+    """The compiled expressions of a policy by what they are for."""
+
+    compiler: ExpressionCompiler
+    match_conditions: tuple[CompiledExpression, ...]
+    validations: tuple[CompiledExpression, ...]
+    messages: tuple[CompiledExpression, ...]
+    audit_annotations: tuple[CompiledExpression, ...]
+
+    @property
+    def every(self) -> tuple[CompiledExpression, ...]:
+        """All that decisions depend on, variables among them."""
+        return (
+            *self.match_conditions,
+            *self.validations,
+            *self.audit_annotations,
+            *self.compiler.variables.values(),
+        )
+
+
+def compile_unit(policy: ValidatingAdmissionPolicy, version: KubernetesVersion) -> CompiledUnit:
+    """Compile a policy as its validator does."""
+    compiler = ExpressionCompiler(version, has_params=policy.param_kind is not None)
+    for variable in policy.variables:
+        compiler.declare_variable(variable.name, variable.expression)
+    return CompiledUnit(
+        compiler,
+        tuple(compiler.compile(ExpressionKind.MATCH_CONDITION, each.expression) for each in policy.match_conditions),
+        tuple(compiler.compile(ExpressionKind.VALIDATION, each.expression) for each in policy.validations),
+        tuple(
+            compiler.compile(ExpressionKind.MESSAGE_EXPRESSION, each.message_expression)
+            for each in policy.validations
+            if each.message_expression
+        ),
+        tuple(
+            compiler.compile(ExpressionKind.AUDIT_ANNOTATION, each.value_expression)
+            for each in policy.audit_annotations
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A policy as it is and as it is planned; None where there is none."""
+
+    name: str
+    current: Unit | None
+    candidate: Unit | None
+    new_name: str = ""
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """Those that there are."""
+        return tuple(each for each in (self.current, self.candidate) if each is not None)
+
+    @property
+    def sets(self) -> tuple[ManifestSet, ManifestSet]:
+        """Both sides as sets."""
+        current, candidate = self.current, self.candidate
+        return (
+            current.manifests if current is not None else ManifestSet(),
+            candidate.manifests if candidate is not None else ManifestSet(),
+        )
+
+
+def units_of(manifests: ManifestSet) -> dict[str, Unit]:
+    """The validating policies of a set with their bindings, by name."""
+    return {
+        policy.name: Unit(
+            policy, tuple(each for each in manifests.validating_bindings if each.policy_name == policy.name)
+        )
+        for policy in manifests.validating_policies
+    }
+
+
+def pairs_of(current: ManifestSet, candidate: ManifestSet) -> tuple[Pair, ...]:
+    """The policies of two sets by name; one that only got another name is held against itself."""
+    before, after = units_of(current), units_of(candidate)
+    renamed = _renamed(before, after)
+    found = []
+    for name, unit in before.items():
+        new_name = renamed.get(name, name)
+        found.append(Pair(name, unit, after.get(new_name), "" if new_name == name else new_name))
+    found += [
+        Pair(name, None, unit) for name, unit in after.items() if name not in before and name not in renamed.values()
+    ]
+    return tuple(sorted(found, key=lambda pair: pair.name))
+
+
+def _renamed(before: dict[str, Unit], after: dict[str, Unit]) -> dict[str, str]:
+    gone = [name for name in before if name not in after]
+    come = [name for name in after if name not in before]
+    renamed: dict[str, str] = {}
+    for name in gone:
+        same = (
+            new
+            for new in come
+            if new not in renamed.values()
+            and replace(before[name].policy, name="", static=True) == replace(after[new].policy, name="", static=True)
+        )
+        if (new_name := next(same, None)) is not None:
+            renamed[name] = new_name
+    return renamed

@@ -1,0 +1,47 @@
+"""A request that shows a difference, with what both sides say and the fields that matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.prove.claim import Level, Witness
+from replay.prove.context import Context
+from replay.prove.request import Request
+from replay.prove.search.minimal import differences
+
+_SIDES = (("object", "object"), ("old_object", "oldObject"), ("namespace_object", "namespaceObject"))
+
+
+def _ends(context: Context, request: Request) -> Iterator[tuple[str | int, ...]]:
+    """Where what policies read ends early: something matters by not being there."""
+    for side, name in _SIDES:
+        for path in sorted(context.interest.paths.get(name, ())):
+            value, found = getattr(request, side), []
+            for key in path:
+                if not isinstance(value, dict) or key not in value:
+                    break
+                value = value[key]
+                found.append(key)
+            if value is not None and len(found) < len(path) and isinstance(value, dict):
+                yield (name, *found)
+
+
+def witness_of(context: Context, request: Request, least: Request) -> Witness:
+    """The witness of a request; `least` is what it is compared with to find the fields that matter."""
+    current, candidate = context.judge.verdicts(request)
+    marked = [
+        (name, *path)
+        for side, name in _SIDES
+        for path in differences(getattr(request, side), getattr(least, side))
+        if getattr(request, side) is not None
+    ]
+    if not marked:
+        marked = list(dict.fromkeys(_ends(context, request)))
+    return Witness(
+        request,
+        current.level or Level.ADMITTED,
+        candidate.level or Level.ADMITTED,
+        current.messages,
+        candidate.messages,
+        tuple(marked),
+    )
