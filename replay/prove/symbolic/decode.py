@@ -1,0 +1,264 @@
+"""A solution read back as a request; whether it is one is for others to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+from replay.json import JSON
+from replay.kube.attributes import UserInfo
+from replay.kube.schema import Schema
+from replay.prove.request import Request
+from replay.prove.shape.skeleton import item_name, least
+from replay.prove.symbolic.node import KINDS, Node, Root, answer_of
+from replay.prove.symbolic.request_model import RequestModel
+from replay.prove.symbolic.solving.smtlib import Value
+from replay.prove.symbolic.term import BOOL, INT, REAL, Term, apply, variable
+from replay.prove.symbolic.text.exact import quantity_of
+from replay.prove.symbolic.text.language import Predicate, combinations, is_regular
+from replay.prove.symbolic.text_fact import atom_of
+
+_CANDIDATES = ("", "a", "1", "100m", "1Gi", "3Gi", "10Gi", "16Gi", "5", "0", "true", "a/b:c", "x.y", "a-b")
+_MOST_ITEMS = 40
+
+
+def wanted_terms(model: RequestModel) -> list[Term]:
+    """The terms whose values a request is made of."""
+    root = model.root
+    found = [model.choice, model.has_object, model.has_old_object, model.has_namespace, model.has_params]
+    for node in root.nodes.values():
+        found += [node.kind_term, node.truth, variable(f"int {node.name}", INT), node.double, node.text, node.size]
+        found += [present for present, _ in node.parts.values()]
+        found += [term for present, key, _ in node.fresh for term in (present, key)]
+    for term, asked in root.texts.asked.items():
+        found += [term, *(atom_of(root, predicate, term) for predicate in asked)]
+    for term in root.amounts:
+        found += [apply("is quantity", (term,), BOOL), apply("amount", (term,), REAL)]
+    for node, terms in root.sought.items():
+        found += [apply(f"in {node.name}", (term,), BOOL) for term in terms]
+    return list(dict.fromkeys(found))
+
+
+class Decoder:
+    """Makes a request of the values of one solution."""
+
+    def __init__(self, model: RequestModel, values: Mapping[Term, Value]) -> None:
+        """`values` are those of `wanted_terms`."""
+        self._model = model
+        self._root: Root = model.root
+        self._values = values
+        self._literals = {number: text for text, number in self._root.texts.literals.items()}
+        self._texts: dict[int, str] = {}
+        self._used = set(self._literals.values())
+
+    def target(self) -> int:
+        """The index of the target."""
+        return int(self._values.get(self._model.choice, 0))
+
+    def request(self, base: Request) -> Request:
+        """A request like the base with what the solution says."""
+        model = self._model
+        parts: dict[str, Any] = {}
+        for side, node, there in (
+            ("object", model.object, model.has_object),
+            ("old_object", model.old_object, model.has_old_object),
+            ("namespace_object", model.namespace, model.has_namespace),
+        ):
+            known = getattr(base, side)
+            if known is not None and self._is_true(there):
+                parts[side] = self._over(known, node, None if side == "namespace_object" else node.schema)
+        if base.params and self._is_true(model.has_params):
+            parts["params"] = (self._over(base.params[0], model.params, None), *base.params[1:])
+        elif base.params:
+            parts["params"] = ()
+        parts.update(self._request_parts(base))
+        return base.with_parts(parts)
+
+    def _request_parts(self, base: Request) -> dict[str, Any]:
+        node = self._model.request
+        parts: dict[str, Any] = {"user": self._user(node.part("userInfo")[1], base.user)}
+        if base.target.namespaced and "namespace" in node.parts:
+            term = node.parts["namespace"][1].text
+            parts["namespace"] = (self._text(term) if term in self._values else "") or base.namespace
+        if "dryRun" in node.parts:
+            parts["dry_run"] = self._is_true(node.parts["dryRun"][1].truth)
+        return parts
+
+    def _user(self, node: Node, base: UserInfo) -> UserInfo:
+        def text(key: str, default: str) -> str:
+            found = node.parts.get(key)
+            if found is None:
+                return default
+            if found[1].text not in self._values:
+                return default
+            return self._text(found[1].text) if self._is_true(found[0]) else ""
+
+        groups: tuple[str, ...] = base.groups
+        extra: dict[str, tuple[str, ...]] = {}
+        if "groups" in node.parts:
+            present, child = node.parts["groups"]
+            groups = tuple(str(each) for each in self._list(child, child.schema)) if self._is_true(present) else ()
+        if "extra" in node.parts and self._is_true(node.parts["extra"][0]):
+            made = self._map(node.parts["extra"][1], None)
+            extra = {key: tuple(map(str, items)) for key, items in made.items() if isinstance(items, list)}
+        return UserInfo(text("username", base.username), text("uid", base.uid), groups, extra)
+
+    def _is_true(self, term: Term) -> bool:
+        if term.op == "const":
+            return bool(term.value)
+        return bool(self._values.get(term, False))
+
+    def _kind(self, node: Node) -> str:
+        if len(node.allowed) == 1:
+            return node.allowed[0]
+        return KINDS[int(self._values.get(node.kind_term, 0)) % len(KINDS)]
+
+    def _value(self, node: Node, schema: Schema | None) -> JSON:  # noqa: PLR0911 - one case a kind
+        match self._kind(node):
+            case "null":
+                return None
+            case "bool":
+                return self._is_true(node.truth)
+            case "int":
+                return int(self._values.get(variable(f"int {node.name}", INT), 1))
+            case "double":
+                number = float(Fraction(self._values.get(node.double, 0)))
+                return number + 0.5 if number.is_integer() and abs(number) < 1e9 else number
+            case "string":
+                return self._text_of(node, schema)
+            case "list":
+                return self._list(node, schema)
+        return self._map(node, schema)
+
+    def _text_of(self, node: Node, schema: Schema | None) -> str:
+        """The text of a node; one at which nothing looks is a usual one."""
+        if node.text in self._values:
+            return self._text(node.text)
+        usual = least(schema) if schema is not None else "example"
+        return usual if isinstance(usual, str) and usual else "example"
+
+    def _over(self, known: JSON, node: Node, schema: Schema | None) -> JSON:
+        """A known value with what the solution says of some of its parts."""
+        kind = self._kind(node)
+        if kind == "map" and isinstance(known, dict):
+            copy = dict(known)
+            for key, (present, child) in node.parts.items():
+                below = None if schema is None else schema.field(key)
+                if not self._is_true(present):
+                    copy.pop(key, None)
+                elif child.parts or child.items or child.fresh:
+                    copy[key] = self._over(copy.get(key), child, below)
+                elif key not in copy or self._is_asked(child):
+                    copy[key] = self._value(child, below)
+            copy.update(self._further(node, schema))
+            return copy
+        if kind == "list" and isinstance(known, list):
+            return self._list(node, schema, known)
+        if kind == "map" and known is None and schema is not None:
+            made = least(schema)
+            return self._over(made, node, schema) if isinstance(made, dict) else self._map(node, schema)
+        return self._value(node, schema)
+
+    def _is_asked(self, node: Node) -> bool:
+        """Whether formulas look at what a node holds."""
+        return any(
+            term in self._values for term in (node.text, variable(f"int {node.name}", INT), node.truth, node.double)
+        )
+
+    def _map(self, node: Node, schema: Schema | None) -> dict[str, JSON]:
+        base = least(schema) if schema is not None else {}
+        made: dict[str, JSON] = dict(base) if isinstance(base, dict) else {}
+        for key, (present, child) in node.parts.items():
+            below = None if schema is None else schema.field(key)
+            if self._is_true(present):
+                made[key] = self._value(child, below)
+            else:
+                made.pop(key, None)
+        made.update(self._further(node, schema))
+        missing = int(self._values.get(node.size, 0)) - len(made)
+        if (schema is None or schema.values is not None) and 0 < missing <= _MOST_ITEMS:
+            made.update({f"key-{index}": "x" for index in range(missing)})
+        return made
+
+    def _further(self, node: Node, schema: Schema | None) -> Iterator[tuple[str, JSON]]:
+        below = None if schema is None else schema.values
+        for present, key, child in node.fresh:
+            if self._is_true(present):
+                yield self._text(key) or "key", self._value(child, below)
+
+    def _list(self, node: Node, schema: Schema | None, known: list[JSON] | None = None) -> list[JSON]:
+        size = min(max(int(self._values.get(node.size, 0)), 0), _MOST_ITEMS)
+        below = None if schema is None else schema.items
+        items: list[JSON] = []
+        for index in range(size):
+            begun = known[index] if known is not None and index < len(known) else None
+            if index in node.items:
+                item = self._over(begun, node.items[index], below)
+            else:
+                item = begun if begun is not None else least(below) if below is not None else "x"
+            items.append(_told_apart(item, index, node))
+        found = [self._text(term) for term in self._root.sought.get(node, ()) if self._is_in(node, term)]
+        if found:
+            items = [*found, *[item for item in items if item not in found]][: max(len(found), size)]
+        return items
+
+    def _is_in(self, node: Node, term: Term) -> bool:
+        return bool(self._values.get(apply(f"in {node.name}", (term,), BOOL), False))
+
+    def _text(self, term: Term) -> str:
+        number = int(self._values.get(term, 0)) if term.op != "const" else int(str(term.value))
+        if number in self._literals:
+            return self._literals[number]
+        if number not in self._texts:
+            self._texts[number] = self._sample(number)
+        return self._texts[number]
+
+    def _sample(self, number: int) -> str:
+        """A text that gives the answers that the solution has for a number."""
+        answers: dict[Predicate, bool] = {}
+        amount: Fraction | None = None
+        for term, asked in self._root.texts.asked.items():
+            if self._values.get(term) == number:
+                for predicate in asked:
+                    answers[predicate] = bool(self._values.get(atom_of(self._root, predicate, term), False))
+        for term in self._root.amounts:
+            if self._values.get(term) == number and self._values.get(apply("is quantity", (term,), BOOL)):
+                amount = Fraction(self._values.get(apply("amount", (term,), REAL), 0))
+        for text in self._candidates(answers, amount):
+            if text not in self._used and all(answer_of(each, text) in {want, None} for each, want in answers.items()):
+                self._used.add(text)
+                return text
+        return f"x{number}"
+
+    def _candidates(self, answers: Mapping[Predicate, bool], amount: Fraction | None) -> Iterator[str]:
+        if amount is not None:
+            yield from _amounts(amount)
+        regular = tuple(each for each in answers if is_regular(each))
+        found = combinations(regular) if regular else None
+        wanted = tuple(answers[each] for each in regular)
+        for given, text in found.samples if found is not None else ():
+            if given == wanted:
+                yield text
+                yield from (text + end for end in ("a", "1", "b", ":1.0", "/a"))
+                yield from (start + text for start in ("a", "b", "1"))
+        yield from _CANDIDATES
+        yield from (f"x{index}" for index in range(20))
+
+
+def _amounts(amount: Fraction) -> Iterator[str]:
+    for text in _CANDIDATES:
+        if quantity_of(text) == amount:
+            yield text
+    if amount.denominator == 1:
+        yield str(amount.numerator)
+    else:
+        yield f"{int(amount * 1000)}m"
+
+
+def _told_apart(item: JSON, index: int, node: Node) -> JSON:
+    """An item of a list with a name of its own, unless the solution gives it one."""
+    named = node.items.get(index)
+    if not isinstance(item, dict) or not isinstance(item.get("name"), str) or (named and "name" in named.parts):
+        return item
+    return {**item, "name": item_name(item["name"], str(node.path[-1]) if node.path else "", index)}

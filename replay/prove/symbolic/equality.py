@@ -1,0 +1,278 @@
+"""Equality, order and membership of symbolic values (`replay.cel.value.equality`)."""
+
+from __future__ import annotations
+
+from replay.prove.symbolic.selection import size_of, spread
+from replay.prove.symbolic.term import (
+    BOOL,
+    FALSE,
+    TRUE,
+    Term,
+    apply,
+    as_real,
+    at_most,
+    boolean,
+    choose,
+    conj,
+    disj,
+    equal,
+    integer,
+    less,
+    negated,
+)
+from replay.prove.symbolic.text.language import Predicate
+from replay.prove.symbolic.unknown import Maker
+from replay.prove.symbolic.value import (
+    Bool,
+    Case,
+    Double,
+    Err,
+    Int,
+    JsonList,
+    JsonMap,
+    ListOf,
+    MapOf,
+    Null,
+    Opaque,
+    Optional,
+    Str,
+    TypeOf,
+    Value,
+    known,
+)
+
+Verdict = tuple[Term, Term]
+"""Where the answer is true, and where it is false; elsewhere it is an error."""
+
+_EXACT = 2**53
+_CONTAINERS = (JsonList, JsonMap, ListOf, MapOf)
+
+
+def equal_values(make: Maker, one: Value, other: Value) -> Verdict:
+    """`one == other`; neither is an error."""
+    return _over_cases(make, one, other, _equal_cases)
+
+
+def _over_cases(make: Maker, one: Value, other: Value, answer: object) -> Verdict:
+    holds, fails = [], []
+    for guard, case in spread(one):
+        for other_guard, other_case in spread(other):
+            here = conj(guard, other_guard)
+            if here is FALSE:
+                continue
+            yes, no = answer(make, case, other_case)  # type: ignore[operator]  # one of the functions below
+            holds.append(conj(here, yes))
+            fails.append(conj(here, no))
+    return disj(*holds), disj(*fails)
+
+
+def _equal_cases(make: Maker, one: Case, other: Case) -> Verdict:  # noqa: PLR0911 - one return a kind
+    if isinstance(one, Null) or isinstance(other, Null):
+        return _sure(boolean(isinstance(one, Null) and isinstance(other, Null)))
+    if isinstance(one, Err) or isinstance(other, Err):
+        return FALSE, FALSE
+    if isinstance(one, Optional | Opaque) or isinstance(other, Optional | Opaque):
+        return _unknown(make, "==", one, other)
+    if isinstance(one, TypeOf) and isinstance(other, TypeOf):
+        return _sure(boolean(one.name == other.name))
+    if isinstance(one, _CONTAINERS):
+        if isinstance(other, _CONTAINERS):
+            return _equal_containers(make, one, other)
+        return _with_scalar(one)
+    numbers = compare_numbers(make, one, other)
+    if numbers is not None:
+        return _sure(numbers[1])
+    if isinstance(one, Str) and isinstance(other, Str):
+        return _sure(make.root.texts.same(one.term, other.term))
+    if isinstance(one, Bool) and isinstance(other, Bool):
+        return _sure(disj(conj(one.term, other.term), conj(negated(one.term), negated(other.term))))
+    return _sure(FALSE)
+
+
+def _sure(term: Term) -> Verdict:
+    return term, negated(term)
+
+
+def _unknown(make: Maker, name: str, one: Case, other: Case) -> Verdict:
+    holds = make.flag(name, known(one), known(other))
+    failed = make.flag(f"{name} fails", known(one), known(other))
+    return conj(holds, negated(failed)), conj(negated(holds), negated(failed))
+
+
+def _with_scalar(container: Case) -> Verdict:
+    """A container against anything else: false, but `no such overload` where the container is a Go value."""
+    if isinstance(container, JsonList | JsonMap):
+        return FALSE, negated(container.node.is_struct)
+    return FALSE, TRUE
+
+
+def _equal_containers(make: Maker, one: Case, other: Case) -> Verdict:
+    if one == other and isinstance(one, JsonList | JsonMap):
+        return TRUE, FALSE
+    is_list, other_is_list = isinstance(one, JsonList | ListOf), isinstance(other, JsonList | ListOf)
+    if is_list != other_is_list:
+        return _with_scalar(one)
+    size, other_size = size_of(one), size_of(other)
+    if is_list and size is not None and other_size is not None:
+        if isinstance(other, ListOf) and isinstance(one, JsonList) and _are_scalars(other):
+            return _equal_items(make, one, other)
+        if isinstance(one, ListOf) and isinstance(other, JsonList) and _are_scalars(one):
+            return _equal_items(make, other, one)
+        if one == ListOf(()) or other == ListOf(()):
+            return _sure(equal(size, other_size))
+    return _unknown(make, "==", one, other)
+
+
+def _are_scalars(made: ListOf) -> bool:
+    """Whether a list is written with scalars alone, all of them there."""
+    return all(
+        guard is TRUE and all(isinstance(case, Null | Bool | Int | Str) for _, case in item.cases)
+        for guard, item in made.items
+    )
+
+
+def _equal_items(make: Maker, one: JsonList, other: ListOf) -> Verdict:
+    """A JSON list against scalars: as long, and each item equal; an item that is a container is not."""
+    from replay.prove.symbolic.value import Json  # noqa: PLC0415
+
+    same = [equal(one.node.size, integer(len(other.items)))]
+    for index, (_, item) in enumerate(other.items):
+        holds, _ = equal_values(make, item, known(Json(one.node.item(index))))
+        same.append(holds)
+    return _sure(conj(*same))
+
+
+def compare_numbers(make: Maker, one: Case, other: Case) -> tuple[Term, Term] | None:
+    """Whether one number is less than another, and whether they are equal; None unless both are numbers."""
+    if isinstance(one, Int) and isinstance(other, Int):
+        return less(one.term, other.term), equal(one.term, other.term)
+    if isinstance(one, Double) and isinstance(other, Double):
+        return less(one.term, other.term), equal(one.term, other.term)
+    if isinstance(one, Int) and isinstance(other, Double):
+        return _mixed(make, one.term, other.term, is_swapped=False)
+    if isinstance(one, Double) and isinstance(other, Int):
+        return _mixed(make, other.term, one.term, is_swapped=True)
+    return None
+
+
+def _mixed(make: Maker, whole: Term, double: Term, *, is_swapped: bool) -> tuple[Term, Term]:
+    """An int meets a double in double precision: exactly as far as that reaches, beyond it is not followed."""
+    exact = conj(at_most(integer(-_EXACT), whole), at_most(whole, integer(_EXACT)))
+    real = as_real(whole)
+    below = less(double, real) if is_swapped else less(real, double)
+    key = ("mixed", whole, double)
+    unknown_less, unknown_equal = make.flag(*key, "<", is_swapped), make.flag(*key, "=")
+    return choose(exact, below, conj(unknown_less, negated(unknown_equal))), choose(
+        exact, equal(real, double), unknown_equal
+    )
+
+
+def order(make: Maker, one: Value, other: Value) -> tuple[Term, Term, Term]:
+    """Where one value is less, equal and greater; elsewhere they have no order, which is an error."""
+    before, same, after = [], [], []
+    for guard, case in spread(one):
+        for other_guard, other_case in spread(other):
+            here = conj(guard, other_guard)
+            found = None if here is FALSE else _order_cases(make, case, other_case)
+            if found is not None:
+                is_less, is_equal = found[0], found[1]
+                valid = found[2] if len(found) > 2 else TRUE
+                before.append(conj(here, valid, is_less))
+                same.append(conj(here, valid, is_equal))
+                after.append(conj(here, valid, negated(is_less), negated(is_equal)))
+    return disj(*before), disj(*same), disj(*after)
+
+
+def _order_cases(make: Maker, one: Case, other: Case) -> tuple[Term, ...] | None:
+    numbers = compare_numbers(make, one, other)
+    if numbers is not None:
+        return numbers
+    if isinstance(one, Str) and isinstance(other, Str):
+        return less_text(make, one.term, other.term), make.root.texts.same(one.term, other.term)
+    if isinstance(one, Opaque) or isinstance(other, Opaque) or (isinstance(one, Bool) and isinstance(other, Bool)):
+        names = (known(one), known(other))
+        is_less, is_equal = make.flag("<", *names), make.flag("order =", *names)
+        return conj(is_less, negated(is_equal)), is_equal, negated(make.flag("order fails", *names))
+    return None
+
+
+def less_text(make: Maker, one: Term, other: Term) -> Term:  # noqa: PLR0911 - one case a kind
+    """Whether a text comes before another."""
+    texts = make.root.texts
+    if other.op == "ite":
+        return choose(other.args[0], less_text(make, one, other.args[1]), less_text(make, one, other.args[2]))
+    if one.op == "ite":
+        return choose(one.args[0], less_text(make, one.args[1], other), less_text(make, one.args[2], other))
+    constant = texts.text_of(other)
+    if constant is not None:
+        return texts.holds(Predicate("less", constant), one)
+    constant = texts.text_of(one)
+    if constant is not None:  # the constant comes first unless the other comes before it or is it
+        return conj(negated(texts.holds(Predicate("less", constant), other)), negated(texts.same(one, other)))
+    if one is other:
+        return FALSE
+    if one.serial > other.serial:
+        return conj(negated(less_text(make, other, one)), negated(texts.same(one, other)))
+    return conj(apply("text <", (one, other), BOOL), negated(texts.same(one, other)))
+
+
+def membership(make: Maker, element: Value, container: Value) -> Verdict:
+    """`element in container`."""
+    holds, fails = [], []
+    for guard, case in spread(container):
+        yes, no = _in_case(make, element, case)
+        holds.append(conj(guard, yes))
+        fails.append(conj(guard, no))
+    return disj(*holds), disj(*fails)
+
+
+def _in_case(make: Maker, element: Value, container: Case) -> Verdict:
+    if isinstance(container, ListOf):
+        found = disj(*(conj(there, equal_values(make, element, item)[0]) for there, item in container.items))
+        return _sure(found)
+    if isinstance(container, JsonList):
+        return _in_json_list(make, element, container)
+    if isinstance(container, JsonMap | MapOf):
+        return _in_map(make, element, container)
+    if isinstance(container, Opaque | Optional):
+        return _unknown(make, "in", container, container)
+    return FALSE, FALSE
+
+
+def _in_json_list(make: Maker, element: Value, container: JsonList) -> Verdict:
+    """An unknown function of the list and the element; an empty list has none."""
+    found = []
+    node = container.node
+    for guard, case in spread(element):
+        if isinstance(case, Str):
+            inside = text_in_list(make, container, case.term)
+        else:
+            inside = make.flag("in", node, known(case))
+        found.append(conj(guard, inside))
+    return _sure(conj(disj(*found), less(integer(0), node.size)))
+
+
+def text_in_list(make: Maker, container: JsonList, term: Term) -> Term:
+    """Whether a text is in a JSON list: a function of its number."""
+    if term.op == "ite":
+        one, other = (text_in_list(make, container, each) for each in term.args[1:])
+        return choose(term.args[0], one, other)
+    inside = apply(f"in {container.node.name}", (term,), BOOL)
+    make.root.sought.setdefault(container.node, {})[term] = None
+    return inside
+
+
+def _in_map(make: Maker, element: Value, container: JsonMap | MapOf) -> Verdict:
+    from replay.prove.symbolic.selection import look_up_text  # noqa: PLC0415
+
+    holds, fails = [], []
+    for guard, case in spread(element):
+        if isinstance(case, Str):
+            present, _, failed = look_up_text(make, container, case.term)
+            holds.append(conj(guard, negated(failed), present))
+            fails.append(conj(guard, negated(failed), negated(present)))
+        else:
+            yes, no = _unknown(make, "key in", container, case)
+            holds.append(conj(guard, yes))
+            fails.append(conj(guard, no))
+    return disj(*holds), disj(*fails)

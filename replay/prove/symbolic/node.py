@@ -1,0 +1,362 @@
+"""The JSON values of a symbolic request: objects, parameters, the request itself, each part made when it is first read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from replay.kube.default_rules import FILLED
+from replay.kube.schema import Encoding, Schema
+from replay.prove.shape.enumeration import ENUMERATIONS
+from replay.prove.symbolic.term import (
+    BOOL,
+    INT,
+    REAL,
+    Term,
+    apply,
+    at_most,
+    boolean,
+    conj,
+    disj,
+    equal,
+    implies,
+    integer,
+    less,
+    negated,
+    total,
+    variable,
+)
+from replay.prove.symbolic.text.language import Predicate
+
+KINDS: Final = ("null", "bool", "int", "double", "string", "list", "map")
+_NUMBER = {kind: number for number, kind in enumerate(KINDS)}
+SCALARS: Final = ("null", "bool", "int", "double", "string")
+_INT_LIMIT = 2**63
+
+Path = tuple[str | int, ...]
+REQUIRED: Final = frozenset({("Container", "image"), ("EphemeralContainer", "image"), ("PodSpec", "containers")})
+"""Fields that validation wants although the type leaves them out or empty (`validateContainerCommon`, `ValidatePodSpec`)."""
+LABEL_VALUE = Predicate("matches", "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
+OBJECT_NAME = Predicate("matches", "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+LABEL_NAME = Predicate("matches", "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+"""What values of labels and names of namespaces look like (apimachinery `pkg/util/validation`), lengths aside."""
+
+
+class Texts:
+    """The texts of formulas: constants have numbers of their own, and predicates are functions of numbers."""
+
+    def __init__(self) -> None:
+        """No text yet."""
+        self.literals: dict[str, int] = {}
+        self.asked: dict[Term, dict[Predicate, None]] = {}
+        """The predicates that are asked of each text that is not a constant."""
+
+    def literal(self, text: str) -> Term:
+        """The number of a constant text."""
+        return integer(self.literals.setdefault(text, len(self.literals)))
+
+    def text_of(self, term: Term) -> str | None:
+        """The constant text behind a number, None if it is none."""
+        if term.op != "const":
+            return None
+        return next(text for text, number in self.literals.items() if number == term.value)
+
+    def holds(self, predicate: Predicate, term: Term) -> Term:
+        """A predicate of a text."""
+        if term.op == "ite":
+            yes, no = self.holds(predicate, term.args[1]), self.holds(predicate, term.args[2])
+            return disj(conj(term.args[0], yes), conj(negated(term.args[0]), no))
+        if term.op == "const":
+            answer = answer_of(predicate, self.text_of(term) or "")
+            if answer is not None:
+                return boolean(answer)
+        self.asked.setdefault(term, {})[predicate] = None
+        return apply(name_of(predicate), (term,), BOOL)
+
+    def same(self, one: Term, other: Term) -> Term:
+        """Whether two texts are equal."""
+        for term, constant in ((one, other), (other, one)):
+            if constant.op == "const" and term.op == "ite":
+                yes, no = self.same(term.args[1], constant), self.same(term.args[2], constant)
+                return disj(conj(term.args[0], yes), conj(negated(term.args[0]), no))
+            text = self.text_of(constant)
+            if text is not None and term.op != "const":
+                self.asked.setdefault(term, {})[Predicate("equal", text)] = None
+        return equal(one, other)
+
+
+def name_of(predicate: Predicate) -> str:
+    """The name of a predicate's function."""
+    return f"{predicate.kind} {predicate.text.encode('unicode_escape').hex()} {predicate.number}"
+
+
+def answer_of(predicate: Predicate, text: str) -> bool | None:
+    """The answer of a predicate about a text that is known."""
+    from replay.prove.symbolic.text.exact import matches_exactly  # noqa: PLC0415 - it needs the libraries
+
+    return matches_exactly(text, predicate.text) if predicate.kind == "matches" else predicate.holds(text)
+
+
+@dataclass(slots=True)
+class Bounds:
+    """How many items and further keys are looked at where an expression walks through a list or map."""
+
+    items: int
+    keys: int
+    used_items: bool = False
+    used_keys: bool = False
+
+
+class Root:
+    """What all nodes of one request share."""
+
+    def __init__(self, bounds: Bounds, mentioned: dict[str, dict[str, None]]) -> None:
+        """`mentioned` are the keys that were asked for in an earlier run, by node: maps are walked through by them."""
+        self.bounds = bounds
+        self.texts = Texts()
+        self.facts: list[Term] = []
+        self.nodes: dict[str, Node] = {}
+        self.mentioned = mentioned
+        self.hints: list[Term] = []
+        """What is usual of requests; proofs do without, but what is to be shown keeps to it where it can."""
+        self.names: dict[object, str] = {}
+        self.measured: dict[Term, None] = {}
+        self.amounts: dict[Term, None] = {}
+        self.sought: dict[Node, dict[Term, None]] = {}
+        """The texts that are looked for in each list."""
+
+    def node(self, name: str, path: Path, schema: Schema | None, *, is_struct: Term, is_served: bool = False) -> Node:
+        """The node of a name."""
+        if name not in self.nodes:
+            self.nodes[name] = Node(self, name, path, schema, is_struct, is_served=is_served)
+        return self.nodes[name]
+
+    def unknown(self, name: str) -> Node:
+        """A value of which nothing is known but how it came about."""
+        return self.node(name, (), None, is_struct=variable(f"struct {name}", BOOL))
+
+
+class Node:
+    """One JSON value; `path` leads to it from a binding, empty for what expressions compute."""
+
+    __slots__ = (
+        "_is_ranged",
+        "_items",
+        "_kind",
+        "_parts",
+        "_root",
+        "_size",
+        "allowed",
+        "fresh",
+        "is_served",
+        "is_struct",
+        "name",
+        "path",
+        "schema",
+    )
+
+    def __init__(  # noqa: PLR0913 - what it depends on
+        self, root: Root, name: str, path: Path, schema: Schema | None, is_struct: Term, *, is_served: bool
+    ) -> None:
+        """`is_struct`: whether it is of a built-in kind; `is_served`: what its schema says of empty values holds."""
+        self._root = root
+        self.name = name
+        self.path = path
+        self.schema = schema
+        self.is_struct = is_struct
+        self.is_served = is_served
+        self.allowed = _allowed(schema)
+        self._kind = variable(f"kind {name}", INT)
+        self._size = variable(f"size {name}", INT)
+        self._parts: dict[str, tuple[Term, Node]] = {}
+        self._items: dict[int, Node] = {}
+        self.fresh: list[tuple[Term, Term, Node]] = []
+        self._is_ranged = False
+        root.facts.append(disj(*(equal(self._kind, integer(_NUMBER[kind])) for kind in self.allowed)))
+        root.facts.append(at_most(integer(0), self._size))
+        if is_served and schema is not None and schema.name.endswith("resource.Quantity"):
+            root.amounts[self.text] = None
+            root.facts.append(implies(self.is_kind("string"), apply("is quantity", (self.text,), BOOL)))
+
+    def __hash__(self) -> int:
+        """By name, which is unique in a root."""
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        """The same node."""
+        return self is other
+
+    def __repr__(self) -> str:
+        """The name."""
+        return f"Node({self.name})"
+
+    def is_kind(self, kind: str) -> Term:
+        """Whether it is of a kind."""
+        if kind not in self.allowed:
+            return boolean(False)
+        return boolean(True) if len(self.allowed) == 1 else equal(self._kind, integer(_NUMBER[kind]))
+
+    @property
+    def kind_term(self) -> Term:
+        """The number of its kind."""
+        return self._kind
+
+    @property
+    def truth(self) -> Term:
+        """What it holds as a bool."""
+        return variable(f"bool {self.name}", BOOL)
+
+    @property
+    def integer(self) -> Term:
+        """What it holds as an int."""
+        number = variable(f"int {self.name}", INT)
+        if not self._is_ranged:
+            self._is_ranged = True
+            limit = _INT_LIMIT if self.schema is None or self.schema.format != "int32" else 2**31
+            self._root.facts += [at_most(integer(-limit), number), at_most(number, integer(limit - 1))]
+        return number
+
+    @property
+    def double(self) -> Term:
+        """What it holds as a double."""
+        return variable(f"double {self.name}", REAL)
+
+    @property
+    def text(self) -> Term:
+        """What it holds as a text, by number."""
+        return variable(f"text {self.name}", INT)
+
+    @property
+    def size(self) -> Term:
+        """How many items or entries it has."""
+        return self._size
+
+    @property
+    def parts(self) -> dict[str, tuple[Term, Node]]:
+        """The fields that were asked for: whether each is there, and its value."""
+        return self._parts
+
+    @property
+    def items(self) -> dict[int, Node]:
+        """The items that were asked for."""
+        return self._items
+
+    def part(self, key: str) -> tuple[Term, Node]:
+        """A field or entry: whether it is there, and its value."""
+        found = self._parts.get(key)
+        if found is None:
+            found = self._parts[key] = self._make_part(key)
+            self._root.mentioned.setdefault(self.name, {})[key] = None
+        return found
+
+    def _make_part(self, key: str) -> tuple[Term, Node]:
+        name = f"{self.name}.{key}"
+        below = None if self.schema is None else self.schema.field(key)
+        child = self._root.node(name, (*self.path, key), below, is_struct=self.is_struct, is_served=self.is_served)
+        if self.schema is not None and below is None and self.schema.fields and self.is_served:
+            return boolean(False), child
+        if self.path in {("object", "metadata"), ("oldObject", "metadata")} and key == "name":
+            self._root.hints.append(implies(child.is_kind("string"), self._root.texts.holds(OBJECT_NAME, child.text)))
+        if self.path[-2:] == ("metadata", "labels") and self.path[0] in {"object", "oldObject", "namespaceObject"}:
+            self._root.facts.append(implies(child.is_kind("string"), self._root.texts.holds(LABEL_VALUE, child.text)))
+        present = variable(f"has {name}", BOOL)
+        if below is not None and self.schema is not None and self.is_served:
+            present = self._presence(key, below, child, present)
+        return present, child
+
+    def _presence(self, key: str, below: Schema, child: Node, present: Term) -> Term:
+        """What the Go type says of a field: whether it is always there, and that it is not empty where that is left out."""
+        assert self.schema is not None
+        values = ENUMERATIONS.get((self.schema.name.rpartition(".")[2], key))
+        if values is not None:
+            texts = self._root.texts
+            self._root.hints.append(disj(*(texts.same(child.text, texts.literal(each)) for each in sorted(values))))
+        if (self.schema.name.rpartition(".")[2], key) in REQUIRED:
+            self._root.facts.append(child.is_not_empty())
+            return boolean(True)
+        if key in self.schema.fields and below.encoding in {Encoding.ALWAYS, Encoding.NULL}:
+            return boolean(True)
+        if key in FILLED.get(self.schema.name, {}) or any(key == name for name, _ in self.schema.written_defaults):
+            self._root.facts.append(negated(child.is_kind("null")))
+            return boolean(True)
+        if key in self.schema.fields and below.encoding is Encoding.OMIT_EMPTY:
+            self._root.facts.append(implies(present, child.is_not_empty()))
+        return present
+
+    def is_not_empty(self) -> Term:
+        """Not null, false, zero, or an empty text, list or map."""
+        root = self._root
+        return conj(
+            negated(self.is_kind("null")),
+            implies(self.is_kind("bool"), self.truth),
+            implies(self.is_kind("int"), negated(equal(self.integer, integer(0)))),
+            implies(self.is_kind("string"), negated(root.texts.same(self.text, root.texts.literal("")))),
+            implies(disj(self.is_kind("list"), self.is_kind("map")), less(integer(0), self._size)),
+        )
+
+    def item(self, index: int) -> Node:
+        """An item of a list; it is there where the size says so."""
+        if index not in self._items:
+            below = None if self.schema is None else self.schema.items
+            self._items[index] = self._root.node(
+                f"{self.name}[{index}]", (*self.path, index), below, is_struct=self.is_struct, is_served=self.is_served
+            )
+        return self._items[index]
+
+    def bounded_items(self) -> Iterator[tuple[Term, Node]]:
+        """The items of a list that is not longer than the bound."""
+        bounds = self._root.bounds
+        bounds.used_items = True
+        self._root.facts.append(implies(self.is_kind("list"), at_most(self._size, integer(bounds.items))))
+        for index in range(bounds.items):
+            yield less(integer(index), self._size), self.item(index)
+
+    def bounded_entries(self) -> list[tuple[Term, Term, Node]]:
+        """The entries of a map by the keys that are named and as many others as the bound says: guard, key, value."""
+        root, texts = self._root, self._root.texts
+        for key in root.mentioned.get(self.name, {}):
+            self.part(key)
+        named = [(present, texts.literal(key), child) for key, (present, child) in self._parts.items()]
+        if not self.fresh:
+            root.bounds.used_keys = True
+            below = None if self.schema is None else self.schema.values
+            for index in range(root.bounds.keys):
+                name = f"{self.name}[key {index}]"
+                child = root.node(
+                    name, (*self.path, f"*{index}"), below, is_struct=self.is_struct, is_served=self.is_served
+                )
+                present, word = variable(f"has {name}", BOOL), variable(f"text of {name}", INT)
+                for _, other, _ in (*named, *self.fresh):
+                    root.facts.append(implies(present, negated(texts.same(word, other))))
+                self.fresh.append((present, word, child))
+            there = total(present for present, _, _ in (*named, *self.fresh))
+            root.facts.append(implies(self.is_kind("map"), equal(self._size, there)))
+        return [*named, *self.fresh]
+
+
+def _allowed(schema: Schema | None) -> tuple[str, ...]:  # noqa: PLR0911, C901 - one case a kind
+    """The kinds that a schema lets a value have; null stands where a Go type writes it."""
+    if schema is None:
+        return KINDS
+    null = ("null",) if schema.encoding is Encoding.NULL or schema.nullable else ()
+    if schema.fields:
+        return (*null, "map")
+    if schema.int_or_string:
+        return (*null, "int", "string")
+    if schema.name.endswith("resource.Quantity"):
+        return (*null, "string")
+    if schema.name.endswith(("meta.v1.Time", "meta.v1.MicroTime")):
+        return ("null", "string")
+    match schema.type:
+        case "string":
+            return ("null", "string") if schema.format == "byte" else (*null, "string")
+        case "integer":
+            return (*null, "int")
+        case "boolean":
+            return (*null, "bool")
+        case "array":
+            return ("null", "list")
+        case "object" if schema.values is not None:
+            return ("null", "map")
+    return KINDS

@@ -1,0 +1,233 @@
+"""Fields, keys and indices of symbolic values (`replay.cel.value.selection`, `replay.cel.strict.attribute`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from replay.prove.symbolic.node import Node
+from replay.prove.symbolic.term import FALSE, TRUE, Term, at_most, conj, disj, equal, integer, less, negated, total
+from replay.prove.symbolic.unknown import Maker
+from replay.prove.symbolic.value import (
+    ERROR,
+    NULL,
+    Bool,
+    Case,
+    Double,
+    Err,
+    Int,
+    Json,
+    JsonList,
+    JsonMap,
+    ListOf,
+    MapOf,
+    Opaque,
+    Optional,
+    Str,
+    Value,
+    known,
+    value_of,
+)
+
+Guarded = tuple[Term, Value]
+
+
+def spread(value: Value) -> Iterator[tuple[Term, Case]]:
+    """The cases of a value, JSON values by their kinds."""
+    for guard, case in value.cases:
+        if not isinstance(case, Json):
+            yield guard, case
+            continue
+        for kind in case.node.allowed:
+            here = conj(guard, case.node.is_kind(kind))
+            if here is not FALSE:
+                yield here, _of_kind(case.node, kind)
+
+
+def _of_kind(node: Node, kind: str) -> Case:  # noqa: PLR0911 - one case a kind
+    match kind:
+        case "null":
+            return NULL
+        case "bool":
+            return Bool(node.truth)
+        case "int":
+            return Int(node.integer)
+        case "double":
+            return Double(node.double)
+        case "string":
+            return Str(node.text)
+        case "list":
+            return JsonList(node)
+    return JsonMap(node)
+
+
+def joined(pairs: Iterator[Guarded] | list[Guarded]) -> Value:
+    """A value of some values, each where its guard holds."""
+    return value_of((conj(guard, inner), case) for guard, value in pairs for inner, case in value.cases)
+
+
+Looked = tuple[Term, Value, Term]
+"""Where a part is there, what it is then, and where asking for it is an error; elsewhere it is not there."""
+
+
+def _look_up_field(case: Case, field: str) -> Looked:
+    """A field of a case (`lookup`): scalars have none, lists cannot be asked."""
+    if isinstance(case, JsonMap):
+        present, child = case.node.part(field)
+        return present, known(Json(child)), FALSE
+    if isinstance(case, MapOf):
+        found = next((value for key, value in reversed(case.entries) if key == field), None)
+        return (FALSE, known(ERROR), FALSE) if found is None else (TRUE, found, FALSE)
+    if isinstance(case, JsonList | ListOf | Err):
+        return FALSE, known(ERROR), TRUE
+    return FALSE, known(ERROR), FALSE
+
+
+def select_field(make: Maker, operand: Value, field: str) -> Value:
+    """`operand.field`."""
+    pairs: list[Guarded] = []
+    for guard, case in spread(operand):
+        if isinstance(case, Optional):
+            pairs.append((guard, _within(case, lambda inner: _optional(inner, lambda c: _look_up_field(c, field)))))
+        elif isinstance(case, Opaque):
+            pairs.append((guard, make.result(f"select {field}", (known(case),), None)))
+        else:
+            present, value, _ = _look_up_field(case, field)
+            pairs += [(conj(guard, present), value), (conj(guard, negated(present)), known(ERROR))]
+    return joined(pairs)
+
+
+def has_field(make: Maker, operand: Value, field: str) -> Value:
+    """`has(operand.field)`."""
+    pairs: list[Guarded] = []
+    for guard, case in spread(operand):
+        if isinstance(case, Optional | Opaque):
+            flag = make.flag("has", field, known(case))
+            failed = make.flag("has fails", field, known(case))
+            pairs += [(conj(guard, failed), known(ERROR)), (conj(guard, negated(failed)), known(Bool(flag)))]
+            continue
+        present, _, failed = _look_up_field(case, field)
+        pairs += [(conj(guard, failed), known(ERROR)), (conj(guard, negated(failed)), known(Bool(present)))]
+    return joined(pairs)
+
+
+def _within(optional: Optional, follow: Callable[[Value], Value]) -> Value:
+    """What follows an optional: none stays none."""
+    followed = follow(optional.value)
+    nothing = known(Optional(FALSE, known(NULL)))
+    return joined([(optional.present, followed), (negated(optional.present), nothing)])
+
+
+def _optional(value: Value, look_up: Callable[[Case], Looked]) -> Value:
+    """A part as an optional."""
+    pairs: list[Guarded] = []
+    for guard, case in spread(value):
+        present, part, failed = look_up(case)
+        pairs += [
+            (conj(guard, failed), known(ERROR)),
+            (conj(guard, negated(failed)), known(Optional(present, part))),
+        ]
+    return joined(pairs)
+
+
+def index_value(make: Maker, operand: Value, key: Value, *, optional: bool) -> Value:
+    """`operand[key]`, `operand[?key]` or `operand.?key`; neither is an error."""
+    pairs: list[Guarded] = []
+    for key_guard, key_case in spread(key):
+        for guard, case in spread(operand):
+            here = conj(guard, key_guard)
+            if here is not FALSE:
+                pairs.append((here, _index_case(make, case, key_case, optional=optional)))
+    return joined(pairs)
+
+
+def _index_case(make: Maker, case: Case, key: Case, *, optional: bool) -> Value:
+    if isinstance(case, Optional):
+        return _within(case, lambda inner: _optional(inner, lambda each: _look_up(make, each, key)))
+    if isinstance(case, Opaque):
+        return make.result("index", (known(case), known(key), optional), None)
+    present, part, failed = _look_up(make, case, key)
+    if optional:
+        return joined([(failed, known(ERROR)), (negated(failed), known(Optional(present, part)))])
+    return joined([(present, part), (negated(present), known(ERROR))])
+
+
+def _look_up(make: Maker, case: Case, key: Case) -> Looked:
+    """A part by a key that may be computed."""
+    if isinstance(case, JsonMap | MapOf):
+        return _look_up_entry(make, case, key)
+    if isinstance(case, JsonList | ListOf):
+        return _look_up_item(make, case, key)
+    if isinstance(case, Err):
+        return FALSE, known(ERROR), TRUE
+    return FALSE, known(ERROR), FALSE
+
+
+def _unknown_part(make: Maker, case: Case, key: Case) -> Looked:
+    name = ("part", known(case), known(key))
+    part = make.result("part", name, None, may_fail=False)
+    return make.flag("part is there", name), part, make.flag("part fails", name)
+
+
+def _look_up_entry(make: Maker, case: JsonMap | MapOf, key: Case) -> Looked:
+    if not isinstance(key, Str):
+        return _unknown_part(make, case, key)
+    return look_up_text(make, case, key.term)
+
+
+def look_up_text(make: Maker, case: JsonMap | MapOf, key: Term) -> Looked:
+    """An entry of a map by a text."""
+    if key.op == "ite":
+        return _merged(key.args[0], look_up_text(make, case, key.args[1]), look_up_text(make, case, key.args[2]))
+    text = make.root.texts.text_of(key)
+    if text is not None:
+        return _look_up_field(case, text)
+    if isinstance(case, MapOf):
+        entries = [(make.root.texts.same(key, make.root.texts.literal(name)), value) for name, value in case.entries]
+        return disj(*(where for where, _ in entries)), joined(list(entries)), FALSE
+    for present, name, child in case.node.fresh:
+        if name is key:
+            return present, known(Json(child)), FALSE
+    return _unknown_part(make, case, Str(key))
+
+
+def _merged(condition: Term, one: Looked, other: Looked) -> Looked:
+    otherwise = negated(condition)
+    return (
+        disj(conj(condition, one[0]), conj(otherwise, other[0])),
+        joined([(condition, one[1]), (otherwise, other[1])]),
+        disj(conj(condition, one[2]), conj(otherwise, other[2])),
+    )
+
+
+def _look_up_item(make: Maker, case: JsonList | ListOf, key: Case) -> Looked:
+    if not isinstance(key, Int) or key.term.op != "const":
+        return _unknown_part(make, case, key)
+    index = key.term.value
+    assert isinstance(index, int)
+    if index < 0:
+        return FALSE, known(ERROR), FALSE
+    if isinstance(case, JsonList):
+        there = less(integer(index), case.node.size)
+        return there, known(Json(case.node.item(index))), FALSE
+    pairs: list[Guarded] = []
+    for position, (there, item) in enumerate(case.items):
+        before = total(guard for guard, _ in case.items[:position])
+        pairs.append((conj(there, equal(before, integer(index))), item))
+    return disj(*(where for where, _ in pairs)), joined(pairs), FALSE
+
+
+def size_of(case: Case) -> Term | None:
+    """How many items or entries a container has, None where it is none or that is not followed."""
+    if isinstance(case, JsonList | JsonMap):
+        return case.node.size
+    if isinstance(case, ListOf):
+        return total(guard for guard, _ in case.items)
+    if isinstance(case, MapOf):
+        return integer(len({key for key, _ in case.entries}))
+    return None
+
+
+def is_empty(case: Case) -> Term:
+    """Whether a container is empty."""
+    size = size_of(case)
+    return FALSE if size is None else at_most(size, integer(0))

@@ -1,0 +1,116 @@
+"""z3 in a process of its own, which can be killed: its own time limits do not hold."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from importlib.util import find_spec
+from queue import Empty, Queue
+from threading import Thread
+from typing import IO, Any
+
+from replay.prove.symbolic.solving.smtlib import Value, script_of
+from replay.prove.symbolic.term import Term
+
+
+class Answer(StrEnum):
+    """Whether there are values for which all formulas hold."""
+
+    SATISFIABLE = "sat"
+    UNSATISFIABLE = "unsat"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """The answer, and the values of what was asked for where there are some; `reason` where it is not known."""
+
+    answer: Answer
+    values: Mapping[Term, Value] = field(default_factory=dict)
+    reason: str = ""
+
+
+def is_available() -> bool:
+    """Whether z3 is installed (the extra `prove`)."""
+    return find_spec("z3") is not None
+
+
+class Solver:
+    """A process with z3 in it, started when it is first asked and again after it had to be killed."""
+
+    def __init__(self, seconds: float) -> None:
+        """`seconds` is how long one question may take."""
+        self._seconds = seconds
+        self._process: subprocess.Popen[str] | None = None
+        self._lines: Queue[str] = Queue()
+
+    def solve(self, assertions: Iterable[Term], wanted: Sequence[Term], seconds: float | None = None) -> Solution:
+        """Look for values for which all assertions hold."""
+        script = script_of(assertions, wanted)
+        question = json.dumps({"text": script.text, "names": list(script.names)})
+        reply = self._ask(question, seconds or self._seconds)
+        if reply is None:
+            return Solution(Answer.UNKNOWN, reason="the solver did not answer in time")
+        answer = Answer(reply["answer"])
+        values = {script.names[name]: _value(text) for name, text in reply.get("values", {}).items()}
+        return Solution(answer, values, str(reply.get("reason", "")))
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    pipe.close()
+            self._process = None
+
+    def _ask(self, question: str, seconds: float) -> dict[str, Any] | None:
+        process = self._process or self._start()
+        assert process.stdin is not None
+        try:
+            process.stdin.write(question + "\n")
+            process.stdin.flush()
+            line = self._lines.get(timeout=seconds)
+        except (Empty, OSError):
+            self.close()
+            return None
+        if not line:
+            self.close()
+            return None
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+    def _start(self) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "replay.prove.symbolic.solving.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert process.stdout is not None
+        self._process, self._lines = process, Queue()
+        Thread(target=_read, args=(process.stdout, self._lines), daemon=True).start()
+        return process
+
+
+def _read(pipe: IO[str], lines: Queue[str]) -> None:
+    try:
+        for line in pipe:
+            lines.put(line)
+    except ValueError:  # closed meanwhile
+        pass
+    lines.put("")
+
+
+def _value(text: str) -> Value:
+    if text in {"True", "False"}:
+        return text == "True"
+    number = Fraction(text)
+    return int(number) if number.denominator == 1 else number

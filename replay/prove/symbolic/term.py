@@ -1,0 +1,217 @@
+"""Formulas: booleans, whole numbers and rationals over named constants, each distinct one made once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import Final
+
+BOOL: Final = "Bool"
+INT: Final = "Int"
+REAL: Final = "Real"
+
+
+class Term:
+    """A formula or number; two that look the same are one object, so identity is equality."""
+
+    __slots__ = ("args", "op", "serial", "sort", "value")
+
+    def __init__(self, op: str, args: tuple[Term, ...], sort: str, value: object, serial: int) -> None:
+        """Use the functions of this module instead."""
+        self.op = op
+        self.args = args
+        self.sort = sort
+        self.value = value
+        self.serial = serial
+
+    def __repr__(self) -> str:
+        """As SMT-LIB writes it."""
+        return text_of(self)
+
+
+_MADE: dict[tuple[object, ...], Term] = {}
+
+
+def _made(op: str, args: tuple[Term, ...], sort: str, value: object = None) -> Term:
+    key = (op, sort, type(value), value, *(arg.serial for arg in args))
+    term = _MADE.get(key)
+    if term is None:
+        term = _MADE[key] = Term(op, args, sort, value, len(_MADE))
+    return term
+
+
+def forget() -> None:
+    """Drop all formulas but the two constants; those that are still held must not meet new ones."""
+    _MADE.clear()
+    for constant in (TRUE, FALSE):
+        _MADE["const", BOOL, bool, constant.value] = constant
+
+
+TRUE: Final = _made("const", (), BOOL, True)
+FALSE: Final = _made("const", (), BOOL, False)
+
+
+def boolean(value: bool) -> Term:
+    """A constant."""
+    return TRUE if value else FALSE
+
+
+def integer(value: int) -> Term:
+    """A whole number."""
+    return _made("const", (), INT, value)
+
+
+def rational(value: Fraction | int) -> Term:
+    """A rational number."""
+    return _made("const", (), REAL, Fraction(value))
+
+
+def variable(name: str, sort: str) -> Term:
+    """A constant that may have any value of its sort."""
+    return _made("var", (), sort, name)
+
+
+def apply(name: str, args: Iterable[Term], sort: str) -> Term:
+    """An unknown function of some arguments."""
+    return _made("apply", tuple(args), sort, name)
+
+
+def conj(*terms: Term) -> Term:
+    """All of them."""
+    found: dict[int, Term] = {}
+    for term in terms:
+        for part in term.args if term.op == "and" else (term,):
+            if part is FALSE:
+                return FALSE
+            if part is not TRUE:
+                found[part.serial] = part
+    for part in found.values():
+        if part.op == "not" and part.args[0].serial in found:
+            return FALSE
+    parts = tuple(found[key] for key in sorted(found))
+    return TRUE if not parts else parts[0] if len(parts) == 1 else _made("and", parts, BOOL)
+
+
+def disj(*terms: Term) -> Term:
+    """Any of them."""
+    found: dict[int, Term] = {}
+    for term in terms:
+        for part in term.args if term.op == "or" else (term,):
+            if part is TRUE:
+                return TRUE
+            if part is not FALSE:
+                found[part.serial] = part
+    for part in found.values():
+        if part.op == "not" and part.args[0].serial in found:
+            return TRUE
+    parts = tuple(found[key] for key in sorted(found))
+    return FALSE if not parts else parts[0] if len(parts) == 1 else _made("or", parts, BOOL)
+
+
+def negated(term: Term) -> Term:
+    """Not it."""
+    if term is TRUE or term is FALSE:
+        return boolean(term is FALSE)
+    return term.args[0] if term.op == "not" else _made("not", (term,), BOOL)
+
+
+def implies(one: Term, other: Term) -> Term:
+    """The other where the one holds."""
+    return disj(negated(one), other)
+
+
+def choose(condition: Term, one: Term, other: Term) -> Term:
+    """One where the condition holds, else the other."""
+    if condition is TRUE or one is other:
+        return one
+    if condition is FALSE:
+        return other
+    if one.sort == BOOL:
+        return disj(conj(condition, one), conj(negated(condition), other))
+    return _made("ite", (condition, one, other), one.sort)
+
+
+def equal(one: Term, other: Term) -> Term:
+    """Whether two numbers are equal."""
+    if one is other:
+        return TRUE
+    if one.op == "const" and other.op == "const":
+        return boolean(one.value == other.value)
+    if one.serial > other.serial:
+        one, other = other, one
+    return _made("=", (one, other), BOOL)
+
+
+def less(one: Term, other: Term) -> Term:
+    """Whether a number is less than another of its sort."""
+    if one is other:
+        return FALSE
+    if one.op == "const" and other.op == "const":
+        return boolean(one.value < other.value)  # type: ignore[operator]  # both are numbers
+    return _made("<", (one, other), BOOL)
+
+
+def at_most(one: Term, other: Term) -> Term:
+    """Whether a number is at most another."""
+    return negated(less(other, one))
+
+
+def arithmetic(op: str, one: Term, other: Term) -> Term:
+    """`+`, `-` or `*` of two numbers of one sort."""
+    if one.op == "const" and other.op == "const":
+        a, b = one.value, other.value
+        result = a + b if op == "+" else a - b if op == "-" else a * b  # type: ignore[operator]  # both are numbers
+        return integer(result) if one.sort == INT else rational(result)
+    return _made(op, (one, other), one.sort)
+
+
+def as_real(term: Term) -> Term:
+    """A whole number as a rational."""
+    if term.op == "const":
+        assert isinstance(term.value, int)
+        return rational(term.value)
+    return _made("to_real", (term,), REAL)
+
+
+def total(terms: Iterable[Term]) -> Term:
+    """How many of some formulas hold."""
+    found = integer(0)
+    for term in terms:
+        found = arithmetic("+", found, choose(term, integer(1), integer(0)))
+    return found
+
+
+def walk(roots: Iterable[Term]) -> Iterator[Term]:
+    """All parts of some terms, each once, after its own parts."""
+    seen: set[int] = set()
+    stack = [(root, False) for root in roots]
+    while stack:
+        term, is_done = stack.pop()
+        if is_done:
+            yield term
+        elif term.serial not in seen:
+            seen.add(term.serial)
+            stack.append((term, True))
+            stack.extend((arg, False) for arg in term.args if arg.serial not in seen)
+
+
+def constant_text(term: Term) -> str:
+    """A constant in SMT-LIB."""
+    value = term.value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value) if value >= 0 else f"(- {-value})"
+    assert isinstance(value, Fraction)
+    shown = f"(/ {abs(value.numerator)}.0 {value.denominator}.0)"
+    return shown if value >= 0 else f"(- {shown})"
+
+
+def text_of(term: Term) -> str:
+    """A term in SMT-LIB, without sharing: for people."""
+    if term.op == "const":
+        return constant_text(term)
+    if term.op == "var":
+        return str(term.value)
+    name = str(term.value) if term.op == "apply" else term.op
+    return f"({name} {' '.join(map(text_of, term.args))})" if term.args else name

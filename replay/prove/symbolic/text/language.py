@@ -1,0 +1,158 @@
+"""Sets of texts that predicates describe, and which of several predicates can hold of one text at once.
+
+A predicate is an automaton that is run only as far as it is needed. All predicates of a text are run side by side over classes
+of characters that none of them tells apart: what combinations of answers a text can give is then a search for states.
+A search that becomes too large says so, and then nothing is concluded from it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from replay.prove.symbolic.text.pattern import NFA, Ranges, nfa_of_pattern
+
+MOST_STATES = 6000
+_LAST = 0x10FFFF
+_SURROGATES = (0xD800, 0xDFFF)
+_LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A question about a text: `kind` with a constant; `number` for lengths."""
+
+    kind: str
+    text: str = ""
+    number: int = 0
+
+    def holds(self, text: str) -> bool | None:  # noqa: PLR0911 - one case a kind
+        """The answer for one text; None where the kind has none here."""
+        match self.kind:
+            case "equal":
+                return text == self.text
+            case "startsWith":
+                return text.startswith(self.text)
+            case "endsWith":
+                return text.endswith(self.text)
+            case "contains":
+                return self.text in text
+            case "less":
+                return text < self.text
+            case "longer":
+                return len(text) > self.number
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Combinations:
+    """All combinations of answers that some text gives, each with a shortest such text."""
+
+    samples: tuple[tuple[tuple[bool, ...], str], ...]
+
+
+@lru_cache(maxsize=2048)
+def combinations(predicates: tuple[Predicate, ...]) -> Combinations | None:
+    """The combinations of answers of some predicates; None where that cannot be found out."""
+    automata = []
+    for predicate in predicates:
+        automaton = _automaton(predicate)
+        if automaton is None:
+            return None
+        automata.append(automaton)
+    letters = _letters(automata)
+    start = tuple(each.start for each in automata)
+    seen = {start}
+    queue = deque([(start, "")])
+    found: dict[tuple[bool, ...], str] = {}
+    while queue:
+        states, text = queue.popleft()
+        answers = tuple(bool(state & each.accepting) for state, each in zip(states, automata, strict=True))
+        found.setdefault(answers, text)
+        for letter in letters:
+            following = tuple(each.step(state, letter) for state, each in zip(states, automata, strict=True))
+            if following not in seen:
+                if len(seen) >= MOST_STATES:
+                    return None
+                seen.add(following)
+                queue.append((following, text + chr(letter)))
+    return Combinations(tuple(sorted(found.items())))
+
+
+def is_regular(predicate: Predicate) -> bool:
+    """Whether a predicate can be an automaton."""
+    return _automaton(predicate) is not None
+
+
+@lru_cache(maxsize=2048)
+def _automaton(predicate: Predicate) -> NFA | None:  # noqa: PLR0911 - one case a kind
+    anything, text = (("star", ((0, _LAST),)),), tuple(("one", ((ord(c), ord(c)),)) for c in predicate.text)
+    if len(predicate.text) > _LONGEST or predicate.number > _LONGEST:
+        return None
+    match predicate.kind:
+        case "equal":
+            return NFA.of_sequence(text)
+        case "startsWith":
+            return NFA.of_sequence((*text, *anything))
+        case "endsWith":
+            return NFA.of_sequence((*anything, *text))
+        case "contains":
+            return NFA.of_sequence((*anything, *text, *anything))
+        case "longer":
+            return NFA.of_sequence((*((("one", ((0, _LAST),)),) * (predicate.number + 1)), *anything))
+        case "less":
+            return _less_than(predicate.text)
+        case "matches":
+            return nfa_of_pattern(predicate.text)
+    return None
+
+
+def _less_than(text: str) -> NFA:
+    """Texts before one in the order of code points: a proper beginning of it, or a smaller character somewhere."""
+    nfa = NFA()
+    state = nfa.state()
+    nfa.begin(state)
+    end = nfa.state()
+    nfa.edge(end, ((0, _LAST),), end)
+    nfa.accept(end)
+    for character in text:
+        nfa.accept(state)
+        if ord(character):
+            nfa.edge(state, ((0, ord(character) - 1),), end)
+        following = nfa.state()
+        nfa.edge(state, ((ord(character), ord(character)),), following)
+        state = following
+    return nfa.finished()
+
+
+def _letters(automata: Sequence[NFA]) -> list[int]:
+    """One character of each class that no automaton tells apart, the pleasant ones first."""
+    bounds = {0, _SURROGATES[0], _SURROGATES[1] + 1}
+    for each in automata:
+        for low, high in each.ranges():
+            bounds.update((low, high + 1))
+    edges = sorted(bound for bound in bounds if bound <= _LAST)
+    classes = [(low, (edges[i + 1] if i + 1 < len(edges) else _LAST + 1) - 1) for i, low in enumerate(edges)]
+    chosen = [_pleasant(low, high) for low, high in classes if not _SURROGATES[0] <= low <= _SURROGATES[1]]
+    return sorted(chosen, key=_rank)
+
+
+def _pleasant(low: int, high: int) -> int:
+    for character in "ax10bAZ-./:_@":
+        if low <= ord(character) <= high:
+            return ord(character)
+    for each in range(max(low, 0x21), min(high, 0x7E) + 1):
+        return each
+    return low
+
+
+def _rank(letter: int) -> tuple[int, int]:
+    character = chr(letter)
+    return (0 if character.isascii() and character.isalnum() else 1 if 0x21 <= letter <= 0x7E else 2, letter)
+
+
+def ranges_of(texts: Iterable[str]) -> Ranges:
+    """The characters of some texts as ranges."""
+    return tuple((ord(c), ord(c)) for c in sorted(set("".join(texts))))

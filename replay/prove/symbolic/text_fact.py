@@ -1,0 +1,133 @@
+"""What is true of texts and of lists of them whatever they are: which predicates go together, what constants are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.prove.symbolic.node import Node, Root, answer_of, name_of
+from replay.prove.symbolic.term import (
+    BOOL,
+    INT,
+    REAL,
+    Term,
+    apply,
+    at_most,
+    conj,
+    disj,
+    equal,
+    implies,
+    integer,
+    less,
+    negated,
+    rational,
+)
+from replay.prove.symbolic.text.exact import quantity_of
+from replay.prove.symbolic.text.language import Predicate, combinations, is_regular
+
+_MOST_PREDICATES = 14
+
+
+_AMOUNTS = ("0", "1", "2", "100m", "1500m", "64Mi", "500Mi", "1Gi", "3Gi", "10Gi", "64Gi", "1Ti")
+
+
+def hint_amounts(root: Root) -> None:
+    """Quantities are usually such as people write: some, and those of the policies made larger and smaller."""
+    written = [text for text in root.texts.literals if quantity_of(text) is not None]
+    around = [other for text in written for other in _beside(text)]
+    literals = [root.texts.literal(text) for text in dict.fromkeys([*_AMOUNTS, *written, *around])]
+    for term in root.amounts:
+        if term.op == "var":
+            root.hints.append(disj(*(root.texts.same(term, literal) for literal in literals)))
+
+
+def _beside(text: str) -> Iterator[str]:
+    digits = text.rstrip("numkKMGTPEi")
+    if digits.isdigit():
+        for other in (int(digits) + 1, int(digits) - 1, int(digits) * 10):
+            if other >= 0:
+                yield f"{other}{text[len(digits) :]}"
+
+
+def text_facts(root: Root) -> Iterator[Term]:
+    """Facts about all texts that formulas ask about."""
+    yield from _about_constants(root)
+    for term, asked in root.texts.asked.items():
+        yield from _about_text(root, term, tuple(asked))
+        yield at_most(integer(0), term)
+    for term in root.measured:
+        empty = root.texts.same(term, root.texts.literal(""))
+        length = apply("length", (term,), INT)
+        yield implies(empty, equal(length, integer(0)))
+        yield implies(equal(length, integer(0)), empty)
+    for node, terms in root.sought.items():
+        for term in terms:
+            yield from _about_membership(root, node, term)
+
+
+def _about_constants(root: Root) -> Iterator[Term]:
+    """What functions of texts say of constants."""
+    predicates = {predicate for asked in root.texts.asked.values() for predicate in asked if predicate.kind != "equal"}
+    for text, number in sorted(root.texts.literals.items(), key=lambda each: each[1]):
+        term = integer(number)
+        for predicate in sorted(predicates, key=lambda each: (each.kind, each.text)):
+            answer = answer_of(predicate, text)
+            if answer is not None:
+                fact = apply(name_of(predicate), (term,), BOOL)
+                yield fact if answer else negated(fact)
+        if root.amounts:
+            amount = quantity_of(text)
+            is_quantity = apply("is quantity", (term,), BOOL)
+            yield is_quantity if amount is not None else negated(is_quantity)
+            if amount is not None:
+                yield equal(apply("amount", (term,), REAL), rational(amount))
+        if root.measured:
+            yield equal(apply("length", (term,), INT), integer(len(text)))
+
+
+def _about_text(root: Root, term: Term, asked: tuple[Predicate, ...]) -> Iterator[Term]:
+    """The combinations of answers that a text can give, as far as they can be found out."""
+    regular = [predicate for predicate in asked if is_regular(predicate)]
+    for group in _groups(regular):
+        found = combinations(tuple(group))
+        if found is None or len(found.samples) == 2 ** len(group):
+            continue
+        atoms = [atom_of(root, predicate, term) for predicate in group]
+        yield disj(
+            *(
+                conj(*(atom if answer else negated(atom) for atom, answer in zip(atoms, answers, strict=True)))
+                for answers, _ in found.samples
+            )
+        )
+
+
+def _groups(predicates: list[Predicate]) -> Iterator[list[Predicate]]:
+    """All at once where they are few, else those that are no equalities, and each equality with them left to constants."""
+    if len(predicates) <= _MOST_PREDICATES:
+        if predicates:
+            yield predicates
+        return
+    others = [each for each in predicates if each.kind != "equal"]
+    if others:
+        yield others[:_MOST_PREDICATES]
+
+
+def atom_of(root: Root, predicate: Predicate, term: Term) -> Term:
+    """A predicate of a text as it stands in formulas."""
+    if predicate.kind == "equal":
+        return equal(term, root.texts.literal(predicate.text))
+    return apply(name_of(predicate), (term,), BOOL)
+
+
+def _about_membership(root: Root, node: Node, term: Term) -> Iterator[Term]:
+    """An item that is there is in the list; what is in a short list is one of its items."""
+    inside = apply(f"in {node.name}", (term,), BOOL)
+    holds = []
+    for index, item in node.items.items():
+        here = conj(less(integer(index), node.size), item.is_kind("string"), root.texts.same(item.text, term))
+        holds.append(here)
+        yield implies(conj(node.is_kind("list"), here), inside)
+    bound = root.bounds.items
+    if len(node.items) >= bound and all(index in node.items for index in range(bound)):
+        short = at_most(node.size, integer(bound))
+        yield implies(conj(node.is_kind("list"), short, inside), disj(*holds))
+    yield implies(equal(node.size, integer(0)), negated(inside))

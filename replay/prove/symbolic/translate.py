@@ -1,0 +1,340 @@
+"""Checked expressions as symbolic values (the strict engine, `replay.cel.strict`, over cases instead of values).
+
+What is not followed becomes an unknown function of its arguments: the same arguments give the same result, and nothing else is
+known. Whatever a real request makes an expression do, the symbolic value has that among its cases; so a difference that the
+formulas exclude does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from replay.cel.ast import operator
+from replay.cel.ast.tree import (
+    Ast,
+    Call,
+    Comprehension,
+    Const,
+    Expr,
+    Ident,
+    ListExpr,
+    MapExpr,
+    Select,
+)
+from replay.cel.value.types import Kind, Type
+from replay.cel.value.values import TypeValue, Uint
+from replay.prove.symbolic.equality import equal_values, membership
+from replay.prove.symbolic.fold import Loop, fold
+from replay.prove.symbolic.function import FUNCTIONS
+from replay.prove.symbolic.node import Root
+from replay.prove.symbolic.selection import has_field, index_value, joined, select_field
+from replay.prove.symbolic.term import TRUE, Term, boolean, conj, disj, integer, negated, rational
+from replay.prove.symbolic.unknown import Maker
+from replay.prove.symbolic.value import (
+    ERROR,
+    FAILED,
+    NULL,
+    Bool,
+    Double,
+    Err,
+    Int,
+    Json,
+    ListOf,
+    MapOf,
+    Opaque,
+    Optional,
+    Str,
+    TypeOf,
+    Value,
+    Variables,
+    decided,
+    either,
+    error_of,
+    known,
+    truth,
+    value_of,
+)
+
+Scope = Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What expressions of one kind read: the bindings, and how a variable's value is found."""
+
+    bindings: Mapping[str, Value]
+    variable: Callable[[str], Value | None]
+
+
+class Translator:
+    """Translates the expressions of a policy for one symbolic request."""
+
+    def __init__(self, root: Root, environment: Environment) -> None:
+        """`root` collects facts about the request."""
+        self.root = root
+        self.make = Maker(root)
+        self._environment = environment
+
+    def translate(self, ast: Ast) -> Value:
+        """The value of an expression."""
+        return _Walk(self, ast).value(ast.expr, {})
+
+    def binding(self, name: str) -> Value | None:
+        """A declared variable."""
+        return self._environment.bindings.get(name)
+
+    def variable(self, name: str) -> Value | None:
+        """A variable of the policy."""
+        return self._environment.variable(name)
+
+
+class _Walk:
+    def __init__(self, translator: Translator, ast: Ast) -> None:
+        self._translator = translator
+        self._ast = ast
+        self.root = translator.root
+        self.make = translator.make
+
+    def type_of(self, node: Expr) -> Type | None:
+        return self._ast.type_map.get(node.id)
+
+    def value(self, node: Expr, scope: Scope) -> Value:  # noqa: PLR0911 - one return a kind of node
+        """The value of a node."""
+        match node:
+            case Const():
+                return self._const(node.value)
+            case Ident():
+                return self._name(node, scope)
+            case Select():
+                return self._select(node, scope)
+            case Call():
+                return self._call(node, scope)
+            case Comprehension():
+                return self._fold(node, scope)
+            case ListExpr() if not node.optional_indices:
+                return self._list([self.value(each, scope) for each in node.elements])
+            case MapExpr() if all(isinstance(e.key, Const) and isinstance(e.key.value, str) for e in node.entries):
+                return self._map(node, scope)
+        return self._unfollowed(node, scope)
+
+    def _const(self, value: object) -> Value:  # noqa: PLR0911 - one case a kind
+        if value is None:
+            return known(NULL)
+        if isinstance(value, bool):
+            return known(Bool(boolean(value)))
+        if isinstance(value, Uint | bytes):
+            return known(Opaque("literal", (type(value).__name__, value)))
+        if isinstance(value, int):
+            return known(Int(integer(value)))
+        if isinstance(value, float):
+            if value != value or value in {float("inf"), float("-inf")}:  # noqa: PLR0124 - NaN
+                return known(Opaque("literal", ("double", str(value))))
+            return known(Double(rational(Fraction(value))))
+        if isinstance(value, str):
+            return known(Str(self.root.texts.literal(value)))
+        return known(Opaque("literal", (str(value),)))
+
+    def _name(self, node: Ident, scope: Scope) -> Value:  # noqa: PLR0911 - one case a kind
+        if node.name in scope:
+            return scope[node.name]
+        reference = self._ast.reference_map.get(node.id)
+        if reference is not None and isinstance(reference.value, TypeValue):
+            return known(TypeOf(reference.value.name))
+        if reference is not None and reference.is_constant:
+            return self._const(reference.value)
+        name = (reference.name if reference is not None and reference.name else node.name).removeprefix(".")
+        if name == "variables":
+            return known(Variables())
+        found = self._translator.binding(name)
+        if found is not None:
+            return found
+        type_ = self.type_of(node)
+        if type_ is not None and type_.kind is Kind.TYPE:
+            return known(TypeOf(name))
+        return known(Opaque("binding", (name,)))
+
+    def _select(self, node: Select, scope: Scope) -> Value:
+        reference = self._ast.reference_map.get(node.id)
+        if reference is not None and reference.name and not node.test_only:
+            return self._translator.binding(reference.name) or known(Opaque("binding", (reference.name,)))
+        operand = self.value(node.operand, scope)
+        if any(isinstance(case, Variables) for _, case in operand.cases):
+            found = self._translator.variable(node.field)
+            if found is not None and not node.test_only:
+                return found
+            if found is None:
+                return known(Bool(boolean(False))) if node.test_only else FAILED
+            return value_of([(error_of(found), ERROR), (negated(error_of(found)), Bool(TRUE))])
+        chosen = has_field if node.test_only else select_field
+        return chosen(self.make, operand, node.field)
+
+    def _list(self, items: list[Value]) -> Value:
+        """A list; an error in an item is an error."""
+        failed = disj(*(error_of(item) for item in items))
+        made = ListOf(tuple((TRUE, without_error(item)) for item in items))
+        return value_of([(negated(failed), made), (failed, ERROR)])
+
+    def _map(self, node: MapExpr, scope: Scope) -> Value:
+        entries = [(each, self.value(each.value, scope)) for each in node.entries]
+        if any(each.optional for each, _ in entries):
+            return self._unfollowed(node, scope)
+        failed = disj(*(error_of(value) for _, value in entries))
+        made = MapOf(
+            tuple((str(each.key.value), without_error(value)) for each, value in entries if isinstance(each.key, Const))
+        )
+        return value_of([(negated(failed), made), (failed, ERROR)])
+
+    def _call(self, node: Call, scope: Scope) -> Value:
+        operands = [each for each in (node.target, *node.args) if each is not None]
+        lazy = _LAZY.get(node.function)
+        if lazy is not None:
+            return lazy(self, operands, scope)
+        values = [self.value(each, scope) for each in operands]
+        return self.apply(node, values)
+
+    def apply(self, node: Call, values: list[Value]) -> Value:
+        """A function that evaluates all its arguments; an error in one is its result."""
+        failed = disj(*(error_of(value) for value in values))
+        if failed is TRUE:
+            return FAILED
+        arguments = [without_error(value) for value in values]
+        followed = FUNCTIONS.get((node.function, len(values)))
+        result = followed(self.make, arguments) if followed is not None else None
+        if result is None:
+            result = self.make.result(node.function, tuple(arguments), self.type_of(node))
+        return value_of([(failed, ERROR), *((conj(negated(failed), guard), case) for guard, case in result.cases)])
+
+    def _fold(self, node: Comprehension, scope: Scope) -> Value:
+        loop = Loop(
+            self.value(node.iter_range, scope),
+            lambda names: self.value(node.accu_init, {**scope, **names}),
+            lambda names: self.value(node.loop_condition, {**scope, **names}),
+            lambda names: self.value(node.loop_step, {**scope, **names}),
+            lambda names: self.value(node.result, {**scope, **names}),
+        )
+        found = fold(self.make, node, loop)
+        return self._unfollowed(node, scope) if found is None else found
+
+    def _unfollowed(self, node: Expr, scope: Scope) -> Value:
+        """Anything else: an unknown function of what is written there and the values of the names in it."""
+        shown = self.make.shape_of(node, scope, self._ast, self._translator.variable)
+        return self.make.result("expression", (shown,), self.type_of(node))
+
+
+def without_error(value: Value) -> Value:
+    """The cases that are no error; where only these are looked at."""
+    cases = tuple((guard, case) for guard, case in value.cases if not isinstance(case, Err))
+    return Value(cases) if cases else FAILED
+
+
+def _and(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+    pairs = [truth(walk.value(each, scope)) for each in operands]
+    return decided(conj(*(holds for holds, _ in pairs)), disj(*(fails for _, fails in pairs)))
+
+
+def _or(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+    pairs = [truth(walk.value(each, scope)) for each in operands]
+    return decided(disj(*(holds for holds, _ in pairs)), conj(*(fails for _, fails in pairs)))
+
+
+def _not(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+    holds, fails = truth(walk.value(operands[0], scope))
+    return decided(fails, holds)
+
+
+def _not_strictly_false(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+    _, fails = truth(walk.value(operands[0], scope))
+    return known(Bool(negated(fails)))
+
+
+def _conditional(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+    condition, one, other = operands
+    holds, fails = truth(walk.value(condition, scope))
+    failed = conj(negated(holds), negated(fails))
+    first, second = walk.value(one, scope), walk.value(other, scope)
+    return either(failed, FAILED, either(holds, first, second))
+
+
+def _equals(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+    one, other = (walk.value(each, scope) for each in operands)
+    return _compared(walk, one, other, equal_values)
+
+
+def _not_equals(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+    holds, fails = truth(_equals(walk, operands, scope))
+    return decided(fails, holds)
+
+
+def _in(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+    one, other = (walk.value(each, scope) for each in operands)
+    return _compared(walk, one, other, membership)
+
+
+def _compared(
+    walk: _Walk, one: Value, other: Value, answer: Callable[[Maker, Value, Value], tuple[Term, Term]]
+) -> Value:
+    failed = disj(error_of(one), error_of(other))
+    holds, fails = answer(walk.make, without_error(one), without_error(other))
+    return decided(conj(negated(failed), holds), conj(negated(failed), fails))
+
+
+def _index(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+    one, key = (walk.value(each, scope) for each in operands)
+    if any(isinstance(case, Variables) for _, case in one.cases):
+        return walk.make.result("variables", (object(),), None)
+    return _strict(walk, one, key, optional=False)
+
+
+def _optional_index(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+    one, key = (walk.value(each, scope) for each in operands)
+    return _strict(walk, one, key, optional=True)
+
+
+def _strict(walk: _Walk, one: Value, key: Value, *, optional: bool) -> Value:
+    failed = disj(error_of(one), error_of(key))
+    found = index_value(walk.make, without_error(one), without_error(key), optional=optional)
+    return either(failed, FAILED, found)
+
+
+def _or_value(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+    return _of_optional(walk, operands, scope, wraps=False)
+
+
+def _or_optional(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+    return _of_optional(walk, operands, scope, wraps=True)
+
+
+def _of_optional(walk: _Walk, operands: list[Expr], scope: Scope, *, wraps: bool) -> Value:
+    """`or` and `orValue`: the argument is evaluated only where there is no value."""
+    one, other = (walk.value(each, scope) for each in operands)
+    pairs = []
+    for guard, case in one.cases:
+        if isinstance(case, Optional):
+            pairs += [
+                (conj(guard, case.present), known(case) if wraps else case.value),
+                (conj(guard, negated(case.present)), other),
+            ]
+        elif isinstance(case, Opaque | Json):
+            pairs.append((guard, walk.make.result("or", (known(case), other, wraps), None)))
+        else:
+            pairs.append((guard, FAILED))
+    return joined(pairs)
+
+
+_LAZY: Mapping[str, Callable[[_Walk, list[Expr], Scope], Value]] = {
+    operator.LOGICAL_AND: _and,
+    operator.LOGICAL_OR: _or,
+    operator.LOGICAL_NOT: _not,
+    operator.NOT_STRICTLY_FALSE: _not_strictly_false,
+    operator.CONDITIONAL: _conditional,
+    operator.EQUALS: _equals,
+    operator.NOT_EQUALS: _not_equals,
+    operator.IN: _in,
+    operator.INDEX: _index,
+    operator.OPT_INDEX: _optional_index,
+    operator.OPT_SELECT: _optional_index,
+    "orValue": _or_value,
+    "or": _or_optional,
+}
