@@ -1,0 +1,1 @@
+"""The same question about the patches of mutating policies."""

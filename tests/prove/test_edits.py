@@ -1,0 +1,83 @@
+"""Hundreds of edits of policies: what keeps its meaning is recognised or left open, and no claim is refuted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from replay.kube.discovery import builtin_discovery
+from replay.prove.claim import Result
+from replay.prove.context import context_of
+from replay.prove.prover import Prover, Settings
+from replay.prove.search.hunt import hunt
+from replay.prove.symbolic.solving.solver import is_available
+from replay.prove.unit import Pair, Unit
+from tests.prove.edit import Edit, edits_of
+from tests.prove.policies import CONFIG_MAPS, PODS, WIDGETS, unit
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not is_available(), reason="z3 is not installed")]
+
+POLICIES = {
+    "images": unit(
+        "variables.bad.size() == 0",
+        rules=[PODS],
+        variables={
+            "all": "object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : [])",
+            "bad": "variables.all.map(c, c.image).filter(i, !i.matches('^(a\\\\.example\\\\.com|b\\\\.example\\\\.com)/'))",
+        },
+        conditions=["!request.userInfo.username.startsWith('system:node:')"],
+    ),
+    "labels": unit(
+        "has(object.metadata.labels) && 'team' in object.metadata.labels",
+        "!has(object.metadata.labels) || object.metadata.labels.all(k, k != 'bad' && object.metadata.labels[k].size() < 20)",
+    ),
+    "replicas": unit(
+        "!has(object.spec.replicas) || object.spec.replicas <= (request.namespace.startsWith('prod-') ? 20 : 5)"
+    ),
+    "operations": unit(
+        "request.operation == 'DELETE' || (has(object.data) && 'mode' in object.data && object.data['mode'] != 'off')",
+        "request.operation != 'DELETE' || 'sre' in request.userInfo.groups",
+        rules=[CONFIG_MAPS],
+    ),
+    "custom": unit(
+        "object.spec.size <= 10",
+        "object.spec.parts.exists(p, p.count > 0 && p.name.endsWith('-main'))",
+        rules=[WIDGETS],
+        failure_policy="Ignore",
+    ),
+}
+MOST = 45
+
+
+def _edits(name: str, original: Unit) -> Iterator[Edit]:
+    found = [each for each in edits_of(original) if each.unit != original]
+    Random(name).shuffle(found)
+    yield from found[:MOST]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_no_claim_about_an_edit_is_refuted(name: str) -> None:
+    original = POLICIES[name]
+    prover = Prover(Settings(tries=200, attacks=200))
+    counts: Counter[str] = Counter()
+    wrong: list[tuple[str, Result, str]] = []
+    for edit in _edits(name, original):
+        pair = Pair(name, original, edit.unit)
+        result = prover.prove(pair).result
+        counts[result.value] += 1
+        if edit.keeps and result not in {Result.SAME, Result.UNKNOWN}:
+            wrong.append((edit.name, result, "keeps its meaning"))
+        context = context_of(
+            pair.units, (original, edit.unit), builtin_discovery(), prover.skeletons, prover.settings.version
+        )
+        found = hunt(context, 300, "refute", thorough=True)
+        if (result in {Result.SAME, Result.LOOSER} and found.stricter) or (
+            result in {Result.SAME, Result.STRICTER} and found.looser
+        ):
+            wrong.append((edit.name, result, "refuted"))
+    prover.close()
+    assert wrong == []
+    assert counts["unknown"] <= MOST // 5

@@ -1,0 +1,176 @@
+"""Claims about pairs of policies: the result, and that each request shown is decided as it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from replay.kube.discovery import builtin_discovery
+from replay.prove.claim import Proof, Result
+from replay.prove.context import context_of
+from replay.prove.prover import Prover, Settings
+from replay.prove.search.hunt import hunt
+from replay.prove.symbolic.solving.solver import is_available
+from replay.prove.unit import Pair, Unit
+from tests.prove.policies import CONFIG_MAPS, DEPLOYMENTS, PODS, WIDGETS, labelled, unit
+
+pytestmark = pytest.mark.skipif(not is_available(), reason="z3 is not installed")
+
+IMAGES = "object.spec.containers.all(c, c.image.startsWith('registry.example.com/'))"
+TEAM = "has(object.metadata.labels) && 'team' in object.metadata.labels"
+
+
+@pytest.fixture(scope="module")
+def prover() -> Iterator[Prover]:
+    made = Prover(Settings(tries=200, attacks=300))
+    yield made
+    made.close()
+
+
+ROWS: list[tuple[str, Unit, Unit, str]] = [
+    (
+        "the look-alike registry",
+        unit(IMAGES, rules=[PODS]),
+        unit(IMAGES.replace("com/", "com"), rules=[PODS]),
+        "looser",
+    ),
+    (
+        "a dropped guard",
+        unit("!has(object.metadata.labels) || !('x' in object.metadata.labels)"),
+        unit("!('x' in object.metadata.labels)"),
+        "stricter",
+    ),
+    (
+        "a quantity as text",
+        unit(
+            "object.spec.containers.all(c, quantity(c.resources.limits.memory).compareTo(quantity('2Gi')) <= 0)",
+            rules=[PODS],
+        ),
+        unit("object.spec.containers.all(c, c.resources.limits.memory <= '2Gi')", rules=[PODS]),
+        "both",
+    ),
+    (
+        "a pattern without its anchor",
+        unit("object.metadata.name.matches('^prod-[a-z]+$')", rules=[CONFIG_MAPS]),
+        unit("object.metadata.name.matches('^prod-[a-z]+')", rules=[CONFIG_MAPS]),
+        "looser",
+    ),
+    ("a limit", unit("object.spec.replicas <= 5"), unit("object.spec.replicas < 5"), "stricter"),
+    ("the same limit", unit("object.spec.replicas < 6"), unit("object.spec.replicas <= 5"), "same"),
+    (
+        "a membership",
+        unit("object.data['m'] in ['a', 'b']", rules=[WIDGETS]),
+        unit("object.data['m'] == 'a' || object.data['m'] == 'b'", rules=[WIDGETS]),
+        "same",
+    ),
+    (
+        "a membership as a pattern",
+        unit("object.metadata.labels['m'] in ['a', 'b']"),
+        unit("object.metadata.labels['m'].matches('^(a|b)$')"),
+        "same",
+    ),
+    ("another failure policy", unit(TEAM), unit(TEAM, failure_policy="Ignore"), "same"),
+    (
+        "another failure policy where errors are possible",
+        unit("object.metadata.labels['team'] != ''"),
+        unit("object.metadata.labels['team'] != ''", failure_policy="Ignore"),
+        "looser",
+    ),
+    ("an action less", unit(TEAM), unit(TEAM, actions=["Audit"]), "looser"),
+    ("an action more", unit(TEAM), unit(TEAM, actions=["Deny", "Audit"]), "same"),
+    ("an operation less", unit(TEAM), unit(TEAM, rules=[replace(DEPLOYMENTS, operations=("CREATE",))]), "looser"),
+    ("a resource more", unit(TEAM), unit(TEAM, rules=[replace(DEPLOYMENTS, resources=("*",))]), "stricter"),
+    ("a selector", unit(TEAM), unit(TEAM, namespace_selector=labelled("env", "prod")), "looser"),
+    ("an object selector", unit("false", object_selector=labelled("a", "b")), unit("false"), "stricter"),
+    ("a match condition", unit(TEAM), unit(TEAM, conditions=["request.userInfo.username != 'ci'"]), "looser"),
+    (
+        "a condition of extra",
+        unit("!('scope' in request.userInfo.extra)"),
+        unit("true"),
+        "looser",
+    ),
+    (
+        "the authorizer",
+        unit("authorizer.group('').resource('pods').check('create').allowed()"),
+        unit("true"),
+        "looser",
+    ),
+    (
+        "two validations joined",
+        unit(TEAM, "object.spec.replicas > 0"),
+        unit(f"object.spec.replicas > 0 && ({TEAM})"),
+        "same",
+    ),
+    (
+        "nested loops",
+        unit(*["object.spec.template.spec.containers.all(c, object.spec.template.spec.containers.all(d, c == d))"]),
+        unit("object.spec.template.spec.containers.all(c, object.spec.template.spec.containers.all(d, d == d))"),
+        "looser",
+    ),
+    (
+        "what a deletion holds",
+        unit("object.data.size() > 0", rules=[CONFIG_MAPS]),
+        unit("request.operation == 'DELETE' ? false : object.data.size() > 0", rules=[CONFIG_MAPS]),
+        "same",
+    ),
+    (
+        "another condition of another name",
+        unit("variables.a", variables={"a": "object.spec.replicas > 1"}),
+        unit("variables.a", variables={"a": "object.spec.replicas > 2"}),
+        "stricter",
+    ),
+]
+
+
+@pytest.mark.parametrize(("current", "candidate", "result"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+def test_claim(prover: Prover, current: Unit, candidate: Unit, result: str) -> None:
+    pair = Pair("policy", current, candidate)
+    proof = prover.prove(pair)
+    assert (proof.result.value, proof.reason) == (result, "")
+    assert all(shows_difference(prover, pair, proof))
+
+
+def shows_difference(prover: Prover, pair: Pair, proof: Proof) -> Iterator[bool]:
+    """Whether each witness is decided as it says."""
+    context = context_of(
+        pair.units, (pair.current, pair.candidate), builtin_discovery(), prover.skeletons, prover.settings.version
+    )
+    for witness in proof.witnesses:
+        yield context.judge.levels(witness.request) == [witness.current, witness.candidate]
+        yield witness.current != witness.candidate
+
+
+def test_the_candidate_in_reverse_is_the_other_way_round(prover: Prover) -> None:
+    opposite = {"stricter": "looser", "looser": "stricter"}
+    for name, current, candidate, result in ROWS[:5]:
+        proof = prover.prove(Pair(name, candidate, current))
+        assert proof.result.value == opposite.get(result, result), name
+
+
+def test_what_is_not_covered_is_not_known(prover: Prover) -> None:
+    versioned = replace(WIDGETS, api_versions=("v1",))
+    pair = Pair(
+        "policy", unit("true", rules=[versioned]), unit("true", rules=[replace(versioned, api_versions=("v1", "v2"))])
+    )
+    proof = prover.prove(pair)
+    assert proof.result is Result.UNKNOWN
+    assert "versions" in proof.reason
+
+
+def test_a_policy_that_is_removed_only_loosens(prover: Prover) -> None:
+    assert prover.prove(Pair("policy", unit(TEAM), None)).result is Result.LOOSER
+    assert prover.prove(Pair("policy", None, unit(TEAM))).result is Result.STRICTER
+    assert prover.prove(Pair("policy", None, unit("true"))).result is Result.SAME
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_random_requests_refute_no_claim(prover: Prover, row: tuple[str, Unit, Unit, str]) -> None:
+    _, current, candidate, result = row
+    context = context_of(
+        (current, candidate), (current, candidate), builtin_discovery(), prover.skeletons, prover.settings.version
+    )
+    found = hunt(context, 400, "another seed", thorough=True)
+    assert not (result in {"same", "looser"} and found.stricter)
+    assert not (result in {"same", "stricter"} and found.looser)
