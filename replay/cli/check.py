@@ -14,6 +14,7 @@ from replay.cli.check_authorization import check_authorization
 from replay.errors import ReplayError
 
 if TYPE_CHECKING:
+    from replay.cellib.version import KubernetesVersion
     from replay.manifests.check import CheckedSet
 
 EPILOG = (
@@ -21,6 +22,7 @@ EPILOG = (
     "replay check vap/ --plugin ValidatingAdmissionPolicy --hash\n\n"
     "replay check --drift server-1/vap server-2/vap server-3/vap\n\n"
     "replay check --authorization authorization.yaml --reload-from running.yaml\n\n"
+    "replay check manifests/next --prove\n\n"
     "Exit code: 0 a server starts with every set, 2 it does not (or an error); with --drift 1 where servers differ."
 )
 REFUSED, DIFFERENT = 2, 1
@@ -92,6 +94,9 @@ def check(
     authorization: Authorization = None,
     reload_from: ReloadFrom = None,
     kubeconfig_root: KubeconfigRoot = None,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Say what policies can never do: err, deny, deny anything else, be needed.")
+    ] = False,
     kubernetes_version: Annotated[
         str, typer.Option("--kubernetes-version", help="The API server's minor version, 1.30 to 1.37.")
     ] = "1.37",
@@ -121,7 +126,25 @@ def check(
         sets = [path.absolute() for path in sets]
     checked = [check_whole_set(path, version, plugin=one, cluster=objects, silenced=silence or ()) for path in sets]
     _print(checked, output)
+    if prove and output is Format.TEXT and all(each.is_accepted for each in checked):
+        _print_properties(sets, version)
     raise typer.Exit(0 if all(each.is_accepted for each in checked) else REFUSED)
+
+
+def _print_properties(sets: list[Path], version: KubernetesVersion) -> None:
+    from replay.manifests.set_loader import load_manifest_set  # noqa: PLC0415
+    from replay.prove.properties import contradictions, properties_of  # noqa: PLC0415
+    from replay.prove.prover import Prover, Settings  # noqa: PLC0415
+    from replay.report.proof import property_lines  # noqa: PLC0415
+
+    prover = Prover(Settings(version=version))
+    try:
+        for path in sets:
+            manifests = load_manifest_set(path, version=version)
+            for found in (*properties_of(prover, manifests), *contradictions(prover, manifests)):
+                sys.stdout.writelines(f"{line}\n" for line in property_lines(found))
+    finally:
+        prover.close()
 
 
 def _print(checked: list[CheckedSet], output: Format) -> None:

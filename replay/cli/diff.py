@@ -6,12 +6,18 @@ import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from replay.cellib.version import KubernetesVersion
+    from replay.kube.admissionregistration import ManifestSet
+    from replay.manifests.diff import ObjectDiff
+
 EPILOG = (
     "Example: replay diff manifests/current manifests/next --format markdown\n\n"
+    "replay diff manifests/current manifests/next --prove --format json\n\n"
     "Exit code: 0 the sets mean the same, 1 they differ, 2 or more an error."
 )
 DIFFERENT = 1
@@ -29,6 +35,12 @@ def diff(
     current: Annotated[Path, typer.Argument(help="The manifests in force.")],
     candidate: Annotated[Path, typer.Argument(help="The manifests that are planned.")],
     output: Annotated[DiffFormat, typer.Option("--format", help="How to print what differs.")] = DiffFormat.TEXT,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Say what each change of a policy can ever do, and show a request for it.")
+    ] = False,
+    save_cases: Annotated[
+        Path | None, typer.Option(help="With --prove: write each request that is shown into this directory, as a case.")
+    ] = None,
     kubernetes_version: Annotated[
         str, typer.Option("--kubernetes-version", help="The API server's minor version, 1.30 to 1.37.")
     ] = "1.37",
@@ -37,6 +49,9 @@ def diff(
 
     Tells which policies and bindings are added, removed, renamed or changed: expressions, actions, failure policies, and
     whether a match was widened or narrowed. Of authorizers and RBAC likewise what a change widens and narrows.
+
+    With --prove each policy that changed is held against itself over all requests: no difference, only stricter, only
+    looser, both, or not known. Each difference is shown with a request that the two policies decide otherwise.
     """
     from replay.authorization.build import DEFAULT_CONFIGURATION  # noqa: PLC0415 - `--help` must not pay for it
     from replay.authorization.diff import diff_authorization  # noqa: PLC0415
@@ -47,12 +62,45 @@ def diff(
     from replay.report import set_diff  # noqa: PLC0415
 
     version = KubernetesVersion.parse(kubernetes_version)
-    differences = diff_sets(*(load_manifest_set(path, version=version) for path in (current, candidate)))
+    sets = [load_manifest_set(path, version=version) for path in (current, candidate)]
+    differences = diff_sets(*sets)
     before, after = (load_authorization(path, version) for path in (current, candidate))
     differences += tuple(diff_authorization(before, after, DEFAULT_CONFIGURATION))
-    if output is DiffFormat.JSON:
+    if prove:
+        _print_proofs(differences, sets, output, save_cases, version)
+    elif output is DiffFormat.JSON:
         sys.stdout.write(json.dumps(set_diff.diff_json(differences), indent=1, ensure_ascii=False) + "\n")
     else:
         lines = set_diff.diff_markdown if output is DiffFormat.MARKDOWN else set_diff.diff_text
         sys.stdout.writelines(f"{line}\n" for line in lines(differences))
     raise typer.Exit(DIFFERENT if differences else 0)
+
+
+def _print_proofs(
+    differences: tuple[ObjectDiff, ...],
+    sets: list[ManifestSet],
+    output: DiffFormat,
+    save_cases: Path | None,
+    version: KubernetesVersion,
+) -> None:
+    """What differs, and what is proved of it."""
+    from replay.prove.prover import Prover, Settings  # noqa: PLC0415
+    from replay.prove.sets import prove_sets  # noqa: PLC0415
+    from replay.report import proof as report  # noqa: PLC0415
+    from replay.report import set_diff  # noqa: PLC0415
+
+    prover = Prover(Settings(version=version))
+    try:
+        proofs = list(prove_sets(prover, sets[0], sets[1]))
+    finally:
+        prover.close()
+    if save_cases is not None:
+        report.save_cases(proofs, save_cases)
+    if output is DiffFormat.JSON:
+        document = {"differences": set_diff.diff_json(differences), "policies": report.proofs_json(proofs)}
+        sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        return
+    is_markdown = output is DiffFormat.MARKDOWN
+    lines = (set_diff.diff_markdown if is_markdown else set_diff.diff_text)(differences)
+    proved = (report.proofs_markdown if is_markdown else report.proofs_text)(proofs)
+    sys.stdout.writelines(f"{line}\n" for line in (*lines, *proved))

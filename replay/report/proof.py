@@ -1,0 +1,155 @@
+"""Proofs as text, Markdown and JSON, and the requests that show a difference as YAML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from replay.json import JSON
+from replay.prove.case import case_of
+from replay.prove.claim import Proof, Witness
+from replay.prove.properties import Property
+from replay.prove.sets import PolicyProof
+
+_MARK = "  # <- matters"
+
+
+def proofs_json(proofs: Sequence[PolicyProof]) -> list[JSON]:
+    """Plain JSON: `kind`, `name` and `proof` with `result`, `bound`, `witnesses` and `reason`."""
+    return [
+        {
+            "kind": each.kind,
+            "name": each.name,
+            **({"newName": each.new_name} if each.new_name else {}),
+            "proof": proof_json(each.proof, each.name),
+        }
+        for each in proofs
+    ]
+
+
+def proof_json(proof: Proof, policy: str) -> dict[str, JSON]:
+    """One claim; `bound` is null where it holds without limit."""
+    bound = proof.bound
+    limits = {"items": bound.items, "keys": bound.keys, "withinCostBudgets": bound.within_cost, "text": str(bound)}
+    return {
+        "result": proof.result.value,
+        "text": proof.text,
+        "bound": limits if str(bound) else None,
+        "witnesses": [_witness_json(witness, policy) for witness in proof.witnesses],
+        "reason": proof.reason,
+    }
+
+
+def _witness_json(witness: Witness, policy: str) -> dict[str, JSON]:
+    return {
+        "current": witness.current.text,
+        "candidate": witness.candidate.text,
+        "marked": [_path_text(path) for path in witness.marked],
+        "case": case_of(witness, policy),
+    }
+
+
+def _path_text(path: Sequence[str | int]) -> str:
+    parts = [str(path[0])]
+    for key in path[1:]:
+        is_name = isinstance(key, str) and re.fullmatch(r"[A-Za-z_]\w*", key)
+        parts.append(f".{key}" if is_name else f"[{key!r}]" if isinstance(key, str) else f"[{key}]")
+    return "".join(parts)
+
+
+def proofs_text(proofs: Sequence[PolicyProof]) -> Iterator[str]:
+    """Lines for a terminal: the claim, then each request as YAML."""
+    for each in proofs:
+        yield ""
+        yield f"= {each.kind}/{each.name}: {each.proof.text}"
+        for witness in each.proof.witnesses:
+            yield f"    {witness_title(witness)}"
+            yield from (f"      {line}" for line in witness_yaml(witness, each.name).splitlines())
+
+
+def proofs_markdown(proofs: Sequence[PolicyProof]) -> Iterator[str]:
+    """Sections for a pull request."""
+    for each in proofs:
+        yield ""
+        yield f"**{each.kind} `{each.name}`**: {each.proof.text}"
+        for witness in each.proof.witnesses:
+            yield from ("", f"{witness_title(witness).capitalize()}:", "", "```yaml")
+            yield from witness_yaml(witness, each.name).splitlines()
+            yield "```"
+
+
+def witness_title(witness: Witness) -> str:
+    """What the two sides say."""
+    if witness.patches:
+        return f"a request that they change differently, now {witness.current.text}, then {witness.candidate.text}"
+    return f"a request that is {witness.current.text} now and {witness.candidate.text} then"
+
+
+def witness_yaml(witness: Witness, policy: str) -> str:
+    """The case as YAML; the fields that matter are marked by a comment."""
+    return _Marker(witness.marked).text(case_of(witness, policy))
+
+
+def property_lines(found: Property) -> Iterator[str]:
+    """A property, and the request that shows it."""
+    severity = "warning" if found.is_warning else "info"
+    yield f"{found.policy}: {severity}: {found.text} [{found.name}]"
+    if found.name == "errors":
+        witness = found.proof.witnesses[0]
+        yield from (f"    {line}" for line in witness_yaml(witness, found.policy).splitlines())
+
+
+def save_cases(proofs: Sequence[PolicyProof], directory: Path) -> None:
+    """Each request that is shown as a file of its own."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for each in proofs:
+        for index, witness in enumerate(each.proof.witnesses):
+            kind = "stricter" if witness.is_stricter else "looser"
+            name = re.sub(r"[^A-Za-z0-9.-]", "-", each.name)
+            path = directory / f"{name}-{kind}{f'-{index}' if index > 1 else ''}.yaml"
+            path.write_text(witness_yaml(witness, each.name), encoding="utf-8")
+
+
+class _Marker:
+    """Writes YAML line by line, with a comment behind the lines of some paths."""
+
+    def __init__(self, marked: Sequence[tuple[str | int, ...]]) -> None:
+        self._marked = set(marked)
+        self._lines: list[str] = []
+
+    def text(self, document: dict[str, JSON]) -> str:
+        self._map(document, (), "")
+        return "\n".join(self._lines) + "\n"
+
+    def _map(self, value: dict[str, JSON], path: tuple[str | int, ...], indent: str, first: str | None = None) -> None:
+        for key, item in value.items():
+            lead, first = (first if first is not None else indent), None
+            self._entry(f"{lead}{_scalar(key)}:", item, (*path, key), indent)
+
+    def _entry(self, lead: str, item: JSON, path: tuple[str | int, ...], indent: str) -> None:
+        mark = _MARK if path in self._marked else ""
+        if isinstance(item, dict) and item:
+            self._lines.append(lead + mark)
+            self._map(item, path, indent + "  ")
+        elif isinstance(item, list) and item:
+            self._lines.append(lead + mark)
+            for index, each in enumerate(item):
+                self._item(each, (*path, index), indent)
+        else:
+            self._lines.append(f"{lead} {_scalar(item)}{mark}")
+
+    def _item(self, each: JSON, path: tuple[str | int, ...], indent: str) -> None:
+        if isinstance(each, dict) and each:
+            self._map(each, path, indent + "  ", first=f"{indent}- ")
+        else:
+            self._lines.append(f"{indent}- {_scalar(each)}{_MARK if path in self._marked else ''}")
+
+
+def _scalar(value: Any) -> str:
+    """A scalar, or an empty or nested container, on one line."""
+    shown = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
+    return shown.removesuffix("\n").removesuffix("\n...")
