@@ -13,7 +13,7 @@ import typer
 if TYPE_CHECKING:
     from replay.cellib.version import KubernetesVersion
     from replay.kube.admissionregistration import ManifestSet
-    from replay.manifests.diff import ObjectDiff
+    from replay.manifests.object_diff import ObjectDiff
 
 EPILOG = (
     "Example: replay diff manifests/current manifests/next --format markdown\n\n"

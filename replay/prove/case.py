@@ -1,71 +1,56 @@
-"""A witness as a case: a document that says what is asked and what each side has to answer."""
+"""A witness as a file of cases for `replay test`, which expects what the candidate decides."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from replay.json import JSON
-from replay.prove.claim import Witness
-from replay.prove.request import Request
+from replay.kube.attributes import UserInfo
+from replay.prove.claim import Level, Witness
 
-CASE_VERSION = "replay/v1"
-CASE_KIND = "PolicyCase"
+PLACE = ("cases", 0)
+"""Where the one case stands in the document."""
+
+PLACES = {"object": "object", "oldObject": "oldObject", "namespaceObject": "namespace"}
+"""The fields of a case by the bindings of expressions."""
 
 
 def case_of(witness: Witness, policy: str) -> dict[str, JSON]:
-    """The case: `request` as an AdmissionRequest spells its fields, the objects beside it, and `expect`."""
-    return {
-        "apiVersion": CASE_VERSION,
-        "kind": CASE_KIND,
-        "policy": policy,
-        **request_document(witness.request),
-        "expect": {
-            "current": _expected(witness.current.text, witness.current_messages, witness.patches.get("current")),
-            "candidate": _expected(
-                witness.candidate.text, witness.candidate_messages, witness.patches.get("candidate")
-            ),
-        },
+    """The file as a document; what is empty is left out."""
+    request, target = witness.request, witness.request.target
+    case: dict[str, Any] = {
+        "name": f"{policy}, {witness.current.text} before and {witness.candidate.text} after",
+        "operation": str(target.operation),
+        "resource": target.resource._asdict(),
+        "subresource": target.subresource,
+        "objectName": request.name if request.object is None and request.old_object is None else "",
+        "user": _user(request.user),
+        "namespace": request.namespace_object,
+        "object": request.object,
+        "oldObject": request.old_object,
+        "params": list(request.params),
+        "dryRun": request.dry_run,
+        "authorizer": [{"decision": "allow"}] if request.allowed else [],
+        "expect": _expected(witness),
     }
+    shown = {key: value for key, value in case.items() if value not in ("", None, False, [], {})}
+    return {"apiVersion": "replay/v1", "kind": "Cases", "cases": [shown]}
 
 
-def _expected(decision: str, messages: tuple[str, ...], patch: JSON) -> dict[str, JSON]:
-    expected: dict[str, JSON] = {"decision": decision}
-    if messages:
-        expected["messages"] = list(messages)
-    if patch is not None:
-        expected["patch"] = patch
+def _expected(witness: Witness) -> dict[str, JSON]:
+    expected: dict[str, JSON] = {"verdict": "denied" if witness.candidate is Level.DENIED else "admitted"}
+    if witness.candidate is Level.WARNED:
+        expected["warnings"] = list(witness.candidate_messages)
+    if "candidate" in witness.patches and witness.candidate is not Level.DENIED:
+        expected["patch"] = witness.patches["candidate"]
     return expected
 
 
-def request_document(request: Request) -> dict[str, JSON]:
-    """A request and the objects that go with it; what is empty is left out."""
-    shown: dict[str, Any] = {
-        "request": _request(request),
-        "object": request.object,
-        "oldObject": request.old_object,
-        "namespaceObject": request.namespace_object,
-        "params": list(request.params),
-    }
-    return {key: value for key, value in shown.items() if value not in (None, [])}
-
-
-def _request(request: Request) -> dict[str, JSON]:
-    target, user = request.target, request.user
+def _user(user: UserInfo) -> dict[str, JSON]:
     info: dict[str, JSON] = {
         "username": user.username,
         "uid": user.uid,
         "groups": list(user.groups),
         "extra": {key: list(values) for key, values in user.extra.items()},
     }
-    shown: dict[str, Any] = {
-        "operation": str(target.operation),
-        "kind": target.kind._asdict(),
-        "resource": target.resource._asdict(),
-        "subResource": target.subresource,
-        "name": request.name,
-        "namespace": request.namespace,
-        "userInfo": {key: value for key, value in info.items() if value},
-        "dryRun": request.dry_run,
-        "authorizerAllows": request.allowed,
-    }
-    return {key: value for key, value in shown.items() if value not in ("", False)}
+    return {key: value for key, value in info.items() if value}

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from replay.json import JSON
-from replay.prove.case import case_of
+from replay.prove.case import PLACE, PLACES, case_of
 from replay.prove.claim import Proof, Witness
 from replay.prove.properties import Property
 from replay.prove.sets import PolicyProof
@@ -48,6 +48,8 @@ def _witness_json(witness: Witness, policy: str) -> dict[str, JSON]:
     return {
         "current": witness.current.text,
         "candidate": witness.candidate.text,
+        "messages": {"current": list(witness.current_messages), "candidate": list(witness.candidate_messages)},
+        **({"patches": dict(witness.patches)} if witness.patches else {}),
         "marked": [_path_text(path) for path in witness.marked],
         "case": case_of(witness, policy),
     }
@@ -91,7 +93,8 @@ def witness_title(witness: Witness) -> str:
 
 def witness_yaml(witness: Witness, policy: str) -> str:
     """The case as YAML; the fields that matter are marked by a comment."""
-    return _Marker(witness.marked).text(case_of(witness, policy))
+    marked = [(*PLACE, PLACES.get(str(path[0]), path[0]), *path[1:]) for path in witness.marked]
+    return _Marker(marked).text(case_of(witness, policy))
 
 
 def property_lines(found: Property) -> Iterator[str]:

@@ -59,10 +59,11 @@ def test_text_and_saved_cases(sets: tuple[str, str], tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["diff", *sets, "--prove", "--save-cases", str(tmp_path / "cases")])
     assert "images.static.k8s.io: only looser up to 2 items in each list" in result.stdout
     assert "# <- matters" in result.stdout
-    case = yaml.safe_load((tmp_path / "cases" / "images.static.k8s.io-looser.yaml").read_text())
-    assert case["kind"] == "PolicyCase"
-    assert case["expect"]["current"]["decision"] == "denied"
-    assert case["expect"]["candidate"] == {"decision": "admitted"}
+    path = tmp_path / "cases" / "images.static.k8s.io-looser.yaml"
+    [case] = yaml.safe_load(path.read_text())["cases"]
+    assert case["expect"] == {"verdict": "admitted"}
+    runs = [CliRunner().invoke(app, ["test", str(path), "--policies", each]).exit_code for each in sets]
+    assert runs == [1, 0]
     assert not case["object"]["spec"]["containers"][0]["image"].startswith("registry.example.com/")
 
 
