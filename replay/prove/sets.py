@@ -24,20 +24,17 @@ class PolicyProof:
     new_name: str = ""
     is_added: bool = False
     is_removed: bool = False
+    is_changed: bool = True
 
 
 def prove_sets(prover: Prover, current: ManifestSet, candidate: ManifestSet) -> Iterator[PolicyProof]:
-    """A claim for each policy that is not in both sets as it is, by kind and name."""
+    """A claim for each validating policy, and for each mutating one that changed, by kind and name."""
     for pair in pairs_of(current, candidate):
         if pair.current == pair.candidate:
+            yield PolicyProof(KIND, pair.name, Proof(Result.SAME), is_changed=False)
             continue
         proof = prover.prove(pair)
         yield PolicyProof(
             KIND, pair.name, proof, pair.new_name, is_added=pair.current is None, is_removed=pair.candidate is None
         )
     yield from (PolicyProof(MUTATING_KIND, *each) for each in prove_mutating(prover, current, candidate))
-
-
-def is_settled(proof: Proof) -> bool:
-    """Whether a claim is made."""
-    return proof.result is not Result.UNKNOWN

@@ -64,8 +64,8 @@ def _path_text(path: Sequence[str | int]) -> str:
 
 
 def proofs_text(proofs: Sequence[PolicyProof]) -> Iterator[str]:
-    """Lines for a terminal: the claim, then each request as YAML."""
-    for each in proofs:
+    """Lines for a terminal: what is claimed of each policy that changed, then each request as YAML."""
+    for each in _changed(proofs):
         yield ""
         yield f"= {each.kind}/{each.name}: {each.proof.text}"
         for witness in each.proof.witnesses:
@@ -75,13 +75,17 @@ def proofs_text(proofs: Sequence[PolicyProof]) -> Iterator[str]:
 
 def proofs_markdown(proofs: Sequence[PolicyProof]) -> Iterator[str]:
     """Sections for a pull request."""
-    for each in proofs:
+    for each in _changed(proofs):
         yield ""
         yield f"**{each.kind} `{each.name}`**: {each.proof.text}"
         for witness in each.proof.witnesses:
             yield from ("", f"{witness_title(witness).capitalize()}:", "", "```yaml")
             yield from witness_yaml(witness, each.name).splitlines()
             yield "```"
+
+
+def _changed(proofs: Sequence[PolicyProof]) -> list[PolicyProof]:
+    return [each for each in proofs if each.is_changed]
 
 
 def witness_title(witness: Witness) -> str:
