@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from replay.cellib.version import NEWEST, KubernetesVersion
+from replay.errors import UNFORESEEN
 from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.schema import Schema
 from replay.matching.equivalence import EquivalentResourceMapper
@@ -137,6 +138,9 @@ class Prover:
         except UnmodelledError as error:
             for direction in (state.stricter, state.looser):
                 direction.reason = direction.reason or str(error)
+        except UNFORESEEN as error:
+            for direction in (state.stricter, state.looser):
+                direction.reason = direction.reason or f"formulas cannot be made of it ({type(error).__name__})"
 
     def _claim(self, context: Context, state: _State) -> Proof:
         witnesses = tuple(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
+from replay.errors import UNFORESEEN
 from replay.json import JSON
 from replay.kube.attributes import Operation, UserInfo
 from replay.kube.gvk import GroupResource, GroupVersionKind
@@ -196,7 +197,14 @@ class Generator:
 
 
 def settled(request: Request, skeletons: Skeletons, params: Sequence[ParamSlot] = ()) -> Request | None:
-    """See `Generator.settled`."""
+    """See `Generator.settled`; a value where nobody expects its form is refused, too."""
+    try:
+        return _settled(request, skeletons, params)
+    except UNFORESEEN:
+        return None
+
+
+def _settled(request: Request, skeletons: Skeletons, params: Sequence[ParamSlot]) -> Request | None:
     target, parts = request.target, {}
     schema = skeletons.schemas.for_kind(target.kind)
     for side in ("object", "old_object"):
