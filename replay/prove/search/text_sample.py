@@ -6,8 +6,8 @@ import random
 import re
 import warnings
 from collections.abc import Iterator
-from re import _constants as sre  # type: ignore[attr-defined]
-from re import _parser as parser  # type: ignore[attr-defined]
+from re import _constants as sre
+from re import _parser as parser
 from typing import Any
 
 _MOST_REPEATS = 3

@@ -10,8 +10,8 @@ import re
 import warnings
 from collections.abc import Sequence
 from functools import lru_cache
-from re import _constants as sre  # type: ignore[attr-defined]
-from re import _parser as parser  # type: ignore[attr-defined]
+from re import _constants as sre
+from re import _parser as parser
 from typing import Any, Self
 
 from replay.cel.value.bounds import UndeterminedError
