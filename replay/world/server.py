@@ -15,34 +15,15 @@ from replay.audit.event import RequestRecord
 from replay.kube.attributes import Missing
 from replay.kube.gvk import GroupResource
 from replay.reconstruct.history.derived import after_binding
-from replay.reconstruct.patch.body import PatchForm, form_of
-from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.request import ReplayRequest
+from replay.world.creation import creates
 from replay.world.elsewhere import Elsewhere, after_write
 from replay.world.judge import ADMITTED, Judge
 from replay.world.result import ABSENT, EXISTS, INVALID, UNKNOWN, Alone, Blame, Cause, Result
 from replay.world.state import GONE, Later, State, content, known_of
 from replay.world.step import Step
 from replay.world.validation import changes_immutable, has_immutable, lacks_required, may_break, touches_immutable
-
-CREATED_BY_UPDATE = frozenset(
-    {
-        ("", "services"),
-        ("", "endpoints"),
-        ("", "events"),
-        ("events.k8s.io", "events"),
-        ("", "limitranges"),
-        ("coordination.k8s.io", "leases"),
-        ("coordination.k8s.io", "leasecandidates"),
-        ("node.k8s.io", "runtimeclasses"),
-        *(
-            ("rbac.authorization.k8s.io", name)
-            for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
-        ),
-    }
-)
-"""What a PUT may create (`AllowCreateOnUpdate` of the strategies)."""
 
 _ASKS_FIRST = frozenset({"eviction", "binding"})
 """Subresources whose storage asks the validating phase before it looks up the pod (`EvictionREST.Create`, `BindingREST.Create`)."""
@@ -321,7 +302,7 @@ class Server:
     def _update(self, step: Step, here: Known | Missing) -> Iterator[Answer]:
         """An update, patch or apply of what is there; what is not there some of them create."""
         if isinstance(here, Known) and here.value is None:
-            if not _creates(step.exchange):
+            if not creates(step.exchange):
                 yield Answer(ABSENT, here)
                 return
             request = step.in_namespace(self._elsewhere.created(step.exchange, step.lister))
@@ -387,16 +368,6 @@ def _mutated_later(step: Step) -> Later:
 
 def _bound(step: Step, here: Known | Missing) -> Known | Missing:
     return here if isinstance(here, Missing) else after_binding(here, step.exchange, None)
-
-
-def _creates(exchange: Exchange) -> bool:
-    """Whether an update or apply creates what is not there."""
-    record = exchange.record
-    if record.subresource:
-        return False
-    if record.verb == "patch":
-        return form_of(exchange) is PatchForm.APPLY
-    return (record.api_group, record.resource) in CREATED_BY_UPDATE
 
 
 def _is_invalid(step: Step, old: Known, new: Known) -> bool:

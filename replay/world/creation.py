@@ -1,0 +1,34 @@
+"""Which writes create what is not there, beside a POST."""
+
+from __future__ import annotations
+
+from replay.reconstruct.patch.body import PatchForm, form_of
+from replay.reconstruct.record.exchange import Exchange
+
+CREATED_BY_UPDATE = frozenset(
+    {
+        ("", "services"),
+        ("", "endpoints"),
+        ("", "events"),
+        ("events.k8s.io", "events"),
+        ("", "limitranges"),
+        ("coordination.k8s.io", "leases"),
+        ("coordination.k8s.io", "leasecandidates"),
+        ("node.k8s.io", "runtimeclasses"),
+        *(
+            ("rbac.authorization.k8s.io", name)
+            for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
+        ),
+    }
+)
+"""What a PUT may create (`AllowCreateOnUpdate` of the strategies)."""
+
+
+def creates(exchange: Exchange) -> bool:
+    """Whether an update or apply creates what is not there."""
+    record = exchange.record
+    if record.subresource:
+        return False
+    if record.verb == "patch":
+        return form_of(exchange) is PatchForm.APPLY
+    return (record.api_group, record.resource) in CREATED_BY_UPDATE
