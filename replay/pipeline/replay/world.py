@@ -127,7 +127,8 @@ def world_of(store: Store, crew: Crew[Job], classes: Iterable[ClassResult], prog
     keys: set[str] = {key_of(about) for result in results for about in result.totals.barred} - {""}
     nameless: set[str] = set()
     numbers: dict[int, Alone | None] = {}
-    for pending in (pending for result in results for pending in result.findings()):
+    storing = [result for result in results if any(result.totals.summary.outcomes[kind] for kind in STORING)]
+    for pending in (pending for result in storing for pending in result.findings()):
         if pending.finding.key.outcome in STORING:
             numbers[pending.place.seq] = pending.alone
             key = key_of(pending.subject)
