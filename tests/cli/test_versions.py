@@ -26,6 +26,8 @@ COMMANDS = {
     "mutations": [LOG, "--current", CURRENT],
     "report": [LOG, *SETS],
     "snapshot": ["--candidate", CANDIDATE, "--print"],
+    "scan": [str(SAMPLE / "cluster.jsonl.zst"), "--candidate", CANDIDATE],
+    "export": ["4643ba19-8f5c-4d9d-921a-eb6cb22bdb75", str(SAMPLE)],
 }
 
 
@@ -36,7 +38,7 @@ def test_these_are_all() -> None:
         for name, command in commands.items()
         if any("--kubernetes-version" in parameter.opts for parameter in command.params)
     }
-    assert versioned == {*COMMANDS, "cel", "can-i"}
+    assert versioned == {*COMMANDS, "cel", "can-i", "test"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -53,6 +55,25 @@ def test_the_version_reaches_expressions(minor: str, value: str) -> None:
     expression = "cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16')"
     result = CliRunner().invoke(app, ["cel", expression, "--kubernetes-version", minor])
     assert value in result.output
+
+
+CASES = f"""\
+apiVersion: replay/v1
+kind: Cases
+policies: [{CANDIDATE}]
+cases:
+  - {{name: any, object: {{apiVersion: v1, kind: ConfigMap, metadata: {{name: a}}}}, expect: {{verdict: admitted}}}}
+"""
+
+
+def test_the_version_reaches_the_sets_of_cases(tmp_path: Path) -> None:
+    (tmp_path / "cases.yaml").write_text(CASES)
+    results = [
+        CliRunner().invoke(app, ["test", str(tmp_path / "cases.yaml"), "--kubernetes-version", version])
+        for version in ("1.35", "1.37")
+    ]
+    assert [STATIC in result.output for result in results] == [True, False]
+    assert results[0].exit_code == 2
 
 
 AUTHORIZATION = """apiVersion: apiserver.config.k8s.io/v1beta1
