@@ -39,11 +39,24 @@ COMMANDS: list[tuple[str, list[str]]] = [
     ("store prune", ["store", "prune", "store", "--keep", "30d"]),
     ("check", ["check", CANDIDATE]),
     ("diff", ["diff", CURRENT, CANDIDATE]),
+    ("diff with proofs", ["diff", str(SAMPLE / "current" / "vap"), str(SAMPLE / "current" / "vap"), "--prove"]),
+    ("scan", ["scan", SNAPSHOT, "--candidate", CANDIDATE]),
+    ("export", ["export", AUDIT_ID, LOG]),
+    ("test", ["test", "tested.yaml"]),
     ("cel", ["cel", "url('https://example.com').getHost()"]),
     ("can-i", ["can-i", "get", "pods", "--as", "bob", "--namespace", "a", "--cluster", SNAPSHOT]),
     ("snapshot", ["snapshot", "--candidate", CANDIDATE, "--out", "cluster.jsonl"]),
     ("plugin", ["plugin", "AlwaysPullImages", "--config", "plugin.yaml", "--cases", "cases.jsonl"]),
 ]
+
+
+TESTED = f"""\
+apiVersion: replay/v1
+kind: Cases
+policies: [{CANDIDATE}]
+cases:
+  - {{name: any, object: {{apiVersion: v1, kind: ConfigMap, metadata: {{name: a}}}}, expect: {{verdict: admitted}}}}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +67,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kubectl.write_text('#!/bin/sh\necho \'{"kind":"List","apiVersion":"v1","items":[]}\'\n')
     kubectl.chmod(0o755)
     (made / "plugin.yaml").write_text("{}\n")
+    (made / "tested.yaml").write_text(TESTED)
     (made / "cases.jsonl").write_bytes(orjson.dumps({"id": "1", "request": {}}))
     return made
 
