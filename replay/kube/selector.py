@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from replay.go.strconv import parse_int
@@ -28,6 +28,23 @@ class Requirement:
     key: str
     operator: str
     values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels, or fields, meets the term (`labels.Requirement.Matches`)."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "=" | "==" | "in":
+                return value in self.values
+            case "!=" | "notin":
+                return value not in self.values
+            case "exists":
+                return value is not None
+            case "!":
+                return value is None
+        number, bound = parse_int(value or ""), parse_int(self.values[0])
+        if number is None or bound is None:
+            return False
+        return number > bound if self.operator == ">" else number < bound
 
 
 def parse_field_selector(text: str) -> tuple[Requirement, ...]:

@@ -14,9 +14,9 @@ from replay.audit.directory.lookups import ObjectKey, object_key
 from replay.audit.event import RequestRecord
 from replay.json import JSON
 from replay.kube.discovery import Discovery
-from replay.kube.selector import SelectorError, exact_match, parse_field_selector
 from replay.reconstruct.collection import deleted_items
-from replay.reconstruct.record.exchange import Exchange, query_of
+from replay.reconstruct.history.collected import selected_name
+from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
 
 _UNSEEN = "deleted/unseen"
@@ -66,7 +66,9 @@ def unseen_deletions(
     found: dict[ObjectKey, list[RequestRecord]] = {}
     for record, items in _items(collections, discovery):
         if items is None:
-            one = record._replace(verb="delete", name=_selected_name(record) or _UNSEEN, response_object=_GONE)
+            one = record._replace(
+                verb="delete", name=selected_name(record.request_uri) or _UNSEEN, response_object=_GONE
+            )
             key = object_key(one, one.name)
             if key not in known:
                 found.setdefault(key, []).append(one)
@@ -83,12 +85,3 @@ def _items(
             items = list(deleted_items(exchange))
             listed = [item.value for item in items if isinstance(item, Known)]
             yield record, listed if len(listed) == len(items) else None
-
-
-def _selected_name(record: RequestRecord) -> str | None:
-    """The one name that the field selector allows, None where it allows several."""
-    try:
-        requirements = parse_field_selector(query_of(record.request_uri).get("fieldSelector", [""])[0])
-    except SelectorError:
-        return None
-    return exact_match(requirements, "metadata.name")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -10,12 +9,10 @@ from replay.audit.event import RequestRecord
 from replay.audit.place import Place
 from replay.json import JSON
 from replay.kube.discovery import Discovery
+from replay.kube.selector import SelectorError, parse_field_selector, parse_label_selector
 from replay.reconstruct.collection import deleted_items
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get
-
-_SET = re.compile(r"^(\S+)\s+(in|notin)\s+\(([^)]*)\)$")
-_BETWEEN = re.compile(r",(?![^()]*\))")
 
 
 class Collection(NamedTuple):
@@ -30,13 +27,17 @@ class Collection(NamedTuple):
         return Place(self.record.seq, 0)
 
     def selects(self, exchange: Exchange, value: JSON) -> bool:
-        """Whether an object is one of those to delete; a field selector that is not about the name selects nothing."""
-        labels = get(value, ("metadata", "labels")) or {}
-        for text in exchange.query.get("labelSelector", ()):
-            if not all(_meets(term.strip(), labels) for term in _BETWEEN.split(text) if term.strip()):
-                return False
-        names = [f"metadata.name={get(value, ('metadata', 'name'))}"]
-        return all(text in ("", *names) for text in exchange.query.get("fieldSelector", ()))
+        """Whether an object is one of those to delete; a selector of other fields than its name and namespace selects nothing."""
+        metadata = get(value, ("metadata",)) or {}
+        try:
+            by_label = parse_label_selector(exchange.query.get("labelSelector", [""])[0])
+            by_field = parse_field_selector(exchange.query.get("fieldSelector", [""])[0])
+        except SelectorError:
+            return False
+        fields = {f"metadata.{name}": str(metadata.get(name) or "") for name in ("name", "namespace")}
+        return all(each.matches(metadata.get("labels") or {}) for each in by_label) and all(
+            each.key in fields and each.matches(fields) for each in by_field
+        )
 
 
 class Collections(NamedTuple):
@@ -65,18 +66,3 @@ def _uids(exchange: Exchange) -> Iterator[tuple[str, int]]:
         uid = get(item.value, ("metadata", "uid")) if isinstance(item, Known) else None
         if isinstance(uid, str):
             yield uid, number
-
-
-def _meets(term: str, labels: Mapping[str, str]) -> bool:
-    """One requirement of a label selector (`labels.Parse`)."""
-    found = _SET.match(term)
-    if found is not None:
-        values = {value.strip() for value in found[3].split(",")}
-        return (labels.get(found[1]) in values) is (found[2] == "in") and (found[2] == "notin" or found[1] in labels)
-    if "!=" in term:
-        key, _, value = term.partition("!=")
-        return labels.get(key.strip()) != value.strip()
-    if "=" in term:
-        key, _, value = term.replace("==", "=").partition("=")
-        return labels.get(key.strip()) == value.strip()
-    return (term[1:].strip() not in labels) if term.startswith("!") else term in labels

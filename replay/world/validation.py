@@ -15,47 +15,24 @@ from replay.admission.place import Place
 from replay.json import JSON
 from replay.kube import names
 from replay.kube.gvk import GroupResource, GroupVersionKind
+from replay.kube.immutable import FROZEN, IMMUTABLE, POD_TEMPLATE
 from replay.kube.schema import Schema, Schemas
 from replay.reconstruct.record.known import Known, Path, get
 
 MOST_OPERATIONS = 10_000
 """So many operations of patches are remembered."""
 _LIMITS = ("minItems", "maxItems", "minProperties", "maxProperties", "uniqueItems")
-_TEMPLATE = ("spec", "template")
-_IMMUTABLE: dict[tuple[str, str], tuple[Path, ...]] = {
-    ("", "configmaps"): (),
-    ("", "secrets"): (("type",),),
-    ("", "persistentvolumeclaims"): (("spec", "storageClassName"), ("spec", "accessModes"), ("spec", "volumeMode")),
-    ("apps", "deployments"): (("spec", "selector"),),
-    ("apps", "replicasets"): (("spec", "selector"),),
-    ("apps", "daemonsets"): (("spec", "selector"),),
-    ("apps", "statefulsets"): (
-        ("spec", "selector"),
-        ("spec", "serviceName"),
-        ("spec", "podManagementPolicy"),
-        ("spec", "volumeClaimTemplates"),
-    ),
-    ("batch", "jobs"): (("spec", "selector"), ("spec", "completionMode"), _TEMPLATE),
-    ("rbac.authorization.k8s.io", "rolebindings"): (("roleRef",),),
-    ("rbac.authorization.k8s.io", "clusterrolebindings"): (("roleRef",),),
-    ("storage.k8s.io", "storageclasses"): (("provisioner",), ("parameters",), ("reclaimPolicy",)),
-    ("scheduling.k8s.io", "priorityclasses"): (("value",),),
-}
-"""Fields that an update may not change (`Validate…Update` of each kind)."""
-
-_FROZEN = {("", "configmaps"): ("data", "binaryData", "immutable"), ("", "secrets"): ("data", "immutable")}
-"""What `immutable: true` holds fast (`ValidateConfigMapUpdate`, `ValidateSecretUpdate`)."""
 
 
 def has_immutable(resource: GroupResource) -> bool:
     """Whether updates of a resource are compared with what they find."""
-    return bool(_IMMUTABLE.get((resource.group, resource.resource))) or (resource.group, resource.resource) in _FROZEN
+    return bool(IMMUTABLE.get((resource.group, resource.resource))) or (resource.group, resource.resource) in FROZEN
 
 
 def touches_immutable(resource: GroupResource, places: frozenset[Place]) -> bool:
     """Whether any of some places of `object` is one that an update may not change, or stands in one or above one."""
     key = (resource.group, resource.resource)
-    fields = [*_IMMUTABLE.get(key, ()), *((name,) for name in _FROZEN.get(key, ()))]
+    fields = [*IMMUTABLE.get(key, ()), *((name,) for name in FROZEN.get(key, ()))]
     return any(
         not any(one != other for one, other in zip(place[1:], field, strict=False))
         for place in places
@@ -66,9 +43,9 @@ def touches_immutable(resource: GroupResource, places: frozenset[Place]) -> bool
 def changes_immutable(resource: GroupResource, old: Known, new: Known) -> bool:
     """Whether an update would change what may not change."""
     key = (resource.group, resource.resource)
-    paths: tuple[Path, ...] = _IMMUTABLE.get(key, ())
-    if key in _FROZEN and get(old.value, ("immutable",)) is True:
-        paths += tuple((name,) for name in _FROZEN[key])
+    paths: tuple[Path, ...] = IMMUTABLE.get(key, ())
+    if key in FROZEN and get(old.value, ("immutable",)) is True:
+        paths += tuple((name,) for name in FROZEN[key])
     return any(
         get(old.value, path) != get(new.value, path) and not _is_open(path, old) and not _is_open(path, new)
         for path in paths
@@ -201,7 +178,7 @@ def _broken(schema: Schema | None, value: Known, touched: set[Path]) -> Iterator
     for path in _METADATA:
         yield from _broken_metadata(get(value.value, path), path)
     if lacks_required(value.value):
-        yield _TEMPLATE
+        yield POD_TEMPLATE
     if schema is not None and value.value is not None:
         open_paths = {hole.path for hole in value.holes}
         for at in touched:

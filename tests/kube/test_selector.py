@@ -77,3 +77,31 @@ def test_a_label_selector(text: str, expected: tuple[Requirement, ...]) -> None:
 def test_no_label_selector(text: str) -> None:
     with pytest.raises(SelectorError):
         parse_label_selector(text)
+
+
+LABELS = {"app": "web", "size": "5"}
+MATCHES: list[tuple[str, bool]] = [
+    ("app=web", True),
+    ("app==api", False),
+    ("app!=api", True),
+    ("tier!=api", True),
+    ("app in (web, api)", True),
+    ("tier in (web)", False),
+    ("app notin (web)", False),
+    ("tier notin (web)", True),
+    ("app", True),
+    ("tier", False),
+    ("!tier", True),
+    ("!app", False),
+    ("size>4", True),
+    ("size>5", False),
+    ("size<6", True),
+    ("tier>1", False),
+    ("app<6", False),
+    ("app=web,size<5", False),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), MATCHES, ids=[row[0] for row in MATCHES])
+def test_labels_that_a_selector_matches(text: str, expected: bool) -> None:
+    assert all(each.matches(LABELS) for each in parse_label_selector(text)) is expected

@@ -6,32 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from replay.json import JSON
+from replay.kube.immutable import IMMUTABLE
 from replay.prove.request import Target
 
-_TEMPLATE = ("spec", "template")
-_IMMUTABLE: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
-    ("", "secrets"): (("type",),),
+_MOSTLY_IMMUTABLE: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     ("", "persistentvolumeclaims"): (("spec",),),
     ("", "persistentvolumes"): (("spec",),),
-    ("apps", "deployments"): (("spec", "selector"),),
-    ("apps", "replicasets"): (("spec", "selector"),),
-    ("apps", "daemonsets"): (("spec", "selector"),),
-    ("apps", "statefulsets"): (
-        ("spec", "selector"),
-        ("spec", "serviceName"),
-        ("spec", "podManagementPolicy"),
-        ("spec", "volumeClaimTemplates"),
-    ),
-    ("batch", "jobs"): (("spec", "selector"), ("spec", "completionMode"), _TEMPLATE),
-    ("rbac.authorization.k8s.io", "rolebindings"): (("roleRef",),),
-    ("rbac.authorization.k8s.io", "clusterrolebindings"): (("roleRef",),),
-    ("storage.k8s.io", "storageclasses"): (("provisioner",), ("parameters",), ("reclaimPolicy",)),
-    ("scheduling.k8s.io", "priorityclasses"): (("value",),),
 }
-"""Fields that an update may not change (`Validate…Update` of each kind)."""
+"""What an update may change in few ways only, which are not tried."""
 
 _NAME = ("metadata", "name")
 _METADATA = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "generateName")
+
+
+def _kept(target: Target) -> tuple[tuple[str, ...], ...]:
+    key = (target.resource.group, target.resource.resource)
+    return _MOSTLY_IMMUTABLE.get(key) or IMMUTABLE.get(key, ())
 
 
 def agreed(target: Target, new: JSON, old: JSON, least: JSON) -> tuple[JSON, JSON]:
@@ -39,7 +29,7 @@ def agreed(target: Target, new: JSON, old: JSON, least: JSON) -> tuple[JSON, JSO
     followed = old
     if _part(old, _NAME) == _part(least, _NAME) and isinstance(_part(new, _NAME), str):
         followed = _with_part(followed, _NAME, new)
-    for path in _IMMUTABLE.get((target.resource.group, target.resource.resource), ()):
+    for path in _kept(target):
         if _part(old, path) == _part(least, path):
             followed = _with_part(followed, path, new)
     if _is_pod(target) and target.subresource != "status" and old.get("spec") == least.get("spec"):
@@ -63,7 +53,7 @@ def _is_pod(target: Target) -> bool:
 def with_immutable_parts(target: Target, new: JSON, old: JSON) -> JSON:
     """The new object with what may not change taken from the old one; of pods, containers keep all but their images."""
     fixed: dict[str, Any] = dict(new)
-    for path in _IMMUTABLE.get((target.resource.group, target.resource.resource), ()):
+    for path in _kept(target):
         fixed = _with_part(fixed, path, old)
     if isinstance(old.get("metadata"), dict) and isinstance(fixed.get("metadata"), dict):
         metadata = {key: value for key, value in fixed["metadata"].items() if key not in _METADATA}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import parse_qs, urlsplit
 
+from replay.kube.selector import SelectorError, exact_match, parse_field_selector
 from replay.reconstruct.history.effect import Effect, EffectKind
+from replay.reconstruct.record.exchange import query_of
 
 Row = Sequence[object]
 """A row of `queries/collection_deletions.sql`."""
@@ -14,6 +15,15 @@ Row = Sequence[object]
 _LINGERS = frozenset({("", "pods"), ("", "namespaces"), ("", "replicationcontrollers"), ("batch", "jobs")})
 """Resources of which a deletion may leave the object for a while, whatever its finalizers say: a grace period,
 `spec.finalizers`, or `DefaultGarbageCollectionPolicy` (orphans, by a finalizer)."""
+
+
+def selected_name(request_uri: str) -> str | None:
+    """The one name that the field selector of a request allows, None where it allows several."""
+    try:
+        requirements = parse_field_selector(query_of(request_uri).get("fieldSelector", [""])[0])
+    except SelectorError:
+        return None
+    return exact_match(requirements, "metadata.name")
 
 
 class Deleted(NamedTuple):
@@ -37,8 +47,7 @@ class CollectionDeletion(NamedTuple):
     def effect_on(self, name: str) -> Effect | None:
         """What it did to an object of its resource and namespace; None if it left it alone."""
         if self.items is None:
-            selected = parse_qs(urlsplit(self.request_uri).query).get("fieldSelector", ("",))[0]
-            if selected.startswith("metadata.name=") and selected != f"metadata.name={name}":
+            if selected_name(self.request_uri) not in (None, name):
                 return None
             return Effect(EffectKind.COLLECTED, self.start, self.end, None)
         found = self.items.get(name)
