@@ -1,7 +1,7 @@
 -- What:       every request with the number of its question (`authorization_questions`), its times in microseconds since the
 --             epoch, and what the audit log says that the authorizers decided
--- Parameters: none
--- Example:    execute authorization_requests
+-- Parameters: $within  an SQL expression over `request`, true for all
+-- Example:    execute authorization_requests(within := true)
 select
   seq,
   audit_id,
@@ -12,4 +12,5 @@ select
   annotations ->> '$."authorization.k8s.io/decision"' as decision,
   annotations ->> '$."authorization.k8s.io/reason"' as reason
 from request
+where $within
 order by seq, audit_id

@@ -23,12 +23,12 @@ select
       ]
     ),
     null
-  ) as items
+  ) as items,
+  workspace
 from request
 where
   verb = 'deletecollection'
-  and request_uri not like '%dryRun=%'
-  and json_extract(request_object, '$.dryRun') is null
+  and if(request_object is null, request_uri not like '%dryRun=%', json_extract(request_object, '$.dryRun') is null)
   and (
     code between 200 and 299 and coalesce(json_array_length(response_object, '$.items'), 1) > 0
     or code not between 200 and 299

@@ -1,12 +1,16 @@
 -- What:       all successful `deletecollection` requests, in order; the objects they deleted are in the response
--- Parameters: none
--- Example:    execute collections
+-- Parameters: $group    an API group, or null for all
+--             $refused  whether those are wanted too that a policy or webhook refused
+-- Example:    execute collections(group := null, refused := false)
 select
   identity, seq, audit_id, level, stage, verb, request_uri, user_agent, "user"::varchar as "user", caller,
   api_group, api_version, resource, subresource, "namespace", "name", object_uid, object_resource_version,
   code, status, status_reason, status_message, epoch_us(received) as received, epoch_us(stage_time) as stage_time,
   annotations::varchar as annotations, request_object::varchar as request_object, response_object::varchar as response_object,
-  file, line, true as selected, response_kind, response_uid, response_resource_version
+  file, line, true as selected, response_kind, response_uid, response_resource_version, workspace, scoped
 from request
-where verb = 'deletecollection' and code between 200 and 299
+where
+  verb = 'deletecollection'
+  and (code between 200 and 299 or $refused and code >= 400 and regexp_matches(status_message, 'denied (the )?request: '))
+  and api_group = coalesce($group::varchar, api_group)
 order by seq, audit_id

@@ -1,5 +1,7 @@
 -- What:       what the authorizers refused in a period, by user, verb and resource; requests that failed there count too
 -- Parameters: start, end  the period in microseconds since the epoch, the end not included
+--             workspaces  a variable: logical clusters of kcp, one a line, if not all requests are asked about
+--             namespaces  a variable: patterns of namespaces, one a line, if not all requests are asked about
 -- Example:    replace $start by 0 and $end by 4102444800000000
 select
   username,
@@ -9,6 +11,8 @@ select
 from request
 where
   epoch_us(stage_time) >= $start and epoch_us(stage_time) < $end
+  and (getvariable('workspaces') is null or list_contains(string_split(getvariable('workspaces'), chr(10)), workspace))
+  and (getvariable('namespaces') is null or len(list_filter(string_split(getvariable('namespaces'), chr(10)), lambda each: "namespace" glob each)) > 0)
   and (
     (annotations ->> '$."authorization.k8s.io/decision"') = 'forbid'
     or ((annotations ->> '$."authorization.k8s.io/decision"') is null and (annotations ->> '$."authorization.k8s.io/reason"') = 'internal error')

@@ -2,11 +2,11 @@
 --             mutation, ignored failure and annotation) and `decided_request` (one row for each request that has any).
 --             The wordings are those of k8s.io/apiserver: `plugin/policy/validating/dispatcher.go`,
 --             `plugin/policy/generic/policy_dispatcher.go`, `plugin/webhook/errors/statuserror.go`,
---             `plugin/webhook/mutating/dispatcher.go`, and of k8s.io/pod-security-admission. `replay/audit/observed.py`
---             reads one event the same way, and a test holds both together.
+--             `plugin/webhook/mutating/dispatcher.go`; `replay/audit/answer/observed.py` reads one event the same way, and a test
+--             holds both together. Where built-in plugins refuse is filled in from `replay/audit/answer/refusal.py`.
 --             `queries/README.md` describes the columns.
 -- Parameters: none; reads the view `request` of ingest_views.sql
--- Example:    duckdb -init STORE/open.sql
+-- Example:    cd STORE && duckdb -init open.sql
 create or replace temp view decision as
 with told as (
   select
@@ -19,33 +19,50 @@ with told as (
         '(?s)(?:(ValidatingAdmissionPolicy|policy) [''"]([^''"]*)[''"](?: with binding ''([^'']*)'')? denied request: (.*)'
           || '|(admission webhook|failed calling webhook|failed calling admission webhook) "([^"]*)"'
           || '(?: denied the request(?:: (.*)| without explanation)|(?: failed)?: (.*))'
-          || '|violates (PodSecurity) "([^"]*)": (.*))',
-        ['by_policy', 'policy', 'binding', 'message', 'by_webhook', 'webhook', 'said', 'failure', 'by_level', 'level', 'violations']
+          || ')',
+        ['by_policy', 'policy', 'binding', 'message', 'by_webhook', 'webhook', 'said', 'failure']
       ),
       null
     ) as denial,
+    -- The built-in plugin that words its refusals so, by the table of `replay/audit/answer/refusal.py`.
+    if(code >= 400 and status_message <> '', $refused_by, '') as refused_by,
+    status_message,
     try_cast(annotations as map(varchar, varchar)) as annotations
   from request
 ), denied as (
   select
-    * exclude (denial, annotations),
+    * exclude (denial, refused_by, status_message, violations, annotations),
     'deny' as action,
-    case when denial.by_policy <> '' then 'policy' when denial.by_webhook <> '' then 'webhook' else 'pod-security' end as plugin,
-    denial.policy || denial.webhook || denial.by_level as policy,
-    denial.binding || denial.level as binding,
+    case when denial.by_policy <> '' then 'policy' when denial.by_webhook <> '' then 'webhook' else 'builtin' end as plugin,
+    case when denial.by_policy || denial.by_webhook <> '' then denial.policy || denial.webhook else refused_by end as policy,
+    case when denial.by_policy || denial.by_webhook <> '' then denial.binding else violations.level end as binding,
     null::bigint as expression_index,
-    denial.message || denial.said || denial.failure || denial.violations as message,
+    case
+      when denial.by_policy || denial.by_webhook <> '' then denial.message || denial.said || denial.failure
+      when violations.text <> '' then violations.text
+      else status_message
+    end as message,
     ['Deny'] as validation_actions,
     'responseStatus.message' as source
-  from told
-  where denial.by_policy <> '' or denial.by_webhook <> '' or denial.by_level <> ''
+  from (
+    select
+      *,
+      if(
+        refused_by = 'PodSecurity',
+        regexp_extract(status_message, '(?s)violates PodSecurity "([^"]*)": (.*)', ['level', 'text']),
+        {'level': '', 'text': ''}
+      ) as violations
+    from told
+  )
+  where denial.by_policy <> '' or denial.by_webhook <> '' or refused_by <> ''
 ), noted as (
   -- An annotation that only tells of latency, authorization or the like is none of admission's.
-  select * exclude (denial, annotations, entry), entry.key as source, entry.value as text
+  select * exclude (denial, refused_by, status_message, annotations, entry), entry.key as source, entry.value as text
   from (select *, unnest(map_entries(annotations)) as entry from told)
   where
     not regexp_matches(
       entry.key, '^(authorization|authentication|audit|apiserver\.latency)\.k8s\.io/|^authentication\.kubernetes\.io/|^k8s\.io/'
+        || '|^((tenancy|request\.auth|sar\.auth)\.)?kcp\.io/'
     )
     and entry.key <> 'pod-security.kubernetes.io/enforce-policy'
 ), failed as (
@@ -110,7 +127,7 @@ with told as (
   select
     * exclude (text, source),
     if(source = 'pod-security.kubernetes.io/audit-violations', 'audit', 'annotate') as action,
-    if(starts_with(source, 'pod-security.kubernetes.io/'), 'pod-security', 'policy') as plugin,
+    if(starts_with(source, 'pod-security.kubernetes.io/'), 'builtin', 'policy') as plugin,
     if(starts_with(source, 'pod-security.kubernetes.io/'), 'PodSecurity', regexp_extract(source, '^(.*)/', 1)) as policy,
     '' as binding,
     null::bigint as expression_index,

@@ -1,6 +1,6 @@
 -- What:       events in the columns of the `request` table, each with the reason why it is none (`reject`, null where it
 --             is one) and the part of the store that it belongs to (-1 for what is no request).
---             `identity` is a hash of the object: group, resource, namespace and name; a name that the server generated
+--             `identity` is a hash of the object: group, resource, namespace, name and the workspace of kcp; a name that the server generated
 --             stands in the response; what has no name at all is alone with its auditID.
 --             `seq` orders all requests of all API servers: by the time of the stage, then by a hash of the auditID, so that
 --             neither the order of the files nor where they were cut matters.
@@ -17,13 +17,18 @@
     *,
     epoch_us(try_cast(regexp_extract(requestReceivedTimestamp, '^\d{4}-\d\d-\d\dT.*') as timestamptz)) as received_us,
     epoch_us(try_cast(regexp_extract(stageTimestamp, '^\d{4}-\d\d-\d\dT.*') as timestamptz)) as stage_us,
+    -- kcp: the logical cluster of the request, and how its groups and those of the caller confine an impersonated user.
+    if(
+      contains(annotations::varchar, '"kcp.io/cluster"'), coalesce(annotations ->> '$."kcp.io/cluster"', ''), ''
+    ) as workspace,
     json_extract_string(responseObject, ['$.kind', '$.metadata.name', '$.metadata.uid', '$.metadata.resourceVersion']) as response
   from event
 ), judged as (
   select
     *,
     coalesce(stage_us, received_us) as moment,
-    coalesce(objectRef.resource, '') as resource,
+    -- A shard that an export's virtual workspace asks is told the identity of the export after a colon.
+    if(workspace <> '', split_part(coalesce(objectRef.resource, ''), ':', 1), coalesce(objectRef.resource, '')) as resource,
     coalesce(objectRef.apiGroup, '') as api_group,
     coalesce(objectRef."namespace", '') as "namespace",
     coalesce(
@@ -42,14 +47,29 @@
       -- Version 1 of the audit API came in 2017; a request is answered within a year.
       when moment not between $earliest and $latest then 'implausible time'
       when abs(received_us - moment) > $year then 'implausible time'
+      when workspace <> '' and (
+        -- What a proxy in front of a shard logs of a request to a workspace that is being initialized.
+        verb = 'post' and objectRef is null and requestURI like '/clusters/%'
+        -- What an export's virtual workspace logs of a write: it authorized it, and the shard, which says how, decided it.
+        or verb in ('create', 'update', 'patch', 'delete', 'deletecollection')
+          and (annotations ->> '$."authorization.k8s.io/decision"') = 'allow'
+          and not is_master and not contains(annotations::varchar, '"request.auth.kcp.io/')
+      ) then 'sent on'
     end as reject
-  from told
+  from (
+    select
+      *,
+      workspace <> ''
+        and list_contains(coalesce(from_json("user" -> '$.groups', '["VARCHAR"]'), []), 'system:masters') as is_master
+    from told
+  )
 ), named as (
   select
     *,
     md5_number_lower(concat_ws(
       chr(0), api_group, resource, if(resource = 'namespaces' and api_group = '', '', "namespace"),
-      if(verb = 'deletecollection' or object_name = '', 'audit id ' || coalesce(auditID, row_id::varchar), object_name)
+      if(verb = 'deletecollection' or object_name = '', 'audit id ' || coalesce(auditID, row_id::varchar), object_name),
+      nullif(workspace, '')
     )) as identity
   from judged
 )
@@ -75,6 +95,9 @@ select
   coalesce(sourceIPs, []) as source_ips,
   coalesce(json_extract_string("user", '$.username'), '') as caller,
   impersonatedUser is not null as impersonated,
+  workspace,
+  if(workspace <> '', coalesce(annotations ->> '$."kcp.io/path"', ''), '') as workspace_path,
+  workspace <> '' and impersonatedUser is not null and not is_master as scoped,
   coalesce(json_extract_string(coalesce(impersonatedUser, "user"), '$.username'), '') as username,
   coalesce(impersonatedUser, "user") as "user",
   api_group,

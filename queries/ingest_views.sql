@@ -2,7 +2,7 @@
 --             that were not used) and `file` (what was read). `queries/README.md` describes their columns.
 -- Parameters: the variables store_rows, store_dropped, store_rejects and store_files: lists of the store's Parquet files;
 --             `open.sql` of each store sets them
--- Example:    duckdb -init STORE/open.sql
+-- Example:    cd STORE && duckdb -init open.sql
 create or replace temp view file as
 select * from read_parquet(getvariable('store_files'), hive_partitioning = false);
 

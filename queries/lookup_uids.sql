@@ -6,7 +6,7 @@ from request
 where
   verb in ('create', 'update', 'patch', 'delete')
   and code between 200 and 299
-  and response_uid <> ''
+  and response_uid <> '' and workspace = ''
   and (
     (api_group = '' and resource in ('namespaces', 'nodes', 'serviceaccounts'))
     or (api_group = 'rbac.authorization.k8s.io' and subresource = '')

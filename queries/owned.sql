@@ -1,17 +1,25 @@
--- What:       the objects that controllers made for owners, by what keeps an object apart from others, with the uids of both
+-- What:       the objects that controllers made for owners, or were refused, by what keeps an object apart from others, with the
+--             uids of both; one that never got a name, and so no uid, is `audit id` and the id of its request
 -- Parameters: none
 -- Example:    execute owned
 select distinct
-  concat_ws(chr(31), api_group, resource, if(resource = 'namespaces' and api_group = '', '', "namespace"), object_name) as key,
+  if(
+    object_name = '',
+    concat_ws(chr(31), 'audit id', audit_id),
+    concat_ws(chr(31), api_group, resource, if(resource = 'namespaces' and api_group = '', '', "namespace"), object_name, nullif(workspace, ''))
+  ) as key,
   response_uid as uid,
-  owner
+  owner ->> '$.uid' as owner
 from (
   select
-    api_group, resource, "namespace", object_name, response_uid,
-    unnest(from_json(json_extract(response_object, '$.metadata.ownerReferences'), '["JSON"]')) ->> '$.uid' as owner
+    audit_id, api_group, resource, "namespace", object_name, workspace, if(code between 200 and 299, response_uid, '') as response_uid,
+    unnest(from_json(
+      json_extract(if(code between 200 and 299, response_object, request_object), '$.metadata.ownerReferences'), '["JSON"]'
+    )) as owner
   from request
   where
-    verb = 'create' and subresource = '' and code between 200 and 299 and object_name <> '' and username like 'system:%'
+    verb = 'create' and subresource = '' and username like 'system:%'
+    and if(code between 200 and 299, object_name <> '', code >= 400)
 )
-where owner <> ''
+where owner ->> '$.uid' <> ''
 order by all

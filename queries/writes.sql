@@ -8,7 +8,7 @@ select
   api_group, api_version, resource, subresource, "namespace", "name", object_uid, object_resource_version,
   code, status, status_reason, status_message, epoch_us(received) as received, epoch_us(stage_time) as stage_time,
   annotations::varchar as annotations, request_object::varchar as request_object, response_object::varchar as response_object,
-  file, line, true as selected, response_kind, response_uid, response_resource_version
+  file, line, true as selected, response_kind, response_uid, response_resource_version, workspace, scoped
 from request
 where
   part = $part

@@ -4,20 +4,24 @@ import math
 from typing import Any
 
 import orjson
-import re2
 
 JSON = Any
 """A decoded JSON value: dict, list, str, int, float, bool or None."""
 
+FieldPath = tuple[str | int, ...]
+"""The keys from a JSON value to a part of it."""
+
 _LIMIT = 2**63
-_LONG = re2.compile("[0-9]{19}")
-"""Digits of which an integer beyond int64 could be made; most texts have none, and looking is cheap."""
+_LONG = b"0" * 19
+"""Digits, read as zeros, of which an integer beyond int64 could be made; most texts have none, and looking is cheap."""
+_AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 
 
 def decode_json(text: str | bytes) -> JSON:
     """A JSON text: integers that fit int64 are ints, all other numbers are doubles. Raises `orjson.JSONDecodeError`."""
     value = orjson.loads(text)
-    return with_doubles(value) if _LONG.search(text) else value
+    octets = text.encode() if isinstance(text, str) else text
+    return with_doubles(value) if _LONG in octets.translate(_AS_ZEROS) else value
 
 
 def integer(digits: str) -> float:

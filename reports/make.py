@@ -31,7 +31,12 @@ class Example(NamedTuple):
 
 
 EXAMPLES = (
-    Example(("run", SAMPLE, "--workers", "1", "--report"), "run/terminal.txt", "run", ("report.html", "report.md")),
+    Example(
+        ("run", SAMPLE, "--workers", "1", "--report"),
+        "run/terminal.txt",
+        "run",
+        ("report.html", "report.md", "findings.csv"),
+    ),
     Example(("run", SAMPLE, "--workers", "1", "--json"), "run/summary.json"),
     Example(
         ("report", SAMPLE, "--since", "95s", "--workers", "1", "--out"),

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.support.short_sample import make_scenario
 
 SHORT_LINES = 1000
+
+# What decides about a change tries the same examples each time; new ones are tried wherever else the suite runs.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
+
+
+def pytest_configure() -> None:
+    """Let byte code be kept: the suite starts the command hundreds of times, and compiling takes each a second."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

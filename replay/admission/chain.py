@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Undetermined, Verdict
 from replay.admission.effects import ADMITTED, joined
-from replay.admission.mutating.mutator import Object
 from replay.admission.mutating.object_patcher import ObjectPatchers
-from replay.admission.ordered.plugin import Admitter, Asking, CompiledPlugin, Context, Side, Validator
+from replay.admission.ordered.plugin import (
+    AdmissionPlugin,
+    Admitter,
+    Asking,
+    CompiledPlugin,
+    Context,
+    RequestValidator,
+    Side,
+)
 from replay.admission.ordered.registry import ALL_ORDERED_PLUGINS
 from replay.admission.validated_object import reference_object, validated_object
 from replay.admission.webhook.plugin import Backends
@@ -30,6 +38,34 @@ from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
 
 _NO_BACKENDS: Backends = {}
+
+
+class Decider(Protocol):
+    """What decides requests for several sets: a chain, or what chooses one for each request."""
+
+    def decide(
+        self, before: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = ..., /
+    ) -> list[Decision]:
+        """See `Chain.decide`."""
+        ...
+
+    def validated(
+        self, before: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = ..., /
+    ) -> list[Attributes]:
+        """See `Chain.validated`."""
+        ...
+
+
+class ChainObserver(Protocol):
+    """Who watches how a chain decides a request for one of its sets: plugins that tell what they do stand for its own."""
+
+    def admitters(self, plugins: Sequence[CompiledPlugin], /) -> Sequence[Admitter]:
+        """What changes the request, in order."""
+        ...
+
+    def validators(self, plugins: Sequence[CompiledPlugin], /) -> Sequence[RequestValidator]:
+        """What validates it, in order."""
+        ...
 
 
 class _Mutation(NamedTuple):
@@ -53,21 +89,22 @@ class Chain:
         *,
         authorizer: Callable[[Lister], Authorizer | Missing] = RBACAuthorizer,
         asked_by: Callable[[int, Lister, Lister], Lister] | None = None,
+        plugins: Sequence[AdmissionPlugin] = ALL_ORDERED_PLUGINS,
+        overlays: Sequence[Overlay] | None = None,
     ) -> None:
         """`schemas` include the custom kinds of the cluster; `authorizer` answers for the instant of a lister.
 
         Where the authorizers of the sets differ, `asked_by` makes of the lister of a request, and of what the set of a number
-        sees of it, one by which `authorizer` knows the set.
+        sees of it, one by which `authorizer` knows the set. `plugins` are all that the server has, in its order.
+        `overlays` are what each set lays over the cluster; None for the objects of the sets.
         """
         self._sets = len(sets)
         self.context = context = Context(version, discovery, schemas, authorizer)
-        self.plugins: tuple[CompiledPlugin, ...] = tuple(
-            plugin.compiled(sets, context) for plugin in ALL_ORDERED_PLUGINS
-        )
+        self.plugins: tuple[CompiledPlugin, ...] = tuple(plugin.compiled(sets, context) for plugin in plugins)
         """In the server's order."""
         self._asked = tuple(plugin for plugin in self.plugins if not plugin.is_idle)
         self.patchers: ObjectPatchers = context.patchers
-        self._overlays = _overlays(sets)
+        self._overlays = _overlays(sets) if overlays is None else overlays
         self._asked_by = asked_by
 
     def decide(
@@ -104,7 +141,7 @@ class Chain:
         admitting = self._admitting(asking)
         if not admitting:
             return [side.attributes for side in asking.sides]
-        seen = _seen(asking, [_mutate(index, admitting, asking) for index in range(self._sets)])
+        seen = _seen(asking, self._mutations(admitting, asking))
         return [side.attributes.with_object(value) for side, value in zip(asking.sides, seen, strict=True)]
 
     def asking(
@@ -123,10 +160,23 @@ class Chain:
             ]
         return Asking(sides, backends)
 
+    def observe(self, index: int, asking: Asking, observer: ChainObserver) -> None:
+        """Decide a request for one of the sets while somebody watches: the same phases, of all plugins."""
+        admitting = self._admitting(asking)
+        admitters = [_admitters(each, admitting) for each in range(self._sets)]
+        admitters[index] = observer.admitters(self.plugins)
+        mutations = [_mutate(own, side) for own, side in zip(admitters, asking.sides, strict=True)]
+        live = [each == index and not mutation.is_refused for each, mutation in enumerate(mutations)]
+        _validate(observer.validators(self.plugins), _seen(asking, mutations), live, asking)
+
     def _admitting(self, asking: Asking) -> list[Sequence[Admitter | None]]:
         """By plugin, for each set what may change the request."""
         found = (plugin.admitters(asking) for plugin in self._asked)
         return [each for each in found if each is not None]
+
+    def _mutations(self, admitting: Sequence[Sequence[Admitter | None]], asking: Asking) -> list[_Mutation]:
+        """The mutating phase of each set."""
+        return [_mutate(_admitters(index, admitting), side) for index, side in enumerate(asking.sides)]
 
     def _decide(self, asking: Asking) -> list[Decision]:
         admitting = self._admitting(asking)
@@ -136,16 +186,21 @@ class Chain:
         if not admitting and len(validating) == 1:
             objects = [side.attributes.object for side in asking.sides]
             return list(validating[0](objects, asking, [True] * self._sets))
-        mutations = [_mutate(index, admitting, asking) for index in range(self._sets)]
+        mutations = self._mutations(admitting, asking)
         seen = _seen(asking, mutations)
-        parts = _validate(validating, seen, mutations, asking)
+        live = [not mutation.is_refused for mutation in mutations]
+        parts = _validate(validating, seen, live, asking)
         return [_combined(*each, asking) for each in zip(mutations, parts, asking.sides, strict=True)]
 
 
-def _mutate(index: int, admitting: Sequence[Sequence[Admitter | None]], asking: Asking) -> _Mutation:
+def _admitters(index: int, admitting: Sequence[Sequence[Admitter | None]]) -> Sequence[Admitter]:
+    """What may change the request for one set, in order."""
+    return [admitter for each in admitting if (admitter := each[index]) is not None]
+
+
+def _mutate(admitters: Sequence[Admitter], side: Side) -> _Mutation:
     """The mutating phase of one set: all plugins, and once more if one of them asks for it."""
-    value = asking.sides[index].before.object
-    admitters = [admitter for each in admitting if (admitter := each[index]) is not None]
+    value = side.before.object
     refused = False
     for reinvoke in (False, True):
         again = False
@@ -161,11 +216,10 @@ def _mutate(index: int, admitting: Sequence[Sequence[Admitter | None]], asking: 
 
 
 def _validate(
-    validating: Sequence[Validator], seen: Sequence[Object], mutations: Sequence[_Mutation], asking: Asking
+    validating: Sequence[RequestValidator], seen: Sequence[Object], live: list[bool], asking: Asking
 ) -> list[list[Decision]]:
-    """For each set what the validating plugins decide, up to the one that refuses."""
-    parts: list[list[Decision]] = [[] for _ in mutations]
-    live = [not mutation.is_refused for mutation in mutations]
+    """For each set that is still `live` what the validating plugins decide, up to the one that refuses."""
+    parts: list[list[Decision]] = [[] for _ in live]
     for validator in validating:
         for index, decision in enumerate(validator(seen, asking, live)):
             if live[index]:

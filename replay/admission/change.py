@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from replay.admission.conversion import Object
 from replay.admission.json_patch import diff
-from replay.admission.mutating.mutator import Object
 from replay.admission.partial_patch import is_same
+from replay.identity import IdentityMemo
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 
@@ -22,30 +23,24 @@ def changes(before: Object, after: Object) -> Patch:
 
 
 class Changes:
-    """`changes` of one request, each pair of objects compared once: sets, policies and phases ask for the same ones.
-
-    INVARIANT: the objects are kept, so that nothing else of the request can have their ids.
-    """
+    """`changes` of one request, each pair of objects compared once: sets, policies and phases ask for the same ones."""
 
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
         """Nothing is compared yet."""
-        self._known: dict[tuple[int, int], tuple[Object, Object, Patch]] = {}
+        self._known: IdentityMemo[Patch] = IdentityMemo()
 
     def __call__(self, before: Object, after: Object) -> Patch:
         """The patch between two states."""
         if before is after:
             return ()
-        key = (id(before), id(after))
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = (before, after, changes(before, after))
-        return known[2]
+        known = self._known.get((before, after))
+        return self._known.put((before, after), changes(before, after)) if known is None else known
 
     def note(self, before: Object, after: Object, patch: Patch) -> None:
         """Remember that a patch turns one into the other: it may also touch what it leaves as it was."""
-        self._known[id(before), id(after)] = (before, after, patch)
+        self._known.put((before, after), patch)
 
     def is_same(self, before: Object, after: Object) -> bool:
         """Whether two states are equal in all that is known."""

@@ -135,7 +135,9 @@ class HookIndex(Generic[P, B, E]):
         if len(self._known) >= MOST_PLANS:
             self._known.clear()
         matcher = None if labels is None else self._matcher.request(attributes, lister)
-        plan = tuple(tuple(self._planned(hooks, request, matcher)) for hooks in self._sets)
+        excluded = is_excluded_from_policies(request.key.resource, attributes.workspace)
+        sets = () if excluded else self._sets
+        plan = tuple(tuple(self._planned(hooks, request, matcher)) for hooks in sets)
         self._known[key] = found = plan if any(plan) else None
         return found
 
@@ -143,10 +145,7 @@ class HookIndex(Generic[P, B, E]):
         self, hooks: Iterable[PolicyHook[P, B, E]], request: RequestClass, matcher: RequestMatcher | None
     ) -> Iterable[PlannedHook[P, B, E]]:
         """The hooks that are asked about the resource at all and may match; without a matcher nothing more is known."""
-        resource = request.key.resource
-        if is_excluded_from_policies(resource):
-            return
-        static_only = is_excluded_from_api_policies(resource)
+        static_only = is_excluded_from_api_policies(request.key.resource)
         for hook in hooks:
             if static_only and not hook.policy.static:
                 continue

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, cast
 
-from replay.admission.place import Part, Place, place_of, read_places
+from replay.admission.place import Place, place_of, read_places
 from replay.cel.value.typed import TypedMap
 from replay.cellib.activation import Activation
 from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
-from replay.json import JSON
+from replay.identity import IdentityMap
+from replay.json import JSON, FieldPath
 from replay.kube.attributes import Missing, PartialObject
 
 _KEY = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]")
@@ -60,6 +61,10 @@ class Inputs:
     def with_object(self, value: Any) -> Inputs:
         """The same request with another object, as CEL gets it."""
         return Inputs({**self._bindings, "object": value}, self._match_request)
+
+    def unread(self) -> Inputs:
+        """The same, of which nothing was evaluated: what it remembers takes nothing from a trace."""
+        return Inputs(self._bindings, self._match_request)
 
     def activation(self, footprint: frozenset[str], *, matching: bool = False) -> Activation:
         """The activation for expressions that read at most `footprint`; `matching`: for match conditions.
@@ -125,7 +130,7 @@ class Evaluations:
         self._inputs = inputs
         self._budget = budget
         self._matching = matching
-        self._evaluations: dict[int, Evaluation] = {}
+        self._evaluations: IdentityMap[Activation, Evaluation] = IdentityMap()
 
     def evaluate(self, compiled: CompiledExpression) -> Evaluated:
         """Evaluate the next expression."""
@@ -143,12 +148,12 @@ class Evaluations:
     def _evaluation(self, footprint: frozenset[str]) -> Evaluation:
         """The evaluation for expressions with a footprint."""
         activation = self._inputs.activation(footprint, matching=self._matching)
-        if id(activation) not in self._evaluations:
-            self._evaluations[id(activation)] = Evaluation(self._compiler, activation, self._budget, exact=self._exact)
-        return self._evaluations[id(activation)]
+        if activation not in self._evaluations:
+            self._evaluations[activation] = Evaluation(self._compiler, activation, self._budget, exact=self._exact)
+        return self._evaluations[activation]
 
 
-def _parts(partial: PartialObject) -> tuple[tuple[Part, Missing], ...]:
+def _parts(partial: PartialObject) -> tuple[tuple[FieldPath, Missing], ...]:
     """The missing parts and where they are: where their paths lead, else wherever they are found."""
     found = []
     for missing in partial.missing:
@@ -165,13 +170,13 @@ def _parts(partial: PartialObject) -> tuple[tuple[Part, Missing], ...]:
 
 
 @lru_cache(maxsize=4096)
-def _part(path: str) -> Part:
+def _part(path: str) -> FieldPath:
     """The keys of the path of a `Missing`, after the name of the object: `.spec.volumes[1]['a.b']`."""
     found = _KEY.findall(path)
     return tuple(name or quoted or int(index) for name, index, quoted in found)
 
 
-def _missing_parts(value: JSON, part: Part) -> Iterator[tuple[Part, Missing]]:
+def _missing_parts(value: JSON, part: FieldPath) -> Iterator[tuple[FieldPath, Missing]]:
     """The missing parts of a partly known value, and where they are."""
     if isinstance(value, Missing):
         yield part, value
@@ -185,7 +190,7 @@ def _missing_parts(value: JSON, part: Part) -> Iterator[tuple[Part, Missing]]:
                 yield from _missing_parts(item, (*part, index))
 
 
-def _without(value: JSON, part: Part) -> JSON:
+def _without(value: JSON, part: FieldPath) -> JSON:
     """A copy without a part, as far as it has to be one."""
     head, rest = part[0], part[1:]
     copy = value.copy()

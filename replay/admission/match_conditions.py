@@ -19,7 +19,7 @@ class MatchConditionsResult:
     """Whether all conditions hold; `error` refuses the request, `unknown` says what the answer depends on."""
 
     matches: bool
-    error: str = ""
+    error: str | None = None
     unknown: tuple[Missing, ...] = ()
 
 

@@ -19,13 +19,13 @@ from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.lister import Lister
 from replay.kube.schema import Schema, Schemas
 from replay.matching.matcher import labels_of
-from replay.matching.selectors import Selector, SelectorError, selector_from_label_selector
+from replay.matching.selectors import MatchSelectorError, Selector, selector_from_label_selector
 
 _CRD = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigurationError:
+class ParamsError:
     """A policy or binding cannot be used for the request; `message` is the server's text without its prefix."""
 
     message: str
@@ -37,7 +37,7 @@ Params = Sequence[JSON | PartialObject | None]
 NO_PARAMS: Params = (None,)
 
 
-def param_kind(kind: ParamKind, discovery: Discovery, lister: Lister) -> APIResource | ConfigurationError | Missing:
+def param_kind(kind: ParamKind, discovery: Discovery, lister: Lister) -> APIResource | ParamsError | Missing:
     """The resource of a `paramKind`; without it the whole policy is misconfigured.
 
     A kind that nothing here knows may still be a custom one: that is decided only where the CRDs are known.
@@ -50,7 +50,7 @@ def param_kind(kind: ParamKind, discovery: Discovery, lister: Lister) -> APIReso
     if isinstance(crds, Missing):
         return Missing("params", f"the kind {kind.api_version} {kind.kind} is not known: {crds.reason}", crds.fix)
     shown = f"{gvk.group}/{gvk.version}, Kind={gvk.kind}"
-    return ConfigurationError(f"failed to find resource referenced by paramKind: '{shown}'")
+    return ParamsError(f"failed to find resource referenced by paramKind: '{shown}'")
 
 
 def collect_params(
@@ -59,7 +59,7 @@ def collect_params(
     namespace: str,
     lister: Lister,
     version: KubernetesVersion = NEWEST,
-) -> Params | ConfigurationError | Missing:
+) -> Params | ParamsError | Missing:
     """The parameters for one binding and a request in `namespace` (empty for cluster scope).
 
     `api_resource` is that of the policy's `paramKind`, None if it has none: then `paramRef` is ignored.
@@ -68,37 +68,37 @@ def collect_params(
         return NO_PARAMS
     if not api_resource.namespaced:
         if param_ref.namespace:
-            return ConfigurationError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+            return ParamsError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
         namespace = ""
     else:
         namespace = param_ref.namespace or namespace
         if not namespace:
             text = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
-            return ConfigurationError(text)
+            return ParamsError(text)
     params = _find(api_resource, param_ref, namespace, lister)
-    if isinstance(params, (ConfigurationError, Missing)):
+    if isinstance(params, (ParamsError, Missing)):
         return params
     if not params and param_ref.parameter_not_found_action == "Deny":
-        return ConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
+        return ParamsError("no params found for policy binding with `Deny` parameterNotFoundAction")
     cached = [_as_cached(param, api_resource, version) for param in params]
     return next((param for param in cached if isinstance(param, Missing)), None) or cached
 
 
 def _find(
     api_resource: APIResource, param_ref: ParamRef, namespace: str, lister: Lister
-) -> Sequence[JSON | PartialObject] | ConfigurationError | Missing:
+) -> Sequence[JSON | PartialObject] | ParamsError | Missing:
     """By name or by selector; an empty list if there are none."""
     if param_ref.name and param_ref.selector is not None:
-        return ConfigurationError("paramRef.name and paramRef.selector are mutually exclusive")
+        return ParamsError("paramRef.name and paramRef.selector are mutually exclusive")
     if param_ref.name:
         param = lister.get(api_resource.kind, namespace, param_ref.name)
         return param if isinstance(param, Missing) else [] if param is None else [param]
     if param_ref.selector is None:
-        return ConfigurationError("one of name or selector must be provided")
+        return ParamsError("one of name or selector must be provided")
     try:
         selector = selector_from_label_selector(param_ref.selector)
-    except SelectorError as error:
-        return ConfigurationError(str(error))
+    except MatchSelectorError as error:
+        return ParamsError(str(error))
     objects = lister.list(api_resource.kind, namespace if api_resource.namespaced else None)
     return objects if isinstance(objects, Missing) else _select(objects, selector)
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from replay.admission.conversion import Object
 from replay.admission.json_patch import apply, diff, equal, escaped
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
-
-Object = JSON | PartialObject | Missing
 
 
 def patch_partially(value: Object, change: Callable[[JSON], JSON]) -> Object:

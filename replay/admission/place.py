@@ -7,10 +7,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from replay.json import JSON
-
-Part = tuple[str | int, ...]
-"""The keys from a value to a part of it."""
+from replay.json import JSON, FieldPath
 
 Place = tuple[str | None, ...]
 """The names from a binding to a part of it."""
@@ -18,7 +15,6 @@ Place = tuple[str | None, ...]
 ANY = None
 """Any element of a list, any entry of a map."""
 
-_INDEX = re.compile(r"\[\d+\]")
 _SEGMENT = re.compile(r"""\.?([^.\[\]"]+)|\[(?:("(?:[^"\\]|\\.)*")|)\]""")
 
 
@@ -33,14 +29,9 @@ def _place_of_pointer(name: str, path: str) -> Place:
     return (name, *(ANY if key.isdigit() else key for key in keys))
 
 
-def place_of(name: str, part: Part) -> Place:
+def place_of(name: str, part: FieldPath) -> Place:
     """A part as a footprint can name it."""
     return (name, *(ANY if isinstance(key, int) else key for key in part))
-
-
-def place_of_path(path: str) -> Place:
-    """Where a path such as `object.spec.volumes[1].name` leads; an index stands for any."""
-    return tuple(ANY if name is not None and name.isdigit() else name for name in _segments(_INDEX.sub("[]", path)))
 
 
 @lru_cache(maxsize=4096)
@@ -57,6 +48,12 @@ def read_places(footprint: frozenset[str], places: frozenset[Place]) -> frozense
 def root_of(path: str) -> str:
     """The binding into which a path of a footprint leads."""
     return path.rstrip("?").partition(".")[0].partition("[")[0]
+
+
+@lru_cache(maxsize=4096)
+def shown_roots(footprint: frozenset[str]) -> frozenset[str]:
+    """The bindings of which a result may hold a part: all but those that are only tested for presence."""
+    return frozenset(root_of(path) for path in footprint if not path.endswith("?"))
 
 
 def _overlaps(one: Place, other: Place) -> bool:

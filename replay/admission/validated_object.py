@@ -7,8 +7,8 @@ that the set in force left is recorded; the difference between that set's mutati
 from __future__ import annotations
 
 from replay.admission.change import Changes, Patch
-from replay.admission.json_patch import JSONPatchError, apply
-from replay.admission.mutating.mutator import Object
+from replay.admission.conversion import Object
+from replay.admission.json_patch import JSONPatchError, apply, escaped
 from replay.admission.partial_patch import touched_missing
 from replay.go.strconv import parse_uint
 from replay.json import JSON
@@ -29,13 +29,34 @@ def validated_object(reference: Object, mutated: Object, validated: Object, chan
     missing = next((each for each in (mutated, validated, reference) if isinstance(each, Missing)), None)
     if missing is not None:
         return missing
-    operations = changes(reference, mutated)
+    operations = _beside_others(changes(reference, mutated), _value(reference), _value(validated))
     if isinstance(validated, PartialObject):
         carried = touched_missing(validated.value, operations) or _carried(reference, validated.value, operations)
         return carried if isinstance(carried, Missing) else PartialObject(carried, validated.missing)
     carried = _carried(reference, validated, operations)
     changes.note(validated, carried, operations)
     return carried
+
+
+def _beside_others(operations: Patch, base: JSON, validated: JSON) -> Patch:
+    """Operations that leave alone what the server itself put into a map which the mutations make, or take away, as a whole."""
+    found: list[JSON] = []
+    for operation in operations:
+        path = operation["path"]
+        was, there = _found(base, path), _found(validated, path)
+        if operation["op"] == "add" and isinstance(operation["value"], dict) and isinstance(there, dict):
+            added = operation["value"].items()
+            found += ({"op": "add", "path": f"{path}/{escaped(key)}", "value": value} for key, value in added)
+        elif (
+            operation["op"] == "remove"
+            and isinstance(was, dict)
+            and isinstance(there, dict)
+            and there.keys() - was.keys()
+        ):
+            found += ({"op": "remove", "path": f"{path}/{escaped(key)}"} for key in was if key in there)
+        else:
+            found.append(operation)
+    return tuple(found)
 
 
 def _carried(reference: Object, validated: JSON, operations: Patch) -> JSON | Missing:
@@ -61,9 +82,16 @@ def reference_object(before: Object, mutated: Object, validated: Object, changes
         return mutated
     known = _value(validated)
     is_shown = any(
-        _found(known, operation["path"]) == _found(_value(mutated), operation["path"]) for operation in operations
+        _shows(_found(known, operation["path"]), _found(_value(mutated), operation["path"])) for operation in operations
     )
     return mutated if is_shown else before
+
+
+def _shows(there: JSON, mutated: JSON) -> bool:
+    """Whether a value is what the mutations made; a map may have more."""
+    if isinstance(there, dict) and isinstance(mutated, dict) and mutated:
+        return all(key in there and there[key] == value for key, value in mutated.items())
+    return bool(there == mutated)
 
 
 def _found(value: JSON, path: str) -> JSON:

@@ -18,7 +18,8 @@ class RequestRecord(NamedTuple):
     `code` is 0 where no status was recorded. `api_group`, `resource`, ... are those of `objectRef`; `name` is empty
     where the log has none. `status_*` come from `responseStatus`, `response_*` from the body of the response, empty
     where there is none. `line` counts the lines of `file` that are not blank, from 1. `selected` is false for a record that
-    only tells the history of an object whose other records are asked for.
+    only tells the history of an object whose other records are asked for. `workspace` is the logical cluster of kcp, empty in
+    other logs; `scoped` tells whether kcp confined the user, who is impersonated, to it.
     """
 
     seq: int
@@ -53,6 +54,8 @@ class RequestRecord(NamedTuple):
     response_kind: str = ""
     response_uid: str = ""
     response_resource_version: str = ""
+    workspace: str = ""
+    scoped: bool = False
 
 
 def has_query(record: RequestRecord) -> bool:

@@ -6,9 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from replay.audit.catalog import CATALOG, SCHEMA, SegmentEntry
+from replay.audit.catalog import SCHEMA, SegmentEntry
 from replay.audit.store import Store
 from replay.errors import StoreError
+from replay.storage.cluster import cluster_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +27,17 @@ class StoreInfo:
     segments: tuple[SegmentEntry, ...]
 
 
-def store_info(directory: Path) -> StoreInfo:
+def store_info(location: Path | str) -> StoreInfo:
     """What a store holds. Raises StoreError where there is none, or one that this version does not read."""
-    require_store(directory)
-    with Store.open(directory) as store:
+    require_store(location)
+    with Store.open(location) as store:
         first, last = 0, 0
         rejects: Counter[str] = Counter()
         if store.segments:
             first, last = store.sql("select epoch_us(min(received)), epoch_us(max(stage_time)) from request").row(0)
             rejects.update(dict(store.sql("select reason, count(*) from reject group by reason").iter_rows()))
-        octets = sum(path.stat().st_size for path in store.directory.rglob("*") if path.is_file())
-        name = str(directory)
+        octets = sum(entry.size for entry in store.storage.entries())
+        name = str(location)
         return StoreInfo(
             directory=name,
             schema=SCHEMA,
@@ -50,7 +51,12 @@ def store_info(directory: Path) -> StoreInfo:
         )
 
 
-def require_store(directory: Path) -> None:
+def require_store(location: Path | str) -> None:
     """Raise StoreError where there is no store yet: only an ingest makes one."""
-    if not (directory / CATALOG).is_file():
-        raise StoreError("there is no store: `replay ingest LOG --store DIR` makes one", path=str(directory))
+    if not Store.is_at(location):
+        if names := cluster_names(str(location)):
+            raise StoreError(
+                f"it has the clusters {', '.join(names)}: name one, as {location}/cluster={names[0]}",
+                path=str(location),
+            )
+        raise StoreError("there is no store: `replay ingest LOG --store DIR` makes one", path=str(location))

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
+from typing import NamedTuple, Protocol
 
 import duckdb
 
@@ -24,7 +25,7 @@ from replay.audit import queries
 from replay.audit.engine import connect, literal
 from replay.audit.file.salvage import DamagedError, is_altered, rewritten, salvage, split
 from replay.audit.format.columns import EVENT, structure
-from replay.audit.format.form import Form, Layout
+from replay.audit.format.form import FileForm, Layout
 from replay.audit.format.head import head_of
 from replay.audit.format.recognise import form_of
 from replay.audit.format.table import LogFormat
@@ -32,6 +33,7 @@ from replay.audit.moment import EARLIEST, LATEST, YEAR
 from replay.audit.reject import Reject, RejectReason
 from replay.audit.source import LogFile, batches
 from replay.errors import StoreError
+from replay.identity import IdentityMap
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
@@ -55,6 +57,8 @@ LOOKED_UP = (
 _PARTS_FOR_EACH_FIRST = 16
 BATCH_BYTES = 1 << 28
 """How much JSON is read at a time: what two batches side by side need in memory has room in `INGEST_MEMORY`."""
+PARQUET = "format parquet, compression zstd, compression_level 1, string_dictionary_page_size_limit 4096"
+"""How rows are written. Bodies hardly ever repeat: dictionaries of them would be built and thrown away."""
 READING = "Reading the audit log"
 LONGEST_LINE = 1 << 24
 LONGEST_DOCUMENT = 1 << 27
@@ -67,7 +71,7 @@ _UNREADABLE = (OSError, duckdb.IOException, duckdb.InvalidInputException, Unicod
 
 
 @dataclass(frozen=True)
-class Numbers:
+class SegmentNumbers:
     """How many parts the store has, and the first numbers that are free for batches and files."""
 
     parts: int
@@ -86,7 +90,7 @@ class ReadFile:
 
     number: int
     file: LogFile
-    form: Form = field(default_factory=Form)
+    form: FileForm = field(default_factory=FileForm)
     first_row: int = 0
     lines: int = 0
     events: int = 0
@@ -99,18 +103,39 @@ class ReadFile:
         return self.number if self.form.text else self.form
 
 
+class Batch(NamedTuple):
+    """Files that follow each other in number and are read together, and the number of their rows."""
+
+    files: list[ReadFile]
+    number: int
+
+    @property
+    def size(self) -> int:
+        """How many bytes the files have, as stored."""
+        return sum(file.file.size for file in self.files)
+
+
+class BatchReader(Protocol):
+    """Processes of other machines that read batches."""
+
+    def read(self, batches: Sequence[Batch], parts: int, target: Path, progress: Progress) -> list[Batch]:
+        """Write the rows of batches, split into so many parts, below `target`, as `LogReader` does; those that it cannot read."""
+        ...
+
+
 @dataclass
-class Reader:
-    """Reads files into Parquet files under `target`, one directory for each batch.
+class LogReader:
+    """Reads files into Parquet files under `target`, one directory for each batch; those that `elsewhere` cannot read, if any.
 
     `formats` are those that the files may have, where that was said; otherwise what they are is told from how they begin.
     """
 
     connection: duckdb.DuckDBPyConnection
     target: Path
-    numbers: Numbers
+    numbers: SegmentNumbers
     progress: Progress
     formats: Sequence[LogFormat] = ()
+    elsewhere: BatchReader | None = None
     files: list[ReadFile] = field(default_factory=list)
     damaged: list[Reject] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
@@ -123,10 +148,12 @@ class Reader:
             ReadFile(self.numbers.file + index, file, form_of(head_of(file, self.connection), self.formats))
             for index, file in enumerate(files)
         ]
-        known = {id(read.file): read for read in self.files}
-        runs = batches(files, BATCH_BYTES, lambda file: known[id(file)].kind)
-        jobs = [[known[id(file)] for file in batch] for batch in runs]
-        self._run([(job, self._next_batch()) for job in jobs], workers)
+        known = IdentityMap((read.file, read) for read in self.files)
+        runs = batches(files, BATCH_BYTES, lambda file: known[file].kind)
+        jobs = [Batch([known[file] for file in batch], self._next_batch()) for batch in runs]
+        if self.elsewhere is not None:
+            jobs = self.elsewhere.read(jobs, self.numbers.parts, self.target, self.progress)
+        self._run(jobs, workers)
         self._count()
         again = [file for file in self.files if file.malformed and not (file.events or file.lists or file.form.text)]
         for file in again:
@@ -137,25 +164,24 @@ class Reader:
             self._read_lists()
 
     @property
-    def next_numbers(self) -> Numbers:
+    def next_numbers(self) -> SegmentNumbers:
         """The numbers that are free afterwards."""
         numbers = self.numbers
-        return Numbers(numbers.parts, numbers.batch + self._batches, numbers.file + len(self.files))
+        return SegmentNumbers(numbers.parts, numbers.batch + self._batches, numbers.file + len(self.files))
 
     def _next_batch(self) -> int:
         with self._lock:
             self._batches += 1
             return self.numbers.batch + self._batches - 1
 
-    def _run(self, jobs: Sequence[tuple[list[ReadFile], int]], workers: int) -> None:
+    def _run(self, jobs: Sequence[Batch], workers: int) -> None:
         """Read batches side by side, telling the progress; an interrupt stops the queries first."""
         total = sum(file.file.size for file in self.files)
         cursors = [self.connection.cursor() for _ in jobs]
         self._running.extend(cursors)
         with ThreadPoolExecutor(max(1, min(workers, len(jobs)))) as pool:
             running: dict[Future[None], int] = {
-                pool.submit(self._read_batch, cursor, *job): sum(file.file.size for file in job[0])
-                for cursor, job in zip(cursors, jobs, strict=True)
+                pool.submit(self._read_batch, cursor, job): job.size for cursor, job in zip(cursors, jobs, strict=True)
             }
             done, waiting = 0, set(running)
             try:
@@ -172,19 +198,25 @@ class Reader:
                         connection.interrupt()
                 raise
 
-    def _read_batch(self, cursor: duckdb.DuckDBPyConnection, files: list[ReadFile], batch: int) -> None:
-        """Read files that follow each other in number; where one is damaged, each on its own."""
+    def _read_batch(self, cursor: duckdb.DuckDBPyConnection, batch: Batch) -> None:
+        """Read a batch; where one of its files is damaged, each on its own."""
+        if self.copied(cursor, batch):
+            return
+        if len(batch.files) > 1:
+            for file in batch.files:
+                self._read_batch(cursor, Batch([file], self._next_batch()))
+        else:
+            self._read_by_line(cursor, batch.files[0], batch.number)
+
+    def copied(self, cursor: duckdb.DuckDBPyConnection, batch: Batch) -> bool:
+        """Write the rows of a batch whose files can be read as they are; whether they can."""
         try:
-            if not files[0].form.text and not any(is_altered(read.file) for read in files):
-                self._copy_lines(cursor, files, batch)
-                return
+            if not batch.files[0].form.text and not any(is_altered(read.file) for read in batch.files):
+                self._copy_lines(cursor, batch.files, batch.number)
+                return True
         except _UNREADABLE as error:
             _raise_if_disk_full(error, self.target.parents[1])
-        if len(files) > 1:
-            for file in files:
-                self._read_batch(cursor, [file], self._next_batch())
-        else:
-            self._read_by_line(cursor, files[0], batch)
+        return False
 
     def _read_by_line(self, cursor: duckdb.DuckDBPyConnection, read: ReadFile, batch: int) -> None:
         """Read a file that is damaged, or has lines that are too long, so that only these are lost; or one that is not JSON."""
@@ -241,8 +273,6 @@ class Reader:
         """Write the rows of a source, part by part; nothing is left of a failure."""
         directory = self.target / f"rows-{batch}"
         query = f"with event as ({source}) {queries.text('ingest_request')}"
-        # Bodies hardly ever repeat: dictionaries of them would be built and thrown away.
-        options = "format parquet, compression zstd, compression_level 1, string_dictionary_page_size_limit 4096"
         parts, first = self.numbers.parts, first_parts(self.numbers.parts)
         rest = min(first, parts - 1)  # of a single part there is none to spare
         split = {"looked_up": list(LOOKED_UP), "first_parts": first, "rest_from": rest, "rest_parts": parts - rest}
@@ -251,7 +281,7 @@ class Reader:
         try:
             cursor.execute(f"set partitioned_write_flush_threshold = {held}")
             cursor.execute(
-                f"copy ({query}) to {literal(directory)} ({options}, partition_by (part), write_partition_columns true)",
+                f"copy ({query}) to {literal(directory)} ({PARQUET}, partition_by (part), write_partition_columns true)",
                 {**parameters, **numbers},
             )
         except (duckdb.Error, UnicodeDecodeError):

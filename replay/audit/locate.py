@@ -10,7 +10,7 @@ import orjson
 
 from replay.audit.file.documents import documents
 from replay.audit.file.salvage import LONGEST_READ
-from replay.audit.format.form import Form, Layout
+from replay.audit.format.form import FileForm, Layout
 from replay.audit.ingest import ReadFile
 from replay.audit.reject import Reject, RejectReason
 from replay.audit.source import open_log
@@ -51,15 +51,15 @@ def located(rows: Iterable[RejectedRow], files: Sequence[ReadFile]) -> Iterator[
 
 def _reject(read: ReadFile, row: RejectedRow, lines: Mapping[int, _Line]) -> Reject:
     """One reject; a line that the second reading does not reach lies behind the damage of a compressed file."""
-    place = row.row - read.first_row
+    place, before = row.row - read.first_row, read.file.lines_before
     line = lines.get(place)
     if line is None:
-        return Reject(read.file.name, place + 1, RejectReason.DAMAGED, row.audit_id, "")
+        return Reject(read.file.name, before + place + 1, RejectReason.DAMAGED, row.audit_id, "")
     text = line.beginning.decode("utf-8", "replace").rstrip("\r\n")
-    return Reject(read.file.name, line.number, line.reason or row.reason, row.audit_id, text)
+    return Reject(read.file.name, before + line.number, line.reason or row.reason, row.audit_id, text)
 
 
-def _reason(text: bytes, form: Form) -> RejectReason:
+def _reason(text: bytes, form: FileForm) -> RejectReason:
     """What is wrong with a line that is no event, closer than the reader of all lines can say."""
     if len(text) > LONGEST_READ:
         return RejectReason.TOO_LONG

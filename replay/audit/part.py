@@ -31,12 +31,12 @@ _FEW_VALUES = [
     RequestRecord._fields.index(name)
     for name in (
         *("level", "stage", "verb", "user_agent", "caller", "api_group", "api_version", "resource", "subresource"),
-        *("namespace", "status", "status_reason", "file", "response_kind"),
+        *("namespace", "status", "status_reason", "file", "response_kind", "workspace"),
     )
 ]
 
 
-class Predicate(Protocol):
+class RowPredicate(Protocol):
     """An SQL expression over the columns of `request`, and the values of its `?` in order."""
 
     @property
@@ -58,15 +58,17 @@ class Tables:
     rejects: tuple[str, ...]
 
     def views(self) -> str:
-        """The SQL that defines the views; also the text of `open.sql`."""
+        """The SQL that defines the views."""
         return "\n".join([self.variables(), queries.text("ingest_views")])
 
-    def variables(self) -> str:
-        """The SQL that says where the Parquet files are."""
+    def variables(self, below: str = "") -> str:
+        """The SQL that says where the Parquet files are; `below` is an expression for the directory of relative ones."""
         lists = {"rows": self.rows, "dropped": self.dropped, "files": self.files, "rejects": self.rejects}
-        variables = [
-            f"set variable store_{name} = [{', '.join(map(literal, paths))}];" for name, paths in lists.items()
-        ]
+        variables = []
+        for name, paths in lists.items():
+            files = f"[{', '.join(map(literal, paths))}]"
+            placed = f"list_transform({files}, lambda file: {below} || '/' || file)" if below else files
+            variables.append(f"set variable store_{name} = {placed};")
         return "\n".join(variables)
 
 
@@ -78,7 +80,7 @@ class StorePart:
     tables: Tables
     temporary: str
 
-    def records(self, predicate: Predicate | None = None) -> Iterator[RequestRecord]:
+    def records(self, predicate: RowPredicate | None = None) -> Iterator[RequestRecord]:
         """The records of every object of which the predicate selects one: by object, then in order.
 
         Those selected and, marked `selected=False`, the writes before the last of them that can tell its state.
@@ -87,7 +89,7 @@ class StorePart:
         for rows in self._rows(predicate):
             yield from (row[1] for row in rows)
 
-    def objects(self, predicate: Predicate | None = None) -> Iterator[list[RequestRecord]]:
+    def objects(self, predicate: RowPredicate | None = None) -> Iterator[list[RequestRecord]]:
         """The same, one list for each object; a `deletecollection` and what has no name is alone in its list."""
         pairs = (row for rows in self._rows(predicate) for row in rows)
         for _, group in groupby(pairs, key=itemgetter(0)):
@@ -103,7 +105,7 @@ class StorePart:
         for numbered in _numbered(rows.join(frame, on="row_id", how="left", maintain_order="left")):
             yield from (record for _, record in numbered)
 
-    def _rows(self, predicate: Predicate | None) -> Iterator[Iterable[tuple[int, RequestRecord]]]:
+    def _rows(self, predicate: RowPredicate | None) -> Iterator[Iterable[tuple[int, RequestRecord]]]:
         if not self.tables.rows:
             return
         chosen = self._chosen(predicate)
@@ -111,7 +113,7 @@ class StorePart:
             frame = self._frame(chosen, [pl.col(name) for name in _STORED])
             yield from _numbered(chosen.join(frame, on="row_id", how="left", maintain_order="left"))
 
-    def _chosen(self, predicate: Predicate | None) -> pl.DataFrame:
+    def _chosen(self, predicate: RowPredicate | None) -> pl.DataFrame:
         """The numbers of the rows to read, in order, and whether each is selected."""
         sql, parameters = (predicate.sql, predicate.parameters) if predicate else ("true", ())
         query = queries.text("object_history").replace("$predicate", sql)

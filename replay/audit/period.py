@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from replay.audit import queries
 from replay.audit.engine import connect
-from replay.audit.part import Predicate
+from replay.audit.part import RowPredicate
 from replay.audit.store import Store
 
 
@@ -32,7 +32,7 @@ class Period(NamedTuple):
         return isinstance(instant, int) and self.start <= instant < self.end
 
 
-def selected_counts(store: Store, predicates: Sequence[Predicate], period: Period) -> list[int]:
+def selected_counts(store: Store, predicates: Sequence[RowPredicate], period: Period) -> list[int]:
     """How many requests of a period each predicate selects, in one reading of the store."""
     if not predicates:
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """The position of a request, and of the object in a `deletecollection`."""
 
     seq: int

@@ -11,6 +11,7 @@ import orjson
 import polars as pl
 
 from replay.audit import queries
+from replay.audit.answer.refusal import decision_views
 from replay.audit.arrow import frame_from_relation
 from replay.audit.engine import connect, literal
 from replay.audit.part import Tables
@@ -46,7 +47,7 @@ class StoreReader:
         self._redact = redact
         if redact:
             self._hide()
-        execute(queries.text("ingest_decision_views"))
+        execute(decision_views())
         paths = (*tables.rows, *tables.dropped, *tables.files, *tables.rejects)
         execute(f"set allowed_paths = [{', '.join(map(literal, paths))}]")
         execute("set enable_external_access = false")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +30,7 @@ class RejectReason(StrEnum):
     DAMAGED = "damaged"
     TOO_LONG = "too long"
     IMPLAUSIBLE = "implausible time"
+    SENT_ON = "sent on"
 
 
 EXPLANATIONS = {
@@ -41,6 +44,7 @@ EXPLANATIONS = {
     RejectReason.DAMAGED: "the file cannot be read or decompressed to its end, or is not what was written",
     RejectReason.TOO_LONG: "the line is longer than 256 MiB",
     RejectReason.IMPLAUSIBLE: "the time is no time of this log: before 2017, after 2100, or more than a year from nearly all others",
+    RejectReason.SENT_ON: "a proxy of kcp logged it, and the shard that decided it logged it too",
 }
 
 
@@ -69,6 +73,14 @@ class Rejects:
             if len(examples) < EXAMPLES:
                 examples.append(reject)
 
+    def __add__(self, later: Rejects) -> Rejects:
+        """The rejects of two ingests, one after the other."""
+        examples = {
+            reason: [*self.examples.get(reason, ()), *later.examples.get(reason, ())][:EXAMPLES]
+            for reason in (*self.examples, *later.examples)
+        }
+        return Rejects(self.counts + later.counts, examples)
+
     @property
     def total(self) -> int:
         """The number of all rejects."""
@@ -76,8 +88,8 @@ class Rejects:
 
 
 def write_rejects(rejects: Iterable[Reject], path: Path, *, redact: bool = True) -> None:
-    """Write rejects to a file: file, line, reason, audit id and the beginning of the line, separated by tabs."""
-    with path.open("w", encoding="utf-8") as file:
+    """Write rejects to a file, `-` for standard output: file, line, reason, audit id and the beginning of the line, separated by tabs."""
+    with nullcontext(sys.stdout) if str(path) == "-" else path.open("w", encoding="utf-8") as file:
         for reject in rejects:
             text = " ".join((redacted_line(reject.text) if redact else reject.text).split())
             file.write(f"{reject.file}:{reject.line}\t{reject.reason}\t{reject.audit_id}\t{text}\n")

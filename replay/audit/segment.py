@@ -15,7 +15,7 @@ from replay.audit import queries
 from replay.audit.catalog import DataFile
 from replay.audit.directory.integrity import data_files
 from replay.audit.engine import literal
-from replay.audit.ingest import ROW_BITS, Numbers, Reader, ReadFile
+from replay.audit.ingest import ROW_BITS, LogReader, ReadFile, SegmentNumbers
 from replay.audit.locate import RejectedRow, located
 from replay.audit.moment import implausible_days
 from replay.audit.reject import Reject, RejectReason, Rejects
@@ -50,7 +50,7 @@ class Segment:
     """
 
     files: list[ReadFile]
-    numbers: Numbers
+    numbers: SegmentNumbers
     lines: int = 0
     events: int = 0
     requests: int = 0
@@ -60,7 +60,7 @@ class Segment:
     rejects: Rejects = field(default_factory=Rejects)
 
 
-def write_segment(reader: Reader, files: Sequence[LogFile], *, is_first: bool) -> Segment:
+def write_segment(reader: LogReader, files: Sequence[LogFile], *, is_first: bool) -> Segment:
     """Read files into the reader's empty directory; unless `is_first`, the view `counted_row` holds the rows so far."""
     reader.read(files, os.cpu_count() or 1)
     segment = Segment(reader.files, reader.next_numbers, lines=sum(file.lines for file in reader.files))
@@ -83,10 +83,10 @@ def write_segment(reader: Reader, files: Sequence[LogFile], *, is_first: bool) -
     return segment
 
 
-def finished(reader: Reader) -> tuple[DataFile, ...]:
+def finished(reader: LogReader) -> tuple[DataFile, ...]:
     """Complete the segment of a reader with the list of its files, and remove what only the ingest needed."""
     target = reader.target
-    rows = [(f.number, f.file.name, f.first_row, f.lines, f.file.size) for f in reader.files]
+    rows = [(f.number, f.file.name, f.first_row - f.file.lines_before, f.lines, f.file.size) for f in reader.files]
     pl.DataFrame(rows, _FILE_SCHEMA, orient="row").write_parquet(target / FILES)
     for spare in target.glob("salvaged-*"):
         spare.unlink()
@@ -95,13 +95,13 @@ def finished(reader: Reader) -> tuple[DataFile, ...]:
     return data_files(reader.connection, target, target.rglob("*.parquet"))
 
 
-def _totals(reader: Reader) -> tuple[int, int]:
+def _totals(reader: LogReader) -> tuple[int, int]:
     """The number of rows just written that are events, and the time of the last one."""
     row = reader.connection.execute("select count(*), coalesce(max(epoch_us(stage_time)), 0) from new_row").fetchone()
     return row if row is not None else (0, 0)
 
 
-def _implausible(reader: Reader) -> list[DroppedRow]:
+def _implausible(reader: LogReader) -> list[DroppedRow]:
     """The new rows whose time is none of this log's; the view `new_row` is without them."""
     if not (paths := reader.paths()):
         return []
@@ -115,7 +115,7 @@ def _implausible(reader: Reader) -> list[DroppedRow]:
     return [DroppedRow(*row) for row in define(queries.text("ingest_implausible")).fetchall()]
 
 
-def _repeated(reader: Reader, *, is_first: bool) -> list[DroppedRow]:
+def _repeated(reader: LogReader, *, is_first: bool) -> list[DroppedRow]:
     """The rows, new and old, that do not count any more because another one tells of the same request."""
     if not reader.paths():
         return []
@@ -125,7 +125,7 @@ def _repeated(reader: Reader, *, is_first: bool) -> list[DroppedRow]:
     return [DroppedRow(*row) for row in rows]
 
 
-def _rejected_rows(reader: Reader) -> list[RejectedRow]:
+def _rejected_rows(reader: LogReader) -> list[RejectedRow]:
     """The rows that are no events; of a file that was read twice, those of the second time."""
     if not (paths := reader.paths(-1)):
         return []

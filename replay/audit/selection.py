@@ -8,12 +8,12 @@ from replay.audit import queries
 from replay.audit.arrow import frame_from_relation
 from replay.audit.engine import connect
 from replay.audit.event import RequestRecord
-from replay.audit.part import Predicate, StorePart, engine
+from replay.audit.part import RowPredicate, StorePart, engine
 from replay.audit.store import Store
 
 
 def unselected(
-    part: StorePart, predicate: Predicate, within: Predicate | None = None, *, only_failed: bool
+    part: StorePart, predicate: RowPredicate, within: RowPredicate | None = None, *, only_failed: bool
 ) -> Iterator[RequestRecord]:
     """The requests of a part that admission saw and the predicate does not select, as `StorePart.bare_records` reads them.
 
@@ -30,7 +30,7 @@ def unselected(
 
 
 def unread_counts(
-    store: Store, predicate: Predicate, within: Predicate | None = None
+    store: Store, predicate: RowPredicate, within: RowPredicate | None = None
 ) -> list[tuple[str, str, str, str, int]]:
     """`(verb, group, resource, subresource, requests)` of what succeeded and the predicate does not select."""
     with connect(store.temporary, threads=1) as connection:
@@ -39,13 +39,13 @@ def unread_counts(
         return connection.execute(query, parameters).fetchall()
 
 
-def _query(name: str, predicate: Predicate, within: Predicate | None) -> tuple[str, list[str]]:
+def _query(name: str, predicate: RowPredicate, within: RowPredicate | None) -> tuple[str, list[str]]:
     """The text of a query and the values of its `?`."""
     text = queries.text(name).replace("$predicate", predicate.sql).replace("$within", within.sql if within else "true")
     return text, [*predicate.parameters, *(within.parameters if within else ())]
 
 
-def unmatched_by_kind(store: Store, predicate: Predicate) -> list[tuple[str, str, str, str, str, int]]:
+def unmatched_by_kind(store: Store, predicate: RowPredicate) -> list[tuple[str, str, str, str, str, int]]:
     """`(group, resource, subresource, verb, level, requests)` of what succeeded and the predicate does not select."""
     with connect(store.temporary, threads=1) as connection:
         connection.execute(store.tables.views())

@@ -10,18 +10,19 @@ import glob
 import hashlib
 import io
 import os
-import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from replay.audit.file.gzip_member import GzipReader
 from replay.audit.file.zstd_frame import ZstdReader
 from replay.errors import AuditLogError
+from replay.storage.remote import is_remote, remote_files
 
 STDIN = "-"
 _BOM = b"\xef\xbb\xbf"
@@ -48,12 +49,14 @@ class LogFile:
     """One file of an audit log: `name` is what the operator calls it, `path` where its bytes are now.
 
     `compression` is `none`, `gzip` or `zstd`, told from the first bytes, never from the name; `size` is in bytes as stored.
+    Of what is only the end of a file, `lines_before` are those that were read before it.
     """
 
     name: str
     path: str
     compression: str
     stamp: Stamp
+    lines_before: int = 0
 
     @property
     def size(self) -> int:
@@ -69,7 +72,7 @@ class LogFile:
     def is_unchanged(self) -> bool:
         """Whether the bytes are still those that were found."""
         try:
-            return _stamp(os.stat(self.path)) == self.stamp  # noqa: PTH116 - as it is, not normalised
+            return stamp_of(os.stat(self.path)) == self.stamp  # noqa: PTH116 - as it is, not normalised
         except OSError:
             return False
 
@@ -80,10 +83,10 @@ class LogFile:
 
 
 def log_files(arguments: Sequence[str | Path], spool: Path, held: ExitStack) -> list[LogFile]:
-    """The files that arguments name: files, directories (searched to the bottom), globs, and `-` for standard input.
+    """The files that arguments name: files, directories (searched to the bottom), globs, URLs, and `-` for standard input.
 
     They stay open as long as `held`. The order is that of the paths, whatever that of the arguments; no file counts twice. What
-    cannot be read twice (standard input, pipes) is copied to `spool`. Raises `AuditLogError` if an argument names nothing or a
+    cannot be read twice (standard input, pipes, URLs) is copied to `spool`. Raises `AuditLogError` if an argument names nothing or a
     format that is not read.
     """
     finder = _Finder(spool, held)
@@ -109,8 +112,11 @@ class _Finder:
 
     def find(self, argument: str, *, is_first: bool) -> None:
         """Add the files of one argument; of a later listing only what is there counts."""
+        if is_remote(argument):
+            self._fetch(argument)
+            return
         try:
-            paths = _expanded(argument)
+            paths = expanded(argument)
         except AuditLogError:
             if is_first:
                 raise
@@ -120,16 +126,24 @@ class _Finder:
                 self._add(path)
             except FileNotFoundError as error:
                 if is_first and path == argument:
-                    raise _unreadable(error, path) from error
+                    raise unreadable(error, path) from error
             except OSError as error:
-                raise _unreadable(error, path) from error
+                raise unreadable(error, path) from error
+
+    def _fetch(self, url: str) -> None:
+        if url in self._read_once:
+            return
+        self._read_once.add(url)
+        for file in remote_files(url):
+            if file.url not in self.found:
+                self._add_copy(file.name, file.pieces(), file.url)
 
     def _add(self, path: str) -> None:
         if path in self._read_once:
             return
         if path == STDIN:
             self._read_once.add(path)
-            self._add_copy("<stdin>", sys.stdin.buffer)
+            self._add_copy("<stdin>", _pieces(sys.stdin.buffer))
             return
         found = os.stat(path)  # noqa: PTH116 - /dev/fd/63 is a name, not a path to normalise
         if stat.S_ISREG(found.st_mode):
@@ -138,7 +152,7 @@ class _Finder:
             return
         self._read_once.add(path)
         with open(path, "rb") as pipe:  # noqa: PTH123 - as above
-            self._add_copy(path, pipe)
+            self._add_copy(path, _pieces(pipe))
 
     def _add_file(self, path: str) -> None:
         """Open a file for good; one that begins with a byte order mark is copied without it."""
@@ -149,35 +163,52 @@ class _Finder:
         key = (found.st_dev, found.st_ino)
         if is_marked:
             with os.fdopen(os.dup(descriptor), "rb") as file:
-                self._add_copy(path, file, key)
+                self._add_copy(path, _pieces(file), key)
         else:
-            self.found.setdefault(key, _log_file(path, descriptor, self._reachable(path, descriptor)))
+            self.found.setdefault(key, opened_file(path, descriptor, self._reachable(path, descriptor)))
 
-    def _add_copy(self, name: str, source: BinaryIO, key: object = None) -> None:
+    def _add_copy(self, name: str, pieces: Iterable[bytes], key: object = None) -> None:
         target = self._spool / f"input-{len(self.found)}"
         with target.open("wb") as file:
-            start = source.read(len(_BOM))
-            file.write(b"" if start == _BOM else start)
-            shutil.copyfileobj(source, file, _CHUNK)
+            file.writelines(_without_mark(pieces))
         descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
         self._held.callback(os.close, descriptor)
-        self.found[key or name] = _log_file(name, descriptor, str(target))
+        self.found[key or name] = opened_file(name, descriptor, str(target))
 
     def _reachable(self, path: str, descriptor: int) -> str:
         """A name that leads to an open file, and that DuckDB takes neither for a pattern nor for an address."""
-        if _OPEN_FILES.is_dir():
-            return str(_OPEN_FILES / str(descriptor))
+        if (place := place_of(descriptor)) is not None:
+            return place
         link = self._spool / f"link-{len(self.found)}"
         link.symlink_to(os.path.abspath(path))  # noqa: PTH100 - any text; whether it leads elsewhere now, the stamp tells
         return str(link)
 
 
-def _unreadable(error: OSError, path: str) -> AuditLogError:
+def _pieces(source: BinaryIO) -> Iterator[bytes]:
+    return iter(partial(source.read, _CHUNK), b"")
+
+
+def _without_mark(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Bytes without the byte order mark that they may begin with."""
+    start, rest = b"", iter(pieces)
+    while len(start) < len(_BOM) and (piece := next(rest, b"")):
+        start += piece
+    yield start.removeprefix(_BOM)
+    yield from rest
+
+
+def place_of(descriptor: int) -> str | None:
+    """A path that leads to an open file whatever has become of its name, where the system has such paths."""
+    return str(_OPEN_FILES / str(descriptor)) if _OPEN_FILES.is_dir() else None
+
+
+def unreadable(error: OSError, path: str) -> AuditLogError:
+    """What the system refused of a file of a log, as the operator's error."""
     return AuditLogError(f"cannot be read: {(error.strerror or str(error)).lower()}", path=path)
 
 
-def _expanded(argument: str) -> list[str]:
-    """The paths of one argument."""
+def expanded(argument: str) -> list[str]:
+    """The paths of the files that one argument names; raises `AuditLogError` where there are none."""
     if argument == STDIN or (os.path.exists(argument) and not os.path.isdir(argument)):  # noqa: PTH110, PTH112 - any text
         return [argument]
     if os.path.isdir(argument):  # noqa: PTH112 - any text
@@ -191,22 +222,27 @@ def _expanded(argument: str) -> list[str]:
     return paths
 
 
-def _log_file(name: str, descriptor: int, path: str) -> LogFile:
-    """A file with its compression; bytes of its name that are not UTF-8 are spelled out."""
-    name = os.fsencode(name).decode("utf-8", "backslashreplace")
+def shown(path: str) -> str:
+    """A path as text; bytes that are not UTF-8 are spelled out."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def opened_file(name: str, descriptor: int, path: str) -> LogFile:
+    """An open file with its compression; raises `AuditLogError` for one that is not read."""
     start = os.pread(descriptor, 8, 0)
     compression = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "none")
     if compression not in _READABLE:
-        raise AuditLogError(f"{compression} compression is not read: decompress it first", path=name)
-    return LogFile(name, path, compression, _stamp(os.fstat(descriptor)))
+        raise AuditLogError(f"{compression} compression is not read: decompress it first", path=shown(name))
+    return LogFile(shown(name), path, compression, stamp_of(os.fstat(descriptor)))
 
 
-def plain_file(name: str, path: Path) -> LogFile:
-    """A file of our own, not compressed, that stands for the one of a name."""
-    return LogFile(name, str(path), "none", _stamp(path.stat()))
+def plain_file(name: str, path: Path, lines_before: int = 0) -> LogFile:
+    """A file of our own, not compressed, that stands for the one of a name, or for its end after some lines."""
+    return LogFile(name, str(path), "none", stamp_of(path.stat()), lines_before)
 
 
-def _stamp(found: os.stat_result) -> Stamp:
+def stamp_of(found: os.stat_result) -> Stamp:
+    """What tells whether a file is still what it was."""
     return Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 

@@ -1,8 +1,8 @@
 """The ingested log: Parquet files in a directory, for one run or kept for the next one.
 
-A store is a directory with `store.json`, which names the segments that count, one directory for each ingest, and
-`open.sql` for the DuckDB command line. A segment is written beside them, then `store.json` is replaced in one step: an
-interrupted ingest leaves the store as it was.
+A store is a place (`replay.storage`) with `store.json`, which names the segments that count, one folder for each ingest, and
+`open.sql` for the DuckDB command line. A segment is written first, then `store.json` is replaced in one step: an interrupted
+ingest leaves the store as it was.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -27,29 +27,33 @@ from replay.audit.catalog import (
     BUSY,
     CATALOG,
     IN_USE,
+    READERS,
+    SEGMENTS,
+    WRITERS,
     Catalog,
+    Position,
     SegmentEntry,
-    locked,
     read_catalog,
-    store_error,
-    sync_tree,
 )
-from replay.audit.directory.integrity import SEGMENTS, require_whole
+from replay.audit.directory.integrity import require_whole
 from replay.audit.directory.layout import segment_entry, tables, write_store
 from replay.audit.directory.lookups import Lookups, write_lookups
 from replay.audit.directory.prune import sweep, sweep_segments
 from replay.audit.directory.remembered import remembered
-from replay.audit.directory.scratch import scratch
 from replay.audit.engine import INGEST_MEMORY, QUERY_MEMORY, connect
 from replay.audit.event import RequestRecord
-from replay.audit.format.recognise import beginning
-from replay.audit.format.table import LogFormat, products
-from replay.audit.ingest import LOOKED_UP, Numbers, Progress, Reader, first_parts
-from replay.audit.part import Predicate, StorePart, Tables, numbered_records
-from replay.audit.reject import EXPLANATIONS, Reject, RejectReason, Rejects
+from replay.audit.format.table import LogFormat
+from replay.audit.ingest import LOOKED_UP, BatchReader, LogReader, Progress, SegmentNumbers, first_parts
+from replay.audit.ingest_report import IngestReport, refusal_of_nothing, report_of
+from replay.audit.part import RowPredicate, StorePart, Tables, numbered_records
+from replay.audit.reject import Reject, RejectReason
 from replay.audit.segment import Segment, finished, write_segment
 from replay.audit.source import LogFile, log_files
 from replay.errors import AuditLogError, StoreError
+from replay.storage.directory import DirectoryStorage, store_error
+from replay.storage.location import opened
+from replay.storage.scratch import scratch
+from replay.storage.storage import Storage
 
 PART_BYTES = 32 << 20
 """About how much JSON a part of a new store holds."""
@@ -58,29 +62,13 @@ FEWEST_KEPT_PARTS = 16
 """A store that is kept will grow, so it has more parts than its first log needs."""
 
 
-@dataclass(frozen=True)
-class IngestReport:
-    """What an ingest read. `files` counts those read now, `known_files` those whose content the store had already.
-
-    `lines` are those not blank, `bytes` the sizes of the files as stored, `events` the usable lines, `requests` the requests
-    they tell of, `superseded` events that a later stage of the same request replaces; the rest are `rejects`.
-    """
-
-    files: int = 0
-    known_files: int = 0
-    lines: int = 0
-    bytes: int = 0
-    events: int = 0
-    requests: int = 0
-    superseded: int = 0
-    rejects: Rejects = field(default_factory=Rejects)
-
-
 class _Reading(NamedTuple):
-    """How files are read: whom the progress is told, and which formats they may have."""
+    """How files are read: whom the progress is told, which formats they may have, who else reads, and how far a live log is."""
 
     progress: Progress
     formats: Sequence[LogFormat]
+    elsewhere: BatchReader | None = None
+    positions: tuple[Position, ...] | None = None
 
 
 def _silent(_what: str, _done: int, _total: int) -> None:
@@ -90,50 +78,55 @@ def _silent(_what: str, _done: int, _total: int) -> None:
 class Store:
     """An open store. Close it, or use `with`: closing removes what was only for one run."""
 
-    def __init__(self, directory: Path, *, kept: bool) -> None:
+    def __init__(self, storage: Storage, *, kept: bool) -> None:
         """Use `Store.open`."""
-        self.directory = directory
+        self.storage = storage
         self._kept = kept
         self._stack = ExitStack()
         self._connection: duckdb.DuckDBPyConnection | None = None
+        self._prepared: list[str] = []
         try:
             if kept:
-                self._stack.enter_context(locked(directory / "readers", IN_USE, shared=True))
-                sweep(directory)
-            self._spill = self._stack.enter_context(scratch()) if kept else directory / "spill"
-            self._catalog = read_catalog(directory) if kept else Catalog()
-            require_whole(directory, self._catalog)
+                self._stack.enter_context(storage.locked(READERS, IN_USE, shared=True))
+                sweep(storage)
+            self._spill = self._stack.enter_context(scratch()) if kept else storage.local("spill")
+            self._catalog = read_catalog(storage) if kept else Catalog()
+            require_whole(storage, self._catalog)
         except BaseException:
             self._stack.close()
             raise
 
     @classmethod
-    def open(cls, directory: Path | None = None) -> Store:
-        """Open the store in a directory, or make it; without a directory one for this run alone, removed by `close`.
+    def open(cls, location: Path | str | None = None) -> Store:
+        """Open the store in a directory or object storage, or make it; without a location one for this run alone.
 
-        Raises `StoreError` for a store of another version, a damaged one, or a directory that holds something else.
+        Raises `StoreError` for a store of another version, a damaged one, or a place that holds something else.
         """
-        if directory is None:
+        if location is None:
             return cls._for_one_run()
-        if set("*?[]{}") & set(str(directory)):
-            raise StoreError("the path of a store has none of `*?[]{}`: name another directory", path=str(directory))
-        if any("\ud800" <= letter <= "\udfff" for letter in str(directory)):  # bytes that are no UTF-8 (PEP 383)
-            raise StoreError("the path of a store is UTF-8: name another directory", path=str(directory))
-        try:
-            read_catalog(directory)
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (directory / SEGMENTS).mkdir(exist_ok=True)
-            return cls(directory.resolve(), kept=True)
-        except OSError as error:
-            raise store_error(error, directory) from error
+        with ExitStack() as stack:
+            try:
+                storage = opened(location, stack)
+                read_catalog(storage)
+                storage.make(SEGMENTS)
+                store = cls(storage, kept=True)
+            except OSError as error:
+                raise store_error(error, str(location)) from error
+            store._stack.push(stack.pop_all())
+            return store
+
+    @staticmethod
+    def is_at(location: Path | str) -> bool:
+        """Whether there is a store at a location."""
+        with ExitStack() as stack:
+            return opened(location, stack).has(CATALOG)
 
     @classmethod
     def _for_one_run(cls) -> Store:
         """A store that `close` removes."""
         with ExitStack() as stack:
             made = stack.enter_context(scratch()).resolve()
-            (made / SEGMENTS).mkdir()
-            store = cls(made, kept=False)
+            store = cls(DirectoryStorage(made), kept=False)
             store._stack.push(stack.pop_all())
             return store
 
@@ -153,8 +146,13 @@ class Store:
         self._stack.close()
 
     def rest(self) -> None:
-        """Give back the memory of the last queries, while other processes work; the next query starts anew."""
+        """Give back the memory of the last queries, while other processes work; the next query starts anew, but for what was prepared."""
         self._disconnect()
+
+    def prepare(self, text: str) -> None:
+        """Run SQL that makes views or sets variables, now and wherever a query starts anew."""
+        self._connect().execute(text)
+        self._prepared.append(text)
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -162,26 +160,47 @@ class Store:
             self._connection = None
 
     def ingest(
-        self, arguments: Sequence[str | Path], progress: Progress = _silent, formats: Sequence[LogFormat] = ()
+        self,
+        arguments: Sequence[str | Path],
+        progress: Progress = _silent,
+        formats: Sequence[LogFormat] = (),
+        elsewhere: BatchReader | None = None,
     ) -> IngestReport:
         """Read audit logs: files, directories, globs, `-` for standard input; what the store knows is not read again.
 
-        `formats` are those that the files may have; without any they are recognised.
+        `formats` are those that the files may have; without any they are recognised. What `elsewhere` can read is not read here.
 
         Raises `AuditLogError` if an argument names nothing, or if there is no event at all in the files and the store;
         `StoreError` if the store cannot be written. The store is then as it was.
         """
-        with ExitStack() as stack:
-            try:
-                found = log_files(arguments, self._input_directory(stack), stack)
-                digests = {file: file.digest() for file in found} if self._kept else {}
-                if digests and self._catalog.digests.issuperset(digests.values()):
-                    return IngestReport(known_files=len(found))  # nothing is written: a read-only store will do
-                return self._locked_ingest(stack, found, digests, _Reading(progress, formats))
-            except OSError as error:
-                raise store_error(error, self.directory) from error
-            except duckdb.Error as error:
-                raise StoreError(f"the log cannot be ingested: {' '.join(str(error).split())}") from error
+        with self._failures(), ExitStack() as stack:
+            found = log_files(arguments, self._input_directory(stack), stack)
+            digests = {file: file.digest() for file in found} if self._kept else {}
+            if digests and self._catalog.digests.issuperset(digests.values()):
+                return IngestReport(known_files=len(found))  # nothing is written: a read-only store will do
+            return self._locked_ingest(stack, found, digests, _Reading(progress, formats, elsewhere))
+
+    def append(
+        self, files: Sequence[LogFile], positions: Sequence[Position] | None, formats: Sequence[LogFormat] = ()
+    ) -> IngestReport:
+        """Read what is new of a log that grows; in the same step positions, if given, become what the store knows of its files.
+
+        Files whose content the store has are not read again. Raises `StoreError`; the store is then as it was.
+        """
+        known = tuple(self._catalog.positions if positions is None else positions)
+        with self._failures(), ExitStack() as stack:
+            digests = {file: file.digest() for file in files}
+            return self._locked_ingest(stack, list(files), digests, _Reading(_silent, formats, positions=known))
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Say what the system and DuckDB refuse as errors of the store."""
+        try:
+            yield
+        except OSError as error:
+            raise store_error(error, self.storage.location) from error
+        except duckdb.Error as error:
+            raise StoreError(f"the log cannot be ingested: {' '.join(str(error).split())}") from error
 
     def _input_directory(self, stack: ExitStack) -> Path:
         """Where what cannot be read twice is copied to."""
@@ -194,23 +213,12 @@ class Store:
         self, stack: ExitStack, found: list[LogFile], digests: dict[LogFile, str], reading: _Reading
     ) -> IngestReport:
         if self._kept:
-            stack.enter_context(locked(self.directory / "lock", BUSY))
-            self._catalog = read_catalog(self.directory)
-            sweep_segments(self.directory)  # nobody else writes now: what does not count was left by a killed process
-        target = Path(tempfile.mkdtemp(prefix="new-", dir=self._working_directory()))
+            stack.enter_context(self.storage.locked(WRITERS, BUSY))
+            self._catalog = read_catalog(self.storage)
+            sweep_segments(self.storage)  # nobody else writes now: what does not count was left by a killed process
+        target = self.storage.workspace(SEGMENTS)
         stack.callback(shutil.rmtree, target, ignore_errors=True)
         return self._ingest(target, found, digests, reading)
-
-    def _working_directory(self) -> Path:
-        """Where segments are: a new one is written there, because only there it can be renamed."""
-        try:
-            path = self.directory / SEGMENTS
-            path.mkdir(exist_ok=True)
-        except OSError as error:
-            raise store_error(error, self.directory) from error
-        if not os.access(path, os.W_OK):
-            raise StoreError("the store is read-only", path=str(path))
-        return path
 
     def _ingest(
         self, target: Path, found: list[LogFile], digests: dict[LogFile, str], reading: _Reading
@@ -218,45 +226,51 @@ class Store:
         known = self._catalog.digests
         files = [file for file in found if digests.get(file) not in known]
         if not files:
+            self._keep(reading.positions)
             return IngestReport(known_files=len(found))
         catalog = self._catalog
-        numbers = Numbers(catalog.parts or self._parts_for(files), catalog.batch, catalog.file)
+        numbers = SegmentNumbers(catalog.parts or self._parts_for(files), catalog.batch, catalog.file)
         self._disconnect()
-        reader = Reader(self._connect(INGEST_MEMORY), target, numbers, reading.progress, reading.formats)
+        reader = LogReader(
+            self._connect(INGEST_MEMORY), target, numbers, reading.progress, reading.formats, reading.elsewhere
+        )
         segment = write_segment(reader, files, is_first=not catalog.segments)
+        report = report_of(segment, files, len(found) - len(files))
         if not segment.events and not catalog.segments:
-            raise AuditLogError(_nothing(segment.rejects), path=files[0].name if len(files) == 1 else "")
+            if reading.positions is None:
+                raise AuditLogError(refusal_of_nothing(segment.rejects), path=files[0].name if len(files) == 1 else "")
+            self._keep(reading.positions)  # what a live log began with; more will come
+            return report
         # What was digested is what was read, unless the file changed in between: then it is read again another time.
         sure = {number: digests.get(file, "") for number, file in enumerate(files, numbers.file) if file.is_unchanged}
-        self._commit(reader, segment, sure)
-        return IngestReport(
-            files=len(files),
-            known_files=len(found) - len(files),
-            lines=segment.lines,
-            bytes=sum(file.size for file in files),
-            events=segment.events,
-            requests=segment.requests,
-            superseded=segment.superseded,
-            rejects=segment.rejects,
-        )
+        self._commit(reader, segment, sure, reading.positions)
+        return report
+
+    def _keep(self, positions: tuple[Position, ...] | None) -> None:
+        """Make positions of a live log those that the store knows, where there is nothing else to write."""
+        if positions is not None and (positions != self._catalog.positions or not self.storage.has(CATALOG)):
+            self._catalog = replace(self._catalog, positions=positions)
+            write_store(self.storage, self._catalog, kept=self._kept)
 
     def _parts_for(self, files: Iterable[LogFile]) -> int:
         wanted = sum(file.expected_bytes for file in files) // PART_BYTES + 1
         return max(min(wanted, MOST_PARTS), FEWEST_KEPT_PARTS if self._kept else 1)
 
-    def _commit(self, reader: Reader, segment: Segment, digests: dict[int, str]) -> None:
+    def _commit(
+        self, reader: LogReader, segment: Segment, digests: dict[int, str], positions: tuple[Position, ...] | None
+    ) -> None:
         """Make the new segment count: its files first, then the catalog."""
         numbers = segment.numbers
         name = f"{numbers.batch:06}-{numbers.file:06}"
         data = finished(reader)
-        if self._kept:
-            sync_tree(reader.target)
-            if not (self.directory / CATALOG).exists():  # a segment without a catalog is a damaged store
-                write_store(self.directory, self._catalog, kept=True)
-        reader.target.rename(reader.target.with_name(name))
+        if self._kept and not self._catalog.segments and not self.storage.has(CATALOG):
+            write_store(self.storage, self._catalog, kept=True)  # a segment without a catalog is a damaged store
+        self.storage.adopt(reader.target, f"{SEGMENTS}/{name}", durable=self._kept)
         entry = segment_entry(name, segment, digests, data)
-        catalog = Catalog(numbers.parts, numbers.batch, numbers.file, (*self._catalog.segments, entry))
-        write_store(self.directory, catalog, kept=self._kept)
+        segments = (*self._catalog.segments, entry)
+        known = self._catalog.positions if positions is None else positions
+        catalog = Catalog(numbers.parts, numbers.batch, numbers.file, segments, known)
+        write_store(self.storage, catalog, kept=self._kept)
         self._catalog = catalog
         self._disconnect()
 
@@ -271,6 +285,11 @@ class Store:
         return self._catalog.segments
 
     @property
+    def positions(self) -> tuple[Position, ...]:
+        """How far the files of live logs are read, that which changed last at the end."""
+        return self._catalog.positions
+
+    @property
     def parts(self) -> int:
         """The number of parts; each holds the whole history of its objects."""
         return self._catalog.parts
@@ -283,21 +302,21 @@ class Store:
     @property
     def tables(self) -> Tables:
         """The files of all parts."""
-        return tables(self.directory, self._catalog)
+        return tables(self.storage, self._catalog)
 
     def part(self, number: int) -> StorePart:
         """One part, as a value that another process can be sent."""
-        return StorePart(number, tables(self.directory, self._catalog, number), self.temporary)
+        return StorePart(number, tables(self.storage, self._catalog, number), self.temporary)
 
     def whole(self) -> StorePart:
         """All parts as one, for where few rows are wanted."""
         return StorePart(0, self.tables, self.temporary)
 
-    def records(self, part: int, predicate: Predicate | None = None) -> Iterator[RequestRecord]:
+    def records(self, part: int, predicate: RowPredicate | None = None) -> Iterator[RequestRecord]:
         """See `StorePart.records`."""
         return self.part(part).records(predicate)
 
-    def objects(self, part: int, predicate: Predicate | None = None) -> Iterator[list[RequestRecord]]:
+    def objects(self, part: int, predicate: RowPredicate | None = None) -> Iterator[list[RequestRecord]]:
         """See `StorePart.objects`."""
         return self.part(part).objects(predicate)
 
@@ -321,9 +340,10 @@ class Store:
             Path(path),
         )
 
-    def collections(self) -> list[RequestRecord]:
-        """All successful `deletecollection` requests, in order."""
-        return [record for rows in self._records("collections", "identity") for _, record in rows]
+    def collections(self, group: str | None = None, *, refused: bool = False) -> list[RequestRecord]:
+        """All successful `deletecollection` requests in order, or those of an API group; `refused` adds what policies refused."""
+        rows = self._records("collections", "identity", group=group, refused=refused)
+        return [record for found in rows for _, record in found]
 
     def _records(self, name: str, key: str, **parameters: Any) -> Iterator[Iterable[tuple[Any, RequestRecord]]]:
         yield from numbered_records(self._connect().sql(queries.text(name), params=parameters), key)
@@ -340,7 +360,7 @@ class Store:
         except duckdb.Error as error:
             raise StoreError(" ".join(str(error).split())) from error
 
-    def remembered(self, name: str, make: Callable[[], bytes], of: bytes = b"") -> bytes:
+    def remembered(self, name: str, make: Callable[[], bytes], question: bytes = b"") -> bytes:
         """What `make` returned for this store before, else what it returns now, which is then kept beside the store.
 
         The answer may depend on nothing but the ingested log, the code of this installation, and `of`: an answer is never
@@ -351,7 +371,7 @@ class Store:
         """
         if not self._kept or not self._catalog.segments:
             return make()
-        return remembered(self.directory, self._catalog, name, make, of)
+        return remembered(self.storage, self._catalog, name, make, question)
 
     def answer(self, name: str, **parameters: int | list[int]) -> list[list[Any]]:
         """The rows of a query that asks about the whole log, remembered where the store is kept."""
@@ -374,20 +394,6 @@ class Store:
             self._connection = connect(self.temporary, os.cpu_count() or 1, memory)
             if self._catalog.segments:
                 self._connection.execute(self.tables.views())
+            for text in self._prepared:
+                self._connection.execute(text)
         return self._connection
-
-
-def _nothing(rejects: Rejects) -> str:
-    """Why a log without any event is refused."""
-    if not rejects.total:
-        return "no audit event: the log is empty"
-    reason, count = rejects.counts.most_common(1)[0]
-    told = f"no audit event: {count} of {rejects.total} unusable lines are `{reason}` ({EXPLANATIONS[reason]})"
-    fields = beginning(rejects.examples[reason][0].text)
-    if reason not in (RejectReason.NOT_AN_EVENT, RejectReason.MALFORMED) or not isinstance(fields, dict) or not fields:
-        return told
-    named = ", ".join(f"`{name}`" for name in fields)
-    return (
-        f"{told}; no known format has lines with the fields {named}: "
-        f"say what wrote them with --from {'|'.join(products())}, or see docs/logs.md"
-    )

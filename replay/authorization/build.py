@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replay.authorization.chain import (
-    Chain,
+    AuthorizerChain,
     ConstantMember,
     Member,
     NodeMember,
@@ -13,14 +13,17 @@ from replay.authorization.chain import (
     WebhookMember,
 )
 from replay.authorization.configuration import AuthorizationConfiguration, AuthorizerConfiguration, mode_configuration
-from replay.authorization.match_condition import Matcher
+from replay.authorization.match_condition import WebhookConditions
 from replay.authorization.node.authorizer import NodeAuthorizer
 from replay.authorization.node.graph import Graph
-from replay.authorization.trace import AuthorizerDecision, Step
-from replay.authorization.webhook import WebhookAnswers
+from replay.authorization.question import Question
+from replay.authorization.trace import AuthorizerDecision, AuthorizerStep
+from replay.authorization.webhook import AuthorizerAnswers
 from replay.cellib.authorization import compile_condition
 from replay.cellib.version import KubernetesVersion
-from replay.kube.rbac.authorizer import RoleResolver
+from replay.identity import IdentityMap
+from replay.kube.authorizer import AuthorizationAttributes
+from replay.kube.rbac.authorizer import NODE_PREFIX, RBACVerdict, RoleResolver
 
 DEFAULT_MODES = ("Node", "RBAC")
 """The chain of a set that has no configuration."""
@@ -31,25 +34,37 @@ class ChainBuilder:
     """Builds the chains of a configuration that a server accepts; what they have in common is made once."""
 
     def __init__(
-        self, configuration: AuthorizationConfiguration, answers: WebhookAnswers, version: KubernetesVersion
+        self, configuration: AuthorizationConfiguration, answers: AuthorizerAnswers, version: KubernetesVersion
     ) -> None:
         """`answers` are those of the webhooks."""
         self._version = version
         self._members = [(each, _member(each, answers, version)) for each in configuration.authorizers]
-        self._steps: dict[str, dict[int, Step]] = {}
+        webhooks = [own for _, own in self._members if isinstance(own, WebhookMember)]
+        self._readers = [each for each in webhooks if each.may_read_names]
+        self._steps: dict[str, IdentityMap[RBACVerdict, AuthorizerStep]] = {}
 
-    def build(self, roles: RoleResolver, graph: Graph) -> Chain:
+    def build(self, roles: RoleResolver, graph: Graph) -> AuthorizerChain:
         """The chain for a state of the cluster; all `roles` that a builder is given have the same base."""
-        return Chain((PrivilegedGroupMember(), *(own or self._of(each, roles, graph) for each, own in self._members)))
+        return AuthorizerChain(
+            (PrivilegedGroupMember(), *(own or self._of(each, roles, graph) for each, own in self._members))
+        )
+
+    def reads_name(self, attributes: AuthorizationAttributes) -> bool:
+        """Whether a decision may depend on the name of the object at any time, but for rules of RBAC that name it."""
+        if attributes.user.username.startswith(NODE_PREFIX):
+            return True
+        return bool(self._readers) and any(each.reads_name(Question(attributes)) for each in self._readers)
 
     def _of(self, authorizer: AuthorizerConfiguration, roles: RoleResolver, graph: Graph) -> Member:
         """One of those that look at the cluster."""
         if authorizer.type == "Node":
             return NodeMember(NodeAuthorizer(graph, self._version), authorizer.name)
-        return RBACMember(roles, authorizer.name, steps=self._steps.setdefault(authorizer.name, {}))
+        return RBACMember(roles, authorizer.name, steps=self._steps.setdefault(authorizer.name, IdentityMap()))
 
 
-def _member(authorizer: AuthorizerConfiguration, answers: WebhookAnswers, version: KubernetesVersion) -> Member | None:
+def _member(
+    authorizer: AuthorizerConfiguration, answers: AuthorizerAnswers, version: KubernetesVersion
+) -> Member | None:
     """An authorizer, None for those that look at the cluster."""
     match authorizer.type:
         case "Node" | "RBAC":
@@ -64,7 +79,7 @@ def _member(authorizer: AuthorizerConfiguration, answers: WebhookAnswers, versio
     conditions = [compile_condition(version, expression) for expression in webhook.match_conditions or ()]
     return WebhookMember(
         authorizer.name,
-        Matcher(conditions),
+        WebhookConditions(conditions),
         AuthorizerDecision(webhook.failure_policy),
         answers,
         webhook.subject_access_review_version,

@@ -24,18 +24,18 @@ _TEXTS = {
 }
 
 
-class CaseError(ValueError):
+class AttributesError(ValueError):
     """A case cannot be read; `str()` says why."""
 
 
 def attributes_from_case(case: JSON) -> AuthorizationAttributes:
-    """The question of a case. Raises CaseError."""
+    """The question of a case. Raises AttributesError."""
     if not isinstance(case, dict):
-        raise CaseError("not an object with `user`, `verb`, `resourceRequest` and the like")
+        raise AttributesError("not an object with `user`, `verb`, `resourceRequest` and the like")
     texts = {name: _text(case, field) for field, name in _TEXTS.items()}
     resource_request = case.get("resourceRequest", bool(texts["resource"]))
     if not isinstance(resource_request, bool):
-        raise CaseError("`resourceRequest` is neither true nor false")
+        raise AttributesError("`resourceRequest` is neither true nor false")
     user = UserInfo(_text(case, "user"), _text(case, "uid"), _strings(case, "groups"), _extra(case.get("extra")))
     return AuthorizationAttributes(user, _text(case, "verb"), **texts, resource_request=resource_request)
 
@@ -73,14 +73,14 @@ def _text(case: Mapping[str, JSON], field: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise CaseError(f"`{field}` is no text")
+        raise AttributesError(f"`{field}` is no text")
     return value
 
 
 def _strings(case: Mapping[str, JSON], field: str) -> tuple[str, ...]:
     value = case.get(field) or []
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise CaseError(f"`{field}` is no list of texts")
+        raise AttributesError(f"`{field}` is no list of texts")
     return tuple(value)
 
 
@@ -88,5 +88,5 @@ def _extra(value: JSON) -> dict[str, tuple[str, ...]]:
     if not value:
         return {}
     if not isinstance(value, dict):
-        raise CaseError("`extra` is no object")
+        raise AttributesError("`extra` is no object")
     return {key: _strings(value, key) for key in value}

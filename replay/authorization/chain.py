@@ -11,22 +11,23 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
 
-from replay.authorization.match_condition import Matcher, MatchResult
+from replay.authorization.match_condition import ConditionResults, WebhookConditions
 from replay.authorization.node.authorizer import NodeAuthorizer
 from replay.authorization.question import Question
 from replay.authorization.trace import (
     INTERNAL_ERROR,
     PRIVILEGED_GROUP,
     Authorization,
+    AuthorizationVerdict,
     AuthorizerDecision,
-    Step,
+    AuthorizerStep,
     StepOutcome,
-    Verdict,
 )
-from replay.authorization.webhook import WebhookAnswers
+from replay.authorization.webhook import AuthorizerAnswers
+from replay.identity import IdentityMap
 from replay.kube.attributes import Missing
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
-from replay.kube.rbac.authorizer import MASTERS_GROUP, NODE_PREFIX, RBACVerdict, RoleResolver
+from replay.kube.rbac.authorizer import MASTERS_GROUP, RBACVerdict, RoleResolver
 
 _ONLY_ALLOW = frozenset(["Node", "RBAC"])
 
@@ -42,15 +43,12 @@ class Member(Protocol):
     def type(self) -> str:
         """Its type as in the configuration."""
 
-    def consult(self, asked: Question) -> Step:
+    def consult(self, asked: Question) -> AuthorizerStep:
         """What it says."""
-
-    def ignores_name(self, asked: AuthorizationAttributes, step: Step) -> bool:
-        """Whether it would have said the same about an object of any other name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class AuthorizerChain:
     """The members in order, the privileged group first."""
 
     members: Sequence[Member]
@@ -58,9 +56,9 @@ class Chain:
     def decide(self, attributes: AuthorizationAttributes | Question) -> Authorization:
         """The decision with the trace of every member; a `Question` is one that several chains are asked."""
         asked = attributes if isinstance(attributes, Question) else Question(attributes)
-        steps: list[Step] = []
-        unknown: Step | None = None
-        deciding: Step | None = None
+        steps: list[AuthorizerStep] = []
+        unknown: AuthorizerStep | None = None
+        deciding: AuthorizerStep | None = None
         for member in self.members:
             if deciding is not None:
                 steps.append(_not_reached(member.name, member.type))
@@ -72,21 +70,14 @@ class Chain:
             elif step.decision is not AuthorizerDecision.NO_OPINION:
                 deciding = step
         decided = _authorization(steps, deciding)
-        if unknown is None or (decided.decision is Verdict.ALLOW and not _may_deny(steps)):
+        if unknown is None or (decided.decision is AuthorizationVerdict.ALLOW and not _may_deny(steps)):
             return decided
-        return Authorization(Verdict.UNKNOWN, "", decided.trace, "", unknown.name, decided.decision)
-
-    def ignores_name(self, asked: AuthorizationAttributes, decided: Authorization) -> bool:
-        """Whether the decision is the same for a request about a resource that differs in the name of the object alone."""
-        return asked.is_resource_request and all(
-            step.outcome is StepOutcome.NOT_REACHED or member.ignores_name(asked, step)
-            for member, step in zip(self.members, decided.trace, strict=True)
-        )
+        return Authorization(AuthorizationVerdict.UNKNOWN, "", decided.trace, "", unknown.name, decided.decision)
 
     def authorize(self, asked: AuthorizationAttributes) -> AuthorizationDecision | Missing:
         """The answer for the `authorizer` of a policy's CEL."""
         decided = self.decide(asked)
-        if decided.decision is Verdict.UNKNOWN:
+        if decided.decision is AuthorizationVerdict.UNKNOWN:
             step = decided.deciding_step
             missing = (
                 step.missing
@@ -94,44 +85,44 @@ class Chain:
                 else f"the webhook `{decided.decided_by}` was not asked"
             )
             return Missing("authorizer", missing)
-        return AuthorizationDecision(decided.decision is Verdict.ALLOW, decided.reason, decided.error)
+        return AuthorizationDecision(decided.decision is AuthorizationVerdict.ALLOW, decided.reason, decided.error)
 
 
 @lru_cache(maxsize=1024)
-def _not_reached(name: str, type_: str) -> Step:
-    return Step(name, type_, StepOutcome.NOT_REACHED, AuthorizerDecision.NOT_ASKED)
+def _not_reached(name: str, type_: str) -> AuthorizerStep:
+    return AuthorizerStep(name, type_, StepOutcome.NOT_REACHED, AuthorizerDecision.NOT_ASKED)
 
 
 @lru_cache(maxsize=1024)
-def _without_opinion(name: str, type_: str) -> Step:
-    return Step(name, type_, StepOutcome.CONSULTED)
+def _without_opinion(name: str, type_: str) -> AuthorizerStep:
+    return AuthorizerStep(name, type_, StepOutcome.CONSULTED)
 
 
-def _may_deny(steps: Sequence[Step]) -> bool:
+def _may_deny(steps: Sequence[AuthorizerStep]) -> bool:
     """Whether one whose answer is not known might have denied: Node and RBAC allow or have no opinion."""
     return any(step.decision is AuthorizerDecision.UNKNOWN and step.type not in _ONLY_ALLOW for step in steps)
 
 
-def _authorization(steps: Sequence[Step], deciding: Step | None) -> Authorization:
+def _authorization(steps: Sequence[AuthorizerStep], deciding: AuthorizerStep | None) -> Authorization:
     """What the server makes of the members' answers (`withAuthorization`)."""
     trace = tuple(steps)
     if deciding is not None:
         decided_by, reason, error = deciding.name, deciding.reason, deciding.error
         if deciding.decision is AuthorizerDecision.ALLOW:
-            return Authorization(Verdict.ALLOW, reason, trace, error, decided_by)
+            return Authorization(AuthorizationVerdict.ALLOW, reason, trace, error, decided_by)
     else:
         decided_by = ""
         reason = "\n".join(f"{step.name}: {step.reason}" for step in steps if step.reason)
         error = _aggregate([step.error for step in steps if step.error])
-    if error:
-        return Authorization(Verdict.ERROR, INTERNAL_ERROR, trace, error, decided_by)
-    return Authorization(Verdict.FORBID, reason, trace, "", decided_by)
+    if error is not None:
+        return Authorization(AuthorizationVerdict.ERROR, INTERNAL_ERROR, trace, error, decided_by)
+    return Authorization(AuthorizationVerdict.FORBID, reason, trace, decided_by=decided_by)
 
 
-def _aggregate(errors: Sequence[str]) -> str:
-    """Several errors as one text (`utilerrors.NewAggregate`)."""
+def _aggregate(errors: Sequence[str]) -> str | None:
+    """Several errors as one text, None of none (`utilerrors.NewAggregate`)."""
     texts = list(dict.fromkeys(errors))
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else None
 
 
 WEBHOOK = "Webhook"
@@ -144,16 +135,11 @@ class PrivilegedGroupMember:
     name: str = PRIVILEGED_GROUP
     type: str = "PrivilegedGroup"
 
-    def consult(self, asked: Question) -> Step:
+    def consult(self, asked: Question) -> AuthorizerStep:
         """See `Member`."""
         if MASTERS_GROUP not in asked.attributes.user.groups:
             return _without_opinion(self.name, self.type)
-        return Step(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.ALLOW)
-
-    def ignores_name(self, asked: AuthorizationAttributes, step: Step) -> bool:
-        """See `Member`."""
-        del asked, step
-        return True
+        return AuthorizerStep(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.ALLOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,18 +149,13 @@ class ConstantMember:
     name: str
     type: str
 
-    def consult(self, asked: Question) -> Step:
+    def consult(self, asked: Question) -> AuthorizerStep:
         """See `Member`."""
         del asked
         if self.type == "AlwaysAllow":
-            return Step(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.ALLOW)
+            return AuthorizerStep(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.ALLOW)
         reason = "Everything is forbidden."
-        return Step(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.NO_OPINION, reason)
-
-    def ignores_name(self, asked: AuthorizationAttributes, step: Step) -> bool:
-        """See `Member`."""
-        del asked, step
-        return True
+        return AuthorizerStep(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.NO_OPINION, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,15 +166,12 @@ class UnknownMember:
     type: str
     missing: str
 
-    def consult(self, asked: Question) -> Step:
+    def consult(self, asked: Question) -> AuthorizerStep:
         """See `Member`."""
         del asked
-        return Step(self.name, self.type, StepOutcome.UNKNOWN, AuthorizerDecision.UNKNOWN, missing=self.missing)
-
-    def ignores_name(self, asked: AuthorizationAttributes, step: Step) -> bool:
-        """See `Member`."""
-        del asked, step
-        return True
+        return AuthorizerStep(
+            self.name, self.type, StepOutcome.UNKNOWN, AuthorizerDecision.UNKNOWN, missing=self.missing
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,18 +182,13 @@ class NodeMember:
     name: str = "node"
     type: str = "Node"
 
-    def consult(self, asked: Question) -> Step:
+    def consult(self, asked: Question) -> AuthorizerStep:
         """See `Member`."""
         verdict = self.authorizer.authorize(asked.attributes)
         if verdict.decision is AuthorizerDecision.NO_OPINION and not verdict.reason:
             return _without_opinion(self.name, self.type)
         outcome = StepOutcome.UNKNOWN if verdict.decision is AuthorizerDecision.UNKNOWN else StepOutcome.CONSULTED
-        return Step(self.name, self.type, outcome, verdict.decision, verdict.reason, missing=verdict.missing)
-
-    def ignores_name(self, asked: AuthorizationAttributes, step: Step) -> bool:
-        """See `Member`."""
-        del step
-        return not asked.user.username.startswith(NODE_PREFIX)
+        return AuthorizerStep(self.name, self.type, outcome, verdict.decision, verdict.reason, missing=verdict.missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,32 +198,29 @@ class RBACMember:
     roles: RoleResolver
     name: str = "rbac"
     type: str = "RBAC"
-    steps: dict[int, Step] = field(default_factory=dict, compare=False)
-    """What was made of verdicts, which the grants keep, by their identity."""
+    steps: IdentityMap[RBACVerdict, AuthorizerStep] = field(default_factory=IdentityMap, compare=False)
+    """What was made of verdicts, which the grants keep."""
 
-    def consult(self, asked: Question) -> Step:
+    def consult(self, asked: Question) -> AuthorizerStep:
         """See `Member`."""
         verdict = self.roles.decide(asked.attributes)
-        step = self.steps.get(id(verdict))
+        step = self.steps.get(verdict)
         if step is None:
-            step = self.steps[id(verdict)] = self._step(verdict)
+            step = self.steps[verdict] = self._step(verdict)
         return step
 
-    def _step(self, verdict: RBACVerdict) -> Step:
+    def _step(self, verdict: RBACVerdict) -> AuthorizerStep:
         if verdict.allowing:
             reasons = tuple(dict.fromkeys(verdict.reasons))
             several = reasons if len(reasons) > 1 else ()
             allowed = StepOutcome.CONSULTED, AuthorizerDecision.ALLOW
-            return Step(self.name, self.type, *allowed, reasons[0], possible_reasons=several)
+            return AuthorizerStep(self.name, self.type, *allowed, reasons[0], possible_reasons=several)
         if verdict.missing:
             reason = verdict.missing[0].reason
-            return Step(self.name, self.type, StepOutcome.UNKNOWN, AuthorizerDecision.UNKNOWN, missing=reason)
-        return Step(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.NO_OPINION, verdict.refusal)
-
-    def ignores_name(self, asked: AuthorizationAttributes, step: Step) -> bool:
-        """See `Member`."""
-        del step
-        return asked.name not in self.roles.grants(asked.user, asked.namespace).names
+            return AuthorizerStep(self.name, self.type, StepOutcome.UNKNOWN, AuthorizerDecision.UNKNOWN, missing=reason)
+        return AuthorizerStep(
+            self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.NO_OPINION, verdict.refusal
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,35 +228,35 @@ class WebhookMember:
     """A webhook with its match conditions; `version` is that of the SubjectAccessReviews that it is sent."""
 
     name: str
-    matcher: Matcher
+    matcher: WebhookConditions
     failure_policy: AuthorizerDecision
-    answers: WebhookAnswers
+    answers: AuthorizerAnswers
     version: str = "v1"
     type: str = field(default=WEBHOOK)
-    steps: dict[int, Step] = field(default_factory=dict, compare=False)
-    """What was made of results that the matcher keeps, by their identity, where no answer is looked for."""
+    steps: IdentityMap[ConditionResults, AuthorizerStep] = field(default_factory=IdentityMap, compare=False)
+    """What was made of results that the matcher keeps, where no answer is looked for."""
 
-    def consult(self, asked: Question) -> Step:
+    def consult(self, asked: Question) -> AuthorizerStep:
         """See `Member`."""
         match = self.matcher.match(asked)
-        step = self.steps.get(id(match))
+        step = self.steps.get(match)
         if step is None:
             step = self._not_called(match)
             if step is not None:
-                self.steps[id(match)] = step
+                self.steps[match] = step
         return step or self._called(match, asked)
 
-    def _not_called(self, match: MatchResult) -> Step | None:
+    def _not_called(self, match: ConditionResults) -> AuthorizerStep | None:
         """What becomes of one that conditions keep from being asked, or that nobody answers for."""
         if match.skipped_by is not None:
             return self._step(StepOutcome.SKIPPED, match, skipped_by=match.skipped_by)
-        if match.error:
+        if match.error is not None:
             return self._failed(StepOutcome.MATCH_CONDITION_ERROR, match, match.error)
         if not self.answers.is_known(self.name):
             return self._step(StepOutcome.UNKNOWN, match, AuthorizerDecision.UNKNOWN)
         return None
 
-    def _called(self, match: MatchResult, asked: Question) -> Step:
+    def _called(self, match: ConditionResults, asked: Question) -> AuthorizerStep:
         answer = self.answers.answer(self.name, self.version, asked.spec)
         if answer is None:
             return self._step(StepOutcome.UNKNOWN, match, AuthorizerDecision.UNKNOWN)
@@ -294,23 +264,27 @@ class WebhookMember:
             return self._failed(StepOutcome.CALL_FAILED, match, answer.error)
         return self._step(StepOutcome.CALLED, match, answer.decision, reason=answer.reason, error=answer.error)
 
-    def _failed(self, outcome: StepOutcome, match: MatchResult, error: str) -> Step:
+    def _failed(self, outcome: StepOutcome, match: ConditionResults, error: str | None) -> AuthorizerStep:
         policy = self.failure_policy
         return self._step(outcome, match, policy, error=error, failure_policy=policy.value)
 
     def _step(
         self,
         outcome: StepOutcome,
-        match: MatchResult,
+        match: ConditionResults,
         decision: AuthorizerDecision = AuthorizerDecision.NO_OPINION,
         **rest: Any,
-    ) -> Step:
-        return Step(self.name, self.type, outcome, decision, conditions=match.conditions, **rest)
+    ) -> AuthorizerStep:
+        return AuthorizerStep(self.name, self.type, outcome, decision, conditions=match.conditions, **rest)
 
-    def ignores_name(self, asked: AuthorizationAttributes, step: Step) -> bool:
-        """See `Member`; a webhook that is asked is told the name."""
-        del asked
-        is_asked = step.outcome not in (StepOutcome.SKIPPED, StepOutcome.MATCH_CONDITION_ERROR)
-        return "resourceAttributes.name" not in self.matcher.reads and not (
-            is_asked and self.answers.is_known(self.name)
-        )
+    @property
+    def may_read_names(self) -> bool:
+        """Whether what it says may depend on the name of an object: a webhook that is asked is told the name."""
+        return "resourceAttributes.name" in self.matcher.reads or self.answers.is_known(self.name)
+
+    def reads_name(self, asked: Question) -> bool:
+        """Whether what it says about a question may depend on the name of the object."""
+        if "resourceAttributes.name" in self.matcher.reads:
+            return True
+        match = self.matcher.match(asked)
+        return self.answers.is_known(self.name) and match.skipped_by is None and not match.error

@@ -49,7 +49,7 @@ class ConfigurationError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookConfiguration:
+class AuthorizerWebhook:
     """How a webhook is called; times in nanoseconds. `match_conditions` None and empty differ as in Go."""
 
     authorized_ttl: int
@@ -71,7 +71,7 @@ class AuthorizerConfiguration:
 
     type: str
     name: str
-    webhook: WebhookConfiguration | None = None
+    webhook: AuthorizerWebhook | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +103,10 @@ def _authorizer(value: JSON) -> AuthorizerConfiguration:
     return AuthorizerConfiguration(value["type"], value["name"], None if webhook is None else _webhook(webhook))
 
 
-def _webhook(value: JSON) -> WebhookConfiguration:
+def _webhook(value: JSON) -> AuthorizerWebhook:
     """The configuration with what `SetDefaults_WebhookConfiguration` adds: times of zero are times that were left out."""
     conditions = value["matchConditions"]
-    return WebhookConfiguration(
+    return AuthorizerWebhook(
         authorized_ttl=_nanoseconds(value["authorizedTTL"]) or _DEFAULT_AUTHORIZED_TTL,
         cache_authorized_requests=value.get("cacheAuthorizedRequests", True),
         unauthorized_ttl=_nanoseconds(value["unauthorizedTTL"]) or _DEFAULT_UNAUTHORIZED_TTL,

@@ -18,8 +18,8 @@ _EMPTY = "invalid configuration: no configuration has been provided, try setting
 _LISTS = {"clusters": "NamedCluster", "users": "NamedAuthInfo", "contexts": "NamedContext"}
 
 
-def kubeconfig_error(local: Path, path: str) -> str:
-    """The server's text for a file that it cannot use, empty if it can; `path` is what the configuration calls it."""
+def kubeconfig_error(local: Path, path: str) -> str | None:
+    """The server's text for a file that it cannot use, None if it can; `path` is what the configuration calls it."""
     try:
         node = read_untyped(local.read_bytes(), "v1", "Config")
     except OSError as error:
@@ -29,22 +29,22 @@ def kubeconfig_error(local: Path, path: str) -> str:
     if not isinstance(node, Mapping):
         return _EMPTY
     mismatch = _mismatch(node)
-    if mismatch:
+    if mismatch is not None:
         return f"error loading config file {quote(path)}: {mismatch}"
     problems = _problems(plain(node))
     if not problems or problems[0] == _EMPTY:
-        return problems[0] if problems else ""
+        return problems[0] if problems else None
     told = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
     return f"invalid configuration: {told}"
 
 
-def _mismatch(node: Mapping) -> str:
+def _mismatch(node: Mapping) -> str | None:
     """The first list that is none, as Go's JSON decoder tells it."""
     for entry in node.entries:
         if entry.key in _LISTS and not isinstance(entry.value, Sequence) and not _is_null(entry.value):
             wanted = f"Config.{entry.key} of type []v1.{_LISTS[entry.key]}"
             return f"json: cannot unmarshal {json_type(entry.value)} into Go struct field {wanted}"
-    return ""
+    return None
 
 
 def _is_null(node: Node) -> bool:

@@ -70,7 +70,7 @@ def _configured(path: Path, version: KubernetesVersion) -> AuthorizationManifest
     checked = check_start(path.read_bytes(), version, ServerFiles())
     if not checked.is_accepted or checked.configuration is None:
         place = next((problem.position for problem in checked.problems), None)
-        first_line = checked.explained.partition("\n")[0]
+        first_line = (checked.explained or "").partition("\n")[0]
         raise ManifestError(first_line, path=str(path), line=place.line if place else 0)
     return AuthorizationManifests(str(path), checked.configuration)
 
@@ -93,7 +93,7 @@ def read_rbac(path: Path) -> tuple[JSON, ...]:
     found: dict[RBACKey, JSON] = {}
     for obj in read_snapshot(path):
         problem = _problem(obj)
-        if problem:
+        if problem is not None:
             raise ManifestError(problem, path=str(path))
         found[rbac_key(obj)] = obj
     return tuple(found[key] for key in sorted(found))
@@ -109,8 +109,8 @@ def _group(obj: JSON) -> str:
     return str(obj.get("apiVersion") or "").rpartition("/")[0]
 
 
-def _problem(obj: JSON) -> str:
-    """Why an object is no RBAC object, empty if it is one."""
+def _problem(obj: JSON) -> str | None:
+    """Why an object is no RBAC object, None if it is one."""
     kind, metadata = obj.get("kind"), obj.get("metadata")
     if _group(obj) != RBAC_GROUP or kind not in RBAC_KINDS:
         return f"{kind} of `{obj.get('apiVersion')}` is no RBAC object; {', '.join(RBAC_KINDS)} belong here"
@@ -123,18 +123,18 @@ def _problem(obj: JSON) -> str:
         ref, subjects = obj.get("roleRef"), obj.get("subjects")
         if not isinstance(ref, dict) or not all(isinstance(ref.get(part), str) for part in ("kind", "name")):
             return f"{named} has no `roleRef` with kind and name"
-        return "" if _is_list_of(dict, subjects) else f"{named}: `subjects` is no list of objects"
+        return None if _is_list_of(dict, subjects) else f"{named}: `subjects` is no list of objects"
     return _rule_problem(named, obj.get("rules"))
 
 
-def _rule_problem(named: str, rules: JSON) -> str:
+def _rule_problem(named: str, rules: JSON) -> str | None:
     if not _is_list_of(dict, rules):
         return f"{named}: `rules` is no list of objects"
     for index, rule in enumerate(rules or ()):
         for field in ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs"):
             if not _is_list_of(str, rule.get(field)):
                 return f"{named}: `rules[{index}].{field}` is no list of strings"
-    return ""
+    return None
 
 
 def _is_list_of(type_: type, value: JSON) -> bool:

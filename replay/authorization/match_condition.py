@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from replay.authorization.question import Question
+from replay.authorization.question import Question, view_of
 from replay.authorization.trace import ConditionOutcome, ConditionResult
 from replay.cel.program import Program
 from replay.cel.value.values import EvalError, Unknown
@@ -21,22 +21,22 @@ MOST_CONDITIONS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class MatchResult:
+class ConditionResults:
     """The result of every condition in order; `skipped_by` is the index of the one that is false, if any."""
 
     conditions: tuple[ConditionResult, ...]
     skipped_by: int | None = None
-    error: str = ""
+    error: str | None = None
 
 
-class Matcher:
+class WebhookConditions:
     """The compiled conditions of one webhook."""
 
     def __init__(self, conditions: Sequence[CompiledCondition]) -> None:
         """Every condition has a program."""
         self._conditions = conditions
         self._results = {
-            outcome: tuple(ConditionResult(n, outcome, "", each.expression) for n, each in enumerate(conditions))
+            outcome: tuple(ConditionResult(n, outcome, None, each.expression) for n, each in enumerate(conditions))
             for outcome in ConditionOutcome
         }
         self.selectors = (
@@ -46,18 +46,18 @@ class Matcher:
         """Whether field selectors are shown to the conditions, and label selectors: one that names them is enough."""
         self.reads = frozenset[str]().union(*(each.reads for each in conditions))
         """The fields of `request` on which a result can depend."""
-        self._reads = tuple(sorted(self.reads))
-        self._known: dict[Hashable, MatchResult] = {}
+        self._view = view_of(self.reads)
+        self._known: dict[Hashable, ConditionResults] = {}
 
-    def match(self, asked: Question) -> MatchResult:
+    def match(self, asked: Question) -> ConditionResults:
         """The results of the conditions for a question: one object for all questions that look alike to them."""
-        seen = asked.seen(self._reads)
+        seen = self._view(asked.attributes)
         found = self._known.get(seen)
         if found is None:
             found = self._known[seen] = self._matched(asked.request(self.selectors))
         return found
 
-    def _matched(self, request: JSON) -> MatchResult:
+    def _matched(self, request: JSON) -> ConditionResults:
         """Evaluate the conditions for the variable `request` (`request_variable`), up to the first that is false."""
         names = {"request": request}
         results: list[ConditionResult] = []
@@ -65,10 +65,10 @@ class Matcher:
             result = self._evaluated(index, condition, names)
             results.append(result)
             if result.result is ConditionOutcome.FALSE:
-                return MatchResult((*results, *self._results[ConditionOutcome.NOT_EVALUATED][index + 1 :]), index)
-        errors = list(dict.fromkeys(result.error for result in results if result.error))
-        error = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else ""
-        return MatchResult(tuple(results), error=error)
+                return ConditionResults((*results, *self._results[ConditionOutcome.NOT_EVALUATED][index + 1 :]), index)
+        errors = list(dict.fromkeys(result.error for result in results if result.error is not None))
+        error = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else None
+        return ConditionResults(tuple(results), error=error)
 
     def _evaluated(self, index: int, condition: CompiledCondition, names: Mapping[str, JSON]) -> ConditionResult:
         assert condition.program is not None

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable
+from operator import attrgetter
 
 from replay.authorization.subject_access_review import request_variable, spec_from_attributes
 from replay.json import JSON
 from replay.kube.authorizer import AuthorizationAttributes
 
-_FIELDS: dict[str, Callable[[AuthorizationAttributes], Hashable]] = {
-    "user": lambda asked: asked.user.username,
-    "uid": lambda asked: asked.user.uid,
-    "groups": lambda asked: asked.user.groups,
-    "extra": lambda asked: tuple(asked.user.extra.items()),
-    "resourceAttributes.namespace": lambda asked: asked.namespace,
-    "resourceAttributes.verb": lambda asked: asked.verb,
-    "resourceAttributes.group": lambda asked: asked.api_group,
-    "resourceAttributes.version": lambda asked: asked.api_version,
-    "resourceAttributes.resource": lambda asked: asked.resource,
-    "resourceAttributes.subresource": lambda asked: asked.subresource,
-    "resourceAttributes.name": lambda asked: asked.name,
-    "resourceAttributes.fieldSelector": lambda asked: asked.field_selector,
-    "resourceAttributes.labelSelector": lambda asked: asked.label_selector,
-    "nonResourceAttributes.path": lambda asked: asked.path,
-    "nonResourceAttributes.verb": lambda asked: asked.verb,
+_PLACES = {
+    "user": "user.username",
+    "uid": "user.uid",
+    "groups": "user.groups",
+    "resourceAttributes.namespace": "namespace",
+    "resourceAttributes.verb": "verb",
+    "resourceAttributes.group": "api_group",
+    "resourceAttributes.version": "api_version",
+    "resourceAttributes.resource": "resource",
+    "resourceAttributes.subresource": "subresource",
+    "resourceAttributes.name": "name",
+    "resourceAttributes.fieldSelector": "field_selector",
+    "resourceAttributes.labelSelector": "label_selector",
+    "nonResourceAttributes.path": "path",
+    "nonResourceAttributes.verb": "verb",
 }
+_EXTRA = "extra"
+
+View = Callable[[AuthorizationAttributes], Hashable]
+"""What somebody knows of a question who reads some fields of `request` alone."""
 
 
 class Question:
@@ -54,8 +58,29 @@ class Question:
             self._requests[selectors] = found
         return found
 
-    def seen(self, fields: Sequence[str]) -> Hashable:
-        """What somebody knows of it who reads these fields of `request` alone."""
-        asked = self.attributes
-        kind = "resourceAttributes." if asked.is_resource_request else "nonResourceAttributes."
-        return kind, tuple(_FIELDS[name](asked) for name in fields if name.startswith(kind) or "." not in name)
+
+def view_of(fields: Iterable[str]) -> View:
+    """The view of these fields: equal for questions that look alike in them."""
+    read = sorted(fields)
+    of_resources, of_paths = (_values(read, kind) for kind in ("resourceAttributes.", "nonResourceAttributes."))
+
+    def view(asked: AuthorizationAttributes) -> Hashable:
+        return (True, of_resources(asked)) if asked.is_resource_request else (False, of_paths(asked))
+
+    return view
+
+
+def _values(fields: Iterable[str], kind: str) -> View:
+    """The values of those fields that questions of a kind have."""
+    own = [name for name in fields if name.startswith(kind) or "." not in name]
+    places = [_PLACES[name] for name in own if name != _EXTRA]
+    # A view is taken of every question, so that it is made of what needs no Python.
+    values: View = attrgetter(*places) if places else _nothing
+    if _EXTRA not in own:
+        return values
+    return lambda asked: (values(asked), tuple(asked.user.extra.items()))
+
+
+def _nothing(asked: AuthorizationAttributes) -> Hashable:
+    del asked
+    return None

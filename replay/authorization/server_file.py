@@ -19,17 +19,17 @@ class ServerFiles:
     root: Path | None = None
     unseen: list[str] = field(default_factory=list)
 
-    def problem(self, path: str) -> str:
-        """What the server's validation says about a file, empty if it is a regular one or not known."""
+    def problem(self, path: str) -> str | None:
+        """What the server's validation says about a file, None if it is a regular one or not known."""
         local = self.local(path)
         if local is None:
             self.unseen.append(path)
-            return ""
+            return None
         try:
             mode = local.stat().st_mode
         except OSError as error:
             return f"error loading file: stat {path}: {os_reason(error)}"
-        return "" if stat.S_ISREG(mode) else "must be a regular file"
+        return None if stat.S_ISREG(mode) else "must be a regular file"
 
     def local(self, path: str) -> Path | None:
         """Where a file of the server is here, None if nobody said."""

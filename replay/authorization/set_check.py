@@ -15,7 +15,7 @@ from replay.json import JSON
 from replay.manifests.authorization_file import CONFIGURATION_FILE, is_about_authorization, is_configuration
 from replay.manifests.check import CheckedSet, check_set
 from replay.manifests.finding import SERVER, Finding, Severity
-from replay.manifests.plugin import Plugin
+from replay.manifests.plugin import PluginName
 from replay.manifests.read.node import NOWHERE
 
 _ON_SERVER, _DANGLING = "file-on-the-server", "binding-without-role"
@@ -25,7 +25,7 @@ def check_whole_set(
     path: Path,
     version: KubernetesVersion,
     *,
-    plugin: Plugin | None = None,
+    plugin: PluginName | None = None,
     cluster: list[JSON] | None = None,
     silenced: Iterable[str] = (),
 ) -> CheckedSet:

@@ -40,13 +40,13 @@ class LoadResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a server says about a file: `error` is its text, empty if it goes on; `warnings` are ours.
+    """What a server says about a file: `error` is its text, None if it goes on; `warnings` are ours.
 
     `configuration` is there if it could be decoded, `field_errors` and `problems` say where something is wrong.
     """
 
     result: LoadResult
-    error: str = ""
+    error: str | None = None
     configuration: AuthorizationConfiguration | None = None
     field_errors: tuple[FieldError, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -58,7 +58,7 @@ class Checked:
         return self.result not in (LoadResult.REFUSED, LoadResult.PANIC)
 
     @property
-    def explained(self) -> str:
+    def explained(self) -> str | None:
         """The error, with what to do where the server does not say it."""
         if self.result is not LoadResult.PANIC or self.configuration is None:
             return self.error
@@ -84,7 +84,7 @@ def check_reload(data: bytes, running: bytes, version: KubernetesVersion, files:
     """
     before = _validated(running, version, ServerFiles(), frozenset())
     if before.configuration is None or not before.is_accepted:
-        raise ConfigurationError(before.error)
+        raise ConfigurationError(before.error or "")
     enabled = frozenset(each.type for each in before.configuration.authorizers)
     checked = _validated(data, version, files, enabled - {WEBHOOK})
     if checked.configuration is None or not checked.is_accepted:
@@ -110,7 +110,7 @@ def _validated(data: bytes, version: KubernetesVersion, files: ServerFiles, need
         texts.append(f"missing required types: [{' '.join(sorted(missing))}]")
     if texts:
         return Checked(LoadResult.REFUSED, _joined(texts), configuration, warnings=warnings)
-    return Checked(LoadResult.ACCEPTED, "", configuration, warnings=warnings)
+    return Checked(LoadResult.ACCEPTED, None, configuration, warnings=warnings)
 
 
 def _built(checked: Checked, files: ServerFiles, enabled: frozenset[str], *, at_start: bool) -> Checked:
@@ -130,8 +130,8 @@ def _built(checked: Checked, files: ServerFiles, enabled: frozenset[str], *, at_
             return _with(checked, LoadResult.PANIC, PANIC)
         path = authorizer.webhook.kube_config_file or ""
         local = files.local(path)
-        error = kubeconfig_error(local, path) if local is not None else ""
-        if error:
+        error = kubeconfig_error(local, path) if local is not None else None
+        if error is not None:
             return _with(checked, LoadResult.REFUSED, error)
     return checked if at_start else _with(checked, LoadResult.RELOADED)
 
@@ -141,7 +141,7 @@ def _calls_itself(authorizer: AuthorizerConfiguration) -> bool:
     return authorizer.webhook is not None and authorizer.webhook.kube_config_file is None
 
 
-def _with(checked: Checked, result: LoadResult, error: str = "") -> Checked:
+def _with(checked: Checked, result: LoadResult, error: str | None = None) -> Checked:
     return Checked(result, error, checked.configuration, warnings=checked.warnings)
 
 

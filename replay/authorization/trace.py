@@ -44,7 +44,7 @@ class ConditionOutcome(StrEnum):
     NOT_EVALUATED = "notEvaluated"
 
 
-class Verdict(StrEnum):
+class AuthorizationVerdict(StrEnum):
     """What the client is told: 403 for `FORBID`, 500 for `ERROR`."""
 
     ALLOW = "allow"
@@ -59,7 +59,7 @@ class ConditionResult:
 
     index: int
     result: ConditionOutcome
-    error: str = ""
+    error: str | None = None
     expression: str = ""
 
     def as_json(self) -> JSON:
@@ -68,7 +68,7 @@ class ConditionResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AuthorizerStep:
     """One authorizer: what became of it, and what it said.
 
     `possible_reasons` are those that the server may give, where several bindings allow. `missing` says what would have to
@@ -80,7 +80,7 @@ class Step:
     outcome: StepOutcome
     decision: AuthorizerDecision = AuthorizerDecision.NO_OPINION
     reason: str = ""
-    error: str = ""
+    error: str | None = None
     possible_reasons: tuple[str, ...] = ()
     conditions: tuple[ConditionResult, ...] = ()
     skipped_by: int | None = None
@@ -88,7 +88,7 @@ class Step:
     missing: str = ""
     only_if_unknown_is_no_opinion: bool = False
 
-    def after_unknown(self) -> Step:
+    def after_unknown(self) -> AuthorizerStep:
         """The same step, reached only if an answer that is not known is "no opinion"."""
         return replace(self, only_if_unknown_is_no_opinion=True)
 
@@ -121,15 +121,15 @@ class Authorization:
     empty if all had no opinion), `if_no_opinion` the verdict if every answer that is not known were "no opinion".
     """
 
-    decision: Verdict
+    decision: AuthorizationVerdict
     reason: str
-    trace: tuple[Step, ...]
-    error: str = ""
+    trace: tuple[AuthorizerStep, ...]
+    error: str | None = None
     decided_by: str = ""
-    if_no_opinion: Verdict | None = None
+    if_no_opinion: AuthorizationVerdict | None = None
 
     @property
-    def deciding_step(self) -> Step | None:
+    def deciding_step(self) -> AuthorizerStep | None:
         """The step that decided, None if no authorizer had an opinion."""
         return next((step for step in self.trace if step.name == self.decided_by), None) if self.decided_by else None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from replay.authorization.configuration import (
     AuthorizationConfiguration,
     AuthorizerConfiguration,
-    WebhookConfiguration,
+    AuthorizerWebhook,
 )
 from replay.authorization.match_condition import MOST_CONDITIONS
 from replay.authorization.server_file import ServerFiles
@@ -94,7 +94,7 @@ def _validate_webhook(
     yield from validate_conditions(webhook.match_conditions or (), f"{path}.matchConditions", version)
 
 
-def _validate_times(webhook: WebhookConfiguration, path: str) -> Iterator[FieldError]:
+def _validate_times(webhook: AuthorizerWebhook, path: str) -> Iterator[FieldError]:
     """The server's own path of these fields leaves out `webhook`."""
     if not webhook.timeout:
         yield required(f"{path}.timeout")
@@ -105,7 +105,7 @@ def _validate_times(webhook: WebhookConfiguration, path: str) -> Iterator[FieldE
             yield invalid(f"{path}.{field}", duration_text(value), "must be > 0s")
 
 
-def _validate_versions(webhook: WebhookConfiguration, path: str) -> Iterator[FieldError]:
+def _validate_versions(webhook: AuthorizerWebhook, path: str) -> Iterator[FieldError]:
     version = webhook.subject_access_review_version
     if not version:
         yield required(f"{path}.subjectAccessReviewVersion")
@@ -118,7 +118,7 @@ def _validate_versions(webhook: WebhookConfiguration, path: str) -> Iterator[Fie
         yield not_supported(f"{path}.{field}", version, ("v1",))
 
 
-def _validate_connection(webhook: WebhookConfiguration, path: str, files: ServerFiles) -> Iterator[FieldError]:
+def _validate_connection(webhook: AuthorizerWebhook, path: str, files: ServerFiles) -> Iterator[FieldError]:
     kind, file, file_path = webhook.connection_type, webhook.kube_config_file, f"{path}.kubeConfigFile"
     if not kind:
         yield required(f"{path}.type")
@@ -151,9 +151,11 @@ def validate_conditions(expressions: Sequence[str], path: str, version: Kubernet
         else:
             seen.add(expression)
             compiled = compile_condition(version, expression)
+            if compiled.error is None:
+                continue
             if compiled.is_internal_error:
                 yield internal(own, compiled.error)
-            elif compiled.error:
+            else:
                 yield invalid(own, expression, compiled.error)
 
 

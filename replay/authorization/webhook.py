@@ -22,23 +22,23 @@ _UNTYPED = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind s
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookAnswer:
+class AuthorizerAnswer:
     """The answer to one SubjectAccessReview; `failed` means that the call failed, with `error`."""
 
     decision: AuthorizerDecision
     reason: str = ""
-    error: str = ""
+    error: str | None = None
     failed: bool = False
 
 
-class WebhookAnswers(Protocol):
+class AuthorizerAnswers(Protocol):
     """Who answers for webhooks."""
 
     def is_known(self, webhook: str) -> bool:
         """Whether anything is known of a webhook at all."""
         ...
 
-    def answer(self, webhook: str, version: str, spec: JSON) -> WebhookAnswer | None:
+    def answer(self, webhook: str, version: str, spec: JSON) -> AuthorizerAnswer | None:
         """The answer of a webhook (`version` of the SubjectAccessReview), None where nobody knows."""
         ...
 
@@ -51,7 +51,7 @@ class NoAnswers:
         del webhook
         return False
 
-    def answer(self, webhook: str, version: str, spec: JSON) -> WebhookAnswer | None:
+    def answer(self, webhook: str, version: str, spec: JSON) -> AuthorizerAnswer | None:
         """Always None."""
         del webhook, version, spec
         return None
@@ -61,15 +61,15 @@ class NoAnswers:
 class RecordedAnswers:
     """Answers by webhook and spec."""
 
-    answers: Mapping[tuple[str, bytes], WebhookAnswer]
+    answers: Mapping[tuple[str, bytes], AuthorizerAnswer]
     webhooks: frozenset[str]
 
     def is_known(self, webhook: str) -> bool:
-        """See `WebhookAnswers`."""
+        """See `AuthorizerAnswers`."""
         return webhook in self.webhooks
 
-    def answer(self, webhook: str, version: str, spec: JSON) -> WebhookAnswer | None:
-        """See `WebhookAnswers`."""
+    def answer(self, webhook: str, version: str, spec: JSON) -> AuthorizerAnswer | None:
+        """See `AuthorizerAnswers`."""
         del version
         return self.answers.get((webhook, spec_key(spec)))
 
@@ -79,7 +79,7 @@ def recorded_answers(records: Iterable[JSON]) -> RecordedAnswers:
 
     A call that failed and was tried again with success counts as success; of several failures the last is told.
     """
-    found: dict[tuple[str, bytes], WebhookAnswer] = {}
+    found: dict[tuple[str, bytes], AuthorizerAnswer] = {}
     for record in records:
         request = record["request"]
         version = str(request.get("apiVersion") or "").rpartition("/")[2]
@@ -105,24 +105,24 @@ def _current_spec(spec: JSON) -> JSON:
     return named
 
 
-def answer_from_response(code: int, response: JSON, version: str) -> WebhookAnswer:
+def answer_from_response(code: int, response: JSON, version: str) -> AuthorizerAnswer:
     """What the server makes of a response: `response` is the decoded body, or its text where that is no JSON object."""
     error = _response_error(code, response, version)
-    if error:
-        return WebhookAnswer(AuthorizerDecision.NO_OPINION, "", error, failed=True)
+    if error is not None:
+        return AuthorizerAnswer(AuthorizerDecision.NO_OPINION, "", error, failed=True)
     status = (response or {}).get("status") or {}
     allowed, denied, reason = bool(status.get("allowed")), bool(status.get("denied")), status.get("reason") or ""
     if denied:
-        return WebhookAnswer(AuthorizerDecision.DENY, reason, _BOTH if allowed else "")
-    return WebhookAnswer(AuthorizerDecision.ALLOW if allowed else AuthorizerDecision.NO_OPINION, reason)
+        return AuthorizerAnswer(AuthorizerDecision.DENY, reason, _BOTH if allowed else None)
+    return AuthorizerAnswer(AuthorizerDecision.ALLOW if allowed else AuthorizerDecision.NO_OPINION, reason)
 
 
-def _response_error(code: int, response: JSON, version: str) -> str:
-    """Why a response is no answer, empty if it is one."""
+def _response_error(code: int, response: JSON, version: str) -> str | None:
+    """Why a response is no answer, None if it is one."""
     if not 200 <= code <= 206:
         return _status_error(code, response)
     if response is None:  # `null` decodes to an answer that says nothing
-        return ""
+        return None
     if not isinstance(response, dict):
         found = {list: "array", bool: "bool", int: "number", float: "number"}.get(type(response), "string")
         return f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type {_UNTYPED}"
@@ -136,13 +136,13 @@ def _response_error(code: int, response: JSON, version: str) -> str:
     return _status_type_error(status or {})
 
 
-def _status_type_error(status: Mapping[str, JSON]) -> str:
+def _status_type_error(status: Mapping[str, JSON]) -> str | None:
     types = {"allowed": bool, "denied": bool, "reason": str, "evaluationError": str}
     for name, wanted in types.items():
         value = status.get(name)
         if value is not None and not isinstance(value, wanted):
             return f"json: cannot unmarshal `{name}` of the answer into Go value of type {wanted.__name__}"
-    return ""
+    return None
 
 
 def _status_error(code: int, response: JSON) -> str:

@@ -34,7 +34,7 @@ UNSTATED: Final = _Unstated.UNSTATED
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AuthorizerReply:
     """An answer of the authorizer of a case; a field that is None fits any question.
 
     `allowed` None stands for an answer that is not known, because of the `reason`.
@@ -52,7 +52,7 @@ class Answer:
     field_selector: str | None = None
     label_selector: str | None = None
     reason: str = ""
-    error: str = ""
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class CaseRequest:
     """The request of a case, as a client would send it.
 
     `resource` None is that of the object's kind. `validated_object` is the object as the validating phase was told it, where
@@ -123,11 +123,11 @@ class Case:
     name: str
     path: str
     line: int
-    request: Request
+    request: CaseRequest
     manifests: ManifestSet
     expected: Expectation
     objects: tuple[JSON, ...] = ()
-    answers: tuple[Answer, ...] | None = None
+    answers: tuple[AuthorizerReply, ...] | None = None
     strict: bool = True
     """Whether a field that the kind does not have is an error, as it is for `kubectl`."""
 

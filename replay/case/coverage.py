@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from replay.admission.explain.explanation import BindingExplanation, ExpressionStep
-from replay.case.decide import Decided
+from replay.case.decide import DecidedCase
 from replay.cel.ast import operator
+from replay.cel.ast.below import descendants
 from replay.cel.ast.factory import ACCUMULATOR
 from replay.cel.ast.tree import Ast, Call, Expr, Ident
-from replay.cel.check.validators import descendants
 from replay.cel.strict.trace import Trace
 from replay.cel.syntax.unparse import unparse
 from replay.cel.value.values import EvalError
@@ -34,12 +34,12 @@ class Item(NamedTuple):
 
 
 @dataclass
-class Coverage:
+class CaseCoverage:
     """What cases have reached, and what there is to be reached, in the order in which it was met."""
 
     _items: dict[Item, bool] = field(default_factory=dict)
 
-    def add(self, decided: Decided) -> None:
+    def add(self, decided: DecidedCase) -> None:
         """Take in one case."""
         for item in _all(decided.case.manifests):
             self._items.setdefault(item, False)

@@ -9,11 +9,12 @@ import orjson
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision
 from replay.admission.explain.explanation import PolicyExplanation
-from replay.admission.explain.request import Explainer
-from replay.case.attributes import Teller, Told
+from replay.admission.explain.request import explained_request
+from replay.case.attributes import CaseAttributes, Teller
 from replay.case.case import Case
 from replay.case.world import CaseLister, authorizer_of
 from replay.cellib.version import NEWEST, KubernetesVersion
+from replay.identity import IdentityMemo
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.discovery import builtin_discovery
@@ -24,11 +25,11 @@ _CRD = "CustomResourceDefinition"
 
 
 @dataclass(frozen=True)
-class Decided:
+class DecidedCase:
     """What was decided about a case, and on what; `teller` can say what objects mean."""
 
     case: Case
-    told: Told
+    told: CaseAttributes
     decision: Decision
     teller: Teller
     _chain: Chain
@@ -38,22 +39,19 @@ class Decided:
         """Each policy with its expressions: those that mutate as they ran, then those that validate."""
         index, manifests = 0 if self.told.is_stated else 1, self.case.manifests
         asking = self._chain.asking(self.told.before, self.told.validated, self._lister, {})
-        explainer = Explainer(self._chain, asking)
-        seen = self._chain.validated(self.told.before, self.told.validated, self._lister)[index]
-        mutating = explainer.mutating(index, manifests)
-        validating = explainer.validating(index, manifests, seen, mutating.refused, self.decision)
-        return (*(policy for each in mutating.passes for policy in each.policies), *validating.policies)
+        explained = explained_request(self._chain, asking, index, manifests)
+        return (*(policy for each in explained.passes for policy in each.policies), *explained.policies)
 
 
 @dataclass
-class Decider:
+class CaseDecider:
     """Decides cases; sets of policies are compiled once, however many cases they decide."""
 
     version: KubernetesVersion = NEWEST
     _tellers: dict[bytes, Teller] = field(default_factory=dict)
-    _chains: dict[tuple[int, bool, bytes], tuple[Chain, ManifestSet]] = field(default_factory=dict)
+    _chains: IdentityMemo[Chain] = field(default_factory=IdentityMemo)
 
-    def decided(self, case: Case) -> Decided:
+    def decided(self, case: Case) -> DecidedCase:
         """The decision; raises CaseError for a request that no server would ask its policies about."""
         crds = [obj for obj in case.objects if obj.get("kind") == _CRD]
         key = orjson.dumps(crds)
@@ -64,7 +62,7 @@ class Decider:
         lister = CaseLister((*map(teller.stored, case.objects), *named), case.answers)
         # A stated object is what the server made of what this set left. Else nothing mutated it, as with an empty set.
         decision = chain.decide(told.before, told.validated, lister)[0 if told.is_stated else 1]
-        return Decided(case, told, decision, teller, chain, lister)
+        return DecidedCase(case, told, decision, teller, chain, lister)
 
     def _teller(self, key: bytes, crds: list[JSON]) -> Teller:
         found = self._tellers.get(key)
@@ -72,12 +70,13 @@ class Decider:
             found = self._tellers[key] = Teller(builtin_discovery().with_crds(crds), Schemas(crds))
         return found
 
-    def _chain(self, manifests: ManifestSet, told: Told, teller: Teller, key: bytes, crds: list[JSON]) -> Chain:
-        place = (id(manifests), told.is_stated, key)
-        found = self._chains.get(place)
-        if found is None:
-            sets = [manifests] if told.is_stated else [_NOTHING, manifests]
-            chain = Chain(sets, self.version, teller.discovery, Schemas(crds), authorizer=authorizer_of)
-            # The set is kept with the chain, so that no other one gets its identity.
-            found = self._chains[place] = chain, manifests
-        return found[0]
+    def _chain(
+        self, manifests: ManifestSet, told: CaseAttributes, teller: Teller, key: bytes, crds: list[JSON]
+    ) -> Chain:
+        rest = told.is_stated, key
+        known = self._chains.get((manifests,), rest)
+        if known is not None:
+            return known
+        sets = [manifests] if told.is_stated else [_NOTHING, manifests]
+        chain = Chain(sets, self.version, teller.discovery, Schemas(crds), authorizer=authorizer_of)
+        return self._chains.put((manifests,), chain, rest)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from replay.admission.decision import Decision, Denial, Verdict
 from replay.admission.json_patch import JSONPatchError, apply
 from replay.case.case import UNSTATED, Expectation, ExpectedDenial
-from replay.case.decide import Decided
+from replay.case.decide import DecidedCase
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.go_object import DecodeError
@@ -18,7 +18,7 @@ _LONGEST = 200
 _MOST_PATHS = 10
 
 
-def differences(decided: Decided) -> list[str]:
+def differences(decided: DecidedCase) -> list[str]:
     """The differences, none where all is as expected."""
     expected, decision = decided.case.expected, decided.decision
     return [
@@ -135,7 +135,7 @@ def _undetermined(expected: Expectation, decision: Decision) -> Iterator[str]:
         yield f"undetermined: expected {_shown(sorted(expected.undetermined))}, got {_shown(found)}"
 
 
-def _object(expected: Expectation, decided: Decided) -> Iterator[str]:
+def _object(expected: Expectation, decided: DecidedCase) -> Iterator[str]:
     """The mutated object, by what it means: defaulted, and with quantities and times in their canonical form."""
     before = plain(decided.told.before.object)
     patch = expected.patch
@@ -153,13 +153,13 @@ def _object(expected: Expectation, decided: Decided) -> Iterator[str]:
     yield from _unlike(name, decided, wanted, found)
 
 
-def mutated(decided: Decided) -> JSON:
+def mutated(decided: DecidedCase) -> JSON:
     """The object that the mutating phase leaves; a denied one is that which came."""
     before = plain(decided.told.before.object)
     return apply(before, list(decided.decision.patch)) if decided.decision.patch else before
 
 
-def _unlike(name: str, decided: Decided, wanted: JSON, found: JSON) -> Iterator[str]:
+def _unlike(name: str, decided: DecidedCase, wanted: JSON, found: JSON) -> Iterator[str]:
     kind = decided.told.before.kind
     try:
         wanted, found = (_comparable(decided.teller.settled(kind, value), decided) for value in (wanted, found))
@@ -174,7 +174,7 @@ def _unlike(name: str, decided: Decided, wanted: JSON, found: JSON) -> Iterator[
         yield f"{name}{rendered(path)}: expected {_shown(want)}, got {_shown(got)}"
 
 
-def _comparable(value: JSON, decided: Decided) -> JSON:
+def _comparable(value: JSON, decided: DecidedCase) -> JSON:
     """An object that need not name what is said elsewhere: its namespace."""
     namespace = decided.told.before.namespace
     metadata = get(value, ("metadata",))
@@ -183,7 +183,7 @@ def _comparable(value: JSON, decided: Decided) -> JSON:
     return {**value, "metadata": {**metadata, "namespace": namespace}}
 
 
-def _matching(expected: Expectation, decided: Decided) -> Iterator[str]:
+def _matching(expected: Expectation, decided: DecidedCase) -> Iterator[str]:
     if expected.matches is None:
         return
     policies = decided.explained()

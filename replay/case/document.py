@@ -40,7 +40,16 @@ class CaseDocument:
 def read_documents(path: Path) -> Iterator[CaseDocument]:
     """The documents of a file that are not empty; raises CaseError for what is neither YAML nor JSON."""
     try:
-        documents = list(split_documents(str(path), read_file(path)))
+        content = read_file(path)
+    except Unreadable as error:
+        raise CaseError(error.reason, path=error.path, line=error.line) from error
+    yield from documents_of(path, content)
+
+
+def documents_of(path: Path, content: bytes) -> Iterator[CaseDocument]:
+    """The same of what a file holds, or is going to hold."""
+    try:
+        documents = list(split_documents(str(path), content))
     except Unreadable as error:
         raise CaseError(error.reason, path=error.path, line=error.line) from error
     for document in documents:

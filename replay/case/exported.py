@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 from replay.admission.decision import Decision, Denial
 from replay.case.attributes import VALIDATED
-from replay.case.case import Answer, CaseError
+from replay.case.case import AuthorizerReply, CaseError
 from replay.case.difference import plain
 from replay.case.form.own import API_VERSION, KIND
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
-
-DELETION_OPTIONS = "DeleteOptions"
 
 
 class UnholdableError(CaseError):
@@ -34,7 +32,7 @@ class Exported:
     validated: Attributes
     decision: Decision
     objects: tuple[JSON, ...] = ()
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[AuthorizerReply, ...] = ()
     policies: tuple[JSON, ...] = ()
     policy_paths: tuple[str, ...] = ()
     api_policies: tuple[JSON, ...] = ()
@@ -126,7 +124,7 @@ def user_json(user: UserInfo) -> JSON:
 _DECISIONS = {True: "allow", False: "deny", None: "unknown"}
 
 
-def _answer_json(answer: Answer) -> dict[str, JSON]:
+def _answer_json(answer: AuthorizerReply) -> dict[str, JSON]:
     asked = {
         "verb": answer.verb,
         "group": answer.group,

@@ -29,17 +29,17 @@ _OWN = re.compile(rb"\A(?:#[^\n]*\n|---\n|apiVersion: *replay/[^\n]*\n)*kind: *C
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableCases:
     """A file or directory that holds cases, and cannot be read as a whole."""
 
     path: str
     error: CaseError
 
 
-Found = CaseFile | Unreadable
+CaseSource = CaseFile | UnreadableCases
 
 
-def find_cases(paths: Iterable[Path], policies: PolicyLoader, given: tuple[Path, ...] = ()) -> Iterator[Found]:
+def find_cases(paths: Iterable[Path], policies: PolicyLoader, given: tuple[Path, ...] = ()) -> Iterator[CaseSource]:
     """The case files at and below the paths, sorted; `given` are the policies for cases of ours that name none.
 
     Raises CaseError for a path that does not exist, and for a file that is asked for and holds no cases.
@@ -56,7 +56,7 @@ def find_cases(paths: Iterable[Path], policies: PolicyLoader, given: tuple[Path,
         yield from found
 
 
-def _below(path: Path, policies: PolicyLoader, given: tuple[Path, ...]) -> Iterator[Found]:
+def _below(path: Path, policies: PolicyLoader, given: tuple[Path, ...]) -> Iterator[CaseSource]:
     if path.is_file():
         found = _file(path, policies, given)
         if found is not None:
@@ -71,7 +71,7 @@ def _below(path: Path, policies: PolicyLoader, given: tuple[Path, ...]) -> Itera
             yield from _below(each, policies, given)
 
 
-def _file(path: Path, policies: PolicyLoader, given: tuple[Path, ...]) -> Found | None:
+def _file(path: Path, policies: PolicyLoader, given: tuple[Path, ...]) -> CaseSource | None:
     """What a file holds, None if it holds no cases."""
     if is_kubescape(path):
         return _read(path, lambda: read_kubescape(path, policies))
@@ -99,11 +99,11 @@ def _reader(path: Path, value: JSON, policies: PolicyLoader, given: tuple[Path, 
     return (lambda: read_gator(path, policies)) if is_gator(value) else None
 
 
-def _read(path: Path, read: Callable[[], CaseFile]) -> Found:
+def _read(path: Path, read: Callable[[], CaseFile]) -> CaseSource:
     try:
         return read()
     except CaseError as error:
-        return Unreadable(str(path), error)
+        return UnreadableCases(str(path), error)
     except UNFORESEEN as error:
         told = " ".join(f"{type(error).__name__} {error}".split())
-        return Unreadable(str(path), CaseError(f"is of a form that nobody foresaw: {told}", path=str(path)))
+        return UnreadableCases(str(path), CaseError(f"is of a form that nobody foresaw: {told}", path=str(path)))

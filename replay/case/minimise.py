@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from replay.json import JSON
-from replay.reconstruct.record.known import Path, get
+from replay.json import JSON, FieldPath
+from replay.reconstruct.record.known import get
 
 _WHOLE = ("validatedObject", "options", "missing", "authorizer", "objects", "oldObject", "object", "user", "namespace")
 """The fields of a case that may go, in the order in which they are tried."""
@@ -50,7 +50,7 @@ def _pass(case: dict[str, JSON], is_held: Callable[[dict[str, JSON]], bool]) -> 
     for name in _WHOLE:
         if name not in case:
             continue
-        pending: list[Path] = [(name,)]
+        pending: list[FieldPath] = [(name,)]
         while pending:
             path = pending.pop()
             without = _without(case, path)
@@ -61,11 +61,11 @@ def _pass(case: dict[str, JSON], is_held: Callable[[dict[str, JSON]], bool]) -> 
     return case
 
 
-def _is_kept(path: Path) -> bool:
+def _is_kept(path: FieldPath) -> bool:
     return path in _KEPT or (path[0] == "objects" and len(path) == 3 and path[2] in _OBJECT_FIELDS)
 
 
-def _parts(case: dict[str, JSON], path: Path) -> Iterator[Path]:
+def _parts(case: dict[str, JSON], path: FieldPath) -> Iterator[FieldPath]:
     """The parts of what stands at a path, in the order in which a stack turns it round: the last items of a list first."""
     value = get(case, path)
     if isinstance(value, dict):
@@ -74,7 +74,7 @@ def _parts(case: dict[str, JSON], path: Path) -> Iterator[Path]:
         yield from ((*path, index) for index in range(len(value)))
 
 
-def _without(value: JSON, path: Path) -> JSON:
+def _without(value: JSON, path: FieldPath) -> JSON:
     """A copy without what stands at a path."""
     head, rest = path[0], path[1:]
     if isinstance(value, list) and isinstance(head, int):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from replay.case.case import Answer
+from replay.case.case import AuthorizerReply
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
@@ -22,7 +22,7 @@ class RecordingLister:
 
     lister: Lister
     found: dict[tuple[str, str, str, str], JSON] = field(default_factory=dict)
-    answers: dict[Answer, None] = field(default_factory=dict)
+    answers: dict[AuthorizerReply, None] = field(default_factory=dict)
     missing: list[Missing] = field(default_factory=list)
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
@@ -49,7 +49,7 @@ class RecordingLister:
         elif found is not None:
             self.found[kind.group, kind.kind, namespace, name] = found
 
-    def told(self) -> tuple[Answer, ...]:
+    def told(self) -> tuple[AuthorizerReply, ...]:
         """The answers as a case gives them: to exactly the questions that were asked."""
         return tuple(self.answers)
 
@@ -68,19 +68,19 @@ class _Recording:
         return given
 
 
-def recording(of: Callable[[Lister], Authorizer | Missing]) -> Callable[[Lister], Authorizer | Missing]:
+def recording(authorizer_at: Callable[[Lister], Authorizer | Missing]) -> Callable[[Lister], Authorizer | Missing]:
     """Who answers for a recording lister, watched."""
 
     def at(lister: Lister) -> Authorizer | Missing:
         assert isinstance(lister, RecordingLister)
-        found = of(lister.lister)
+        found = authorizer_at(lister.lister)
         return found if isinstance(found, Missing) else _Recording(found, lister)
 
     return at
 
 
-def _answer(asked: AuthorizationAttributes, given: AuthorizationDecision | Missing) -> Answer:
-    return Answer(
+def _answer(asked: AuthorizationAttributes, given: AuthorizationDecision | Missing) -> AuthorizerReply:
+    return AuthorizerReply(
         None if isinstance(given, Missing) else given.allowed,
         verb=asked.verb,
         group=asked.api_group,
@@ -93,5 +93,5 @@ def _answer(asked: AuthorizationAttributes, given: AuthorizationDecision | Missi
         field_selector=asked.field_selector or None,
         label_selector=asked.label_selector or None,
         reason=given.reason,
-        error="" if isinstance(given, Missing) else given.error,
+        error=None if isinstance(given, Missing) else given.error,
     )

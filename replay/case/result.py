@@ -34,7 +34,7 @@ class CaseResult:
 
 
 @dataclass(frozen=True, slots=True)
-class CoverageResult:
+class CaseCoverageResult:
     """How much of the policies the cases reach, and what they do not."""
 
     reached: int
@@ -49,7 +49,7 @@ class CaseReport:
     results: tuple[CaseResult, ...]
     forms: dict[str, int] = field(default_factory=dict)
     files: tuple[str, ...] = ()
-    coverage: CoverageResult | None = None
+    coverage: CaseCoverageResult | None = None
 
     def count(self, status: Status) -> int:
         """How many cases end so."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from replay.case.case import Answer
+from replay.case.case import AuthorizerReply
 from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
@@ -25,7 +25,7 @@ _NOBODY_SAYS = Missing(
 class Answers:
     """An authorizer that answers from a table; what does not stand there is not allowed."""
 
-    answers: Sequence[Answer]
+    answers: Sequence[AuthorizerReply]
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:
         """The first answer that fits."""
@@ -45,7 +45,7 @@ class Nobody:
         return _NOBODY_SAYS
 
 
-def _fits(answer: Answer, asked: AuthorizationAttributes) -> bool:
+def _fits(answer: AuthorizerReply, asked: AuthorizationAttributes) -> bool:
     pairs = (
         (answer.verb, asked.verb),
         (answer.group, asked.api_group),
@@ -64,7 +64,7 @@ def _fits(answer: Answer, asked: AuthorizationAttributes) -> bool:
 class CaseLister:
     """The objects of a case as a lister, with the authorizer that goes with them."""
 
-    def __init__(self, objects: Iterable[JSON], answers: Sequence[Answer] | None) -> None:
+    def __init__(self, objects: Iterable[JSON], answers: Sequence[AuthorizerReply] | None) -> None:
         """`answers` None leaves it to the RBAC objects, if there are any."""
         found = list(objects)
         self._objects = ObjectLister(found)

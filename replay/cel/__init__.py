@@ -1,1 +1,30 @@
-"""The Common Expression Language, without Kubernetes: parse, check, plan, evaluate."""
+"""The Common Expression Language, without Kubernetes: parse, check, plan, evaluate.
+
+`compile`, `Expression` and their errors are the door of the Python API to expressions as an API server evaluates them: they live in
+`replay.api`, above this package, which knows nothing of them but the name.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from replay.api.expression import CompileError, EvaluationError, Expression
+    from replay.api.expression import compile_expression as compile  # noqa: A004 - as `re.compile`
+
+__all__ = ["CompileError", "EvaluationError", "Expression", "compile"]
+
+_NAMES = {
+    "CompileError": "CompileError",
+    "EvaluationError": "EvaluationError",
+    "Expression": "Expression",
+    "compile": "compile_expression",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for."""
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("replay.api.expression"), _NAMES[name])

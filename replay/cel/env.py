@@ -9,7 +9,7 @@ from replay.cel.ast.issues import Issues
 from replay.cel.ast.source import Source
 from replay.cel.ast.tree import Ast
 from replay.cel.check import checker
-from replay.cel.check.validators import Validator, validate
+from replay.cel.check.validators import AstValidator, validate
 from replay.cel.declare.declarations import standard_library
 from replay.cel.declare.dispatcher import Dispatcher
 from replay.cel.declare.library import Library
@@ -20,7 +20,6 @@ from replay.cel.program import Program
 from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.strict.planner import Planner
 from replay.cel.syntax import parser
-from replay.cel.value.types import Type
 from replay.cel.value.values import EvalError, Value
 
 
@@ -36,7 +35,7 @@ class Env:
         libraries: Sequence[Library],
         container: str = "",
         *,
-        validators: Sequence[Validator] = (),
+        validators: Sequence[AstValidator] = (),
         limit: int | None = None,
         release: Release = NEWEST_RELEASE,
     ) -> None:
@@ -107,8 +106,3 @@ class Env:
         """The full name of a message type."""
         found = self.declarations.type_name(name)
         return None if found is None else found.name
-
-    def variable_type(self, name: str) -> Type | None:
-        """The declared type of a variable."""
-        found = self.declarations.name(name)
-        return None if found is None else found.type

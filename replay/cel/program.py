@@ -19,12 +19,12 @@ from replay.cel.declare.estimate import ANY_SIZE, Range
 from replay.cel.strict.frame import Frame
 from replay.cel.strict.step import Step
 from replay.cel.strict.trace import Trace, TracingTracker
-from replay.cel.value.bounds import Undetermined, UndeterminedError
+from replay.cel.value.bounds import UndeterminedError, UndeterminedValue
 from replay.cel.value.values import CostLimitExceeded, EvalError, PanicError, Unknown, Value
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class EvalResult:
     """The outcome of a strict evaluation: a value, an `EvalError` or an `Unknown`, and what it cost."""
 
     value: Value
@@ -86,7 +86,7 @@ class Program:
         """What an evaluation may cost; `assumed` is the size of what the input holds. The expression has to be checked."""
         return estimate(self.ast, self._dispatcher.estimates, assumed)
 
-    def eval(self, bindings: Mapping[str, Value]) -> Result:
+    def eval(self, bindings: Mapping[str, Value]) -> EvalResult:
         """Evaluate with the given input; never raises."""
         if not self._reads_input:
             return self._constant
@@ -98,29 +98,29 @@ class Program:
         return not self.ast.is_checked or bool(footprint_of(self.ast))
 
     @cached_property
-    def _constant(self) -> Result:
+    def _constant(self) -> EvalResult:
         return self._counted({})
 
     def _tracker(self) -> CostTracker:
         return CostTracker(self._dispatcher.costs, self._dispatcher.standard_costs, self._limit)
 
-    def _counted(self, bindings: Mapping[str, Value]) -> Result:
+    def _counted(self, bindings: Mapping[str, Value]) -> EvalResult:
         try:
             return with_room(lambda: self._eval(bindings, self._tracker()))
         except RecursionError:
-            return Result(Unknown((Undetermined("a value in it is nested too deeply"),)), 0)
+            return EvalResult(Unknown((UndeterminedValue("a value in it is nested too deeply"),)), 0)
 
-    def trace(self, bindings: Mapping[str, Value]) -> tuple[Result, Trace]:
+    def trace(self, bindings: Mapping[str, Value]) -> tuple[EvalResult, Trace]:
         """`eval` that also tells the value of every step, for people who want to see how the result came about."""
 
-        def traced() -> tuple[Result, Trace]:
+        def traced() -> tuple[EvalResult, Trace]:
             tracker = TracingTracker(self._dispatcher.costs, self._dispatcher.standard_costs, self._limit)
             return self._eval(bindings, tracker), Trace(tuple(tracker.steps))
 
         # A tracker begins anew with each attempt: `with_room` may need two.
         return with_room(traced)
 
-    def _eval(self, bindings: Mapping[str, Value], tracker: CostTracker) -> Result:
+    def _eval(self, bindings: Mapping[str, Value], tracker: CostTracker) -> EvalResult:
         try:
             value = self._step.exec(Frame(bindings, tracker, self._dispatcher.release))
         except CostLimitExceeded as limit:
@@ -128,7 +128,7 @@ class Program:
         except PanicError as panic:
             value = EvalError(f"internal error: {panic}")
         except UndeterminedError as error:
-            value = Unknown((Undetermined(str(error)),))
+            value = Unknown((UndeterminedValue(str(error)),))
         except MemoryError:
-            value = Unknown((Undetermined("it takes more memory than there is"),))
-        return Result(value, tracker.cost)
+            value = Unknown((UndeterminedValue("it takes more memory than there is"),))
+        return EvalResult(value, tracker.cost)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from replay.cel.program import Program, Result
+from replay.cel.program import EvalResult, Program
 from replay.cel.value.partial import PartialValue
 from replay.cel.value.typed import TypedList, TypedMap, typed, untyped
 from replay.cel.value.values import Unknown, UnknownParts, Value
@@ -14,7 +14,7 @@ from replay.cellib.environment import ExpressionKind
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
-from replay.kube.creation_timestamp import WRITTEN_UNTIL, with_creation_timestamps
+from replay.kube.default.creation_timestamp import WRITTEN_UNTIL, with_creation_timestamps
 
 if TYPE_CHECKING:
     from replay.cellib.variables import VariableValues
@@ -132,13 +132,13 @@ class Scope:
         for name, value in bindings.items():
             self._names[name] = _bound(name, value, views)
         self._group = ""
-        self._results: dict[tuple[str, int, int], Result] = {}
+        self._results: dict[tuple[str, int, int], EvalResult] = {}
 
     def use_kind(self, kind: ExpressionKind) -> None:
         """The expressions to come, and the variables that they read, are of a kind."""
         self._group = _GROUPS.get(kind, "")
 
-    def eval(self, program: Program, variables: VariableValues) -> Result:
+    def eval(self, program: Program, variables: VariableValues) -> EvalResult:
         """Evaluate a program for the kind at hand; the same program gives the same result, so it runs once."""
         # The program and the variables are kept alive by whoever evaluates, longer than this.
         key = (self._group, id(program), id(variables))
@@ -154,9 +154,13 @@ class Scope:
         return names
 
 
+_NOT_NULL = frozenset({"object", "oldObject"})
+"""Of these the API itself says null, which is bound as null: where one is not known, it is there."""
+
+
 def _bound(name: str, value: Value, views: Views) -> Value:
     if isinstance(value, Missing):
-        return Unknown((value,))
+        return UnknownParts((value,)) if name in _NOT_NULL else Unknown((value,))
     is_struct = name in _TYPED or isinstance(value, TypedMap | TypedList)
     as_typed = is_struct and not views.is_plain
     if is_struct and name != "request":

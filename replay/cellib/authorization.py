@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from replay.cel.ast.below import descendants
 from replay.cel.ast.footprint import footprint_of
 from replay.cel.ast.operator import OPT_SELECT
 from replay.cel.ast.tree import Call, Const, Select
-from replay.cel.check.validators import descendants
 from replay.cel.declare.library import Library, VariableDecl
 from replay.cel.env import Env
 from replay.cel.program import Program
@@ -46,7 +46,7 @@ class CompiledCondition:
 
     expression: str
     program: Program | None
-    error: str
+    error: str | None
     field_selector: bool = False
     label_selector: bool = False
     reads: frozenset[str] = frozenset()
@@ -55,7 +55,9 @@ class CompiledCondition:
     @property
     def is_internal_error(self) -> bool:
         """Whether the server calls the error one of its own."""
-        return self.error.startswith(("unexpected compilation error", "program instantiation failed"))
+        return self.error is not None and self.error.startswith(
+            ("unexpected compilation error", "program instantiation failed")
+        )
 
 
 @lru_cache(maxsize=4096)
@@ -69,7 +71,7 @@ def compile_condition(version: KubernetesVersion, expression: str) -> CompiledCo
     names = set(_selected_fields(program))
     paths = footprint_of(program.ast)
     reads = frozenset(field for field in _READABLE if any(_touches(path, f"request.{field}") for path in paths))
-    return CompiledCondition(expression, program, "", "fieldSelector" in names, "labelSelector" in names, reads)
+    return CompiledCondition(expression, program, None, "fieldSelector" in names, "labelSelector" in names, reads)
 
 
 def _touches(path: str, field: str) -> bool:

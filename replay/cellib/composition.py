@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from replay.cel.ast.depth import with_room
-from replay.cel.ast.footprint import LazyMap, Trace, trace_of
+from replay.cel.ast.footprint import LazyMap, Reads, trace_of
 from replay.cel.ast.issues import Issues
 from replay.cel.compiled.codegen import Compiled
 from replay.cel.compiled.fastpath import SCALARS, LeaveError
@@ -20,7 +20,7 @@ from replay.cel.env import Env
 from replay.cel.program import Program
 from replay.cel.release import with_type_names
 from replay.cel.strict.folding import PlanError
-from replay.cel.value.bounds import Undetermined, UndeterminedError
+from replay.cel.value.bounds import UndeterminedError, UndeterminedValue
 from replay.cel.value.materialize import materialized
 from replay.cel.value.text import type_text
 from replay.cel.value.types import (
@@ -45,7 +45,7 @@ from replay.cel.value.values import Unknown, Value
 from replay.cellib.activation import Activation, Views
 from replay.cellib.budget import Remaining
 from replay.cellib.environment import VARIABLES, ExpressionKind, admission_env
-from replay.cellib.variables import FastVariables, Variable, VariableValues
+from replay.cellib.variables import CompiledVariable, FastVariables, VariableValues
 from replay.cellib.version import KubernetesVersion
 from replay.kube.attributes import Missing
 
@@ -75,7 +75,7 @@ class CompiledExpression:
     kind: ExpressionKind
     expression: str
     program: Program | None
-    error: str
+    error: str | None
     output_type: Type | None
     footprint: frozenset[str] = frozenset()
 
@@ -119,7 +119,7 @@ class ExpressionCompiler:
         self._has_params = has_params
         self.views = Views.of(version)
         self._types: dict[str, Type] = {}
-        self._traces: dict[str, Trace] = {}
+        self._traces: dict[str, Reads] = {}
         self.variables: dict[str, CompiledExpression] = {}
 
     def type_text(self, type_: Type) -> str:
@@ -150,7 +150,7 @@ class ExpressionCompiler:
         if program is None:
             return CompiledExpression(kind, expression, None, error, None)
         footprint = trace_of(program.ast, LazyMap(VARIABLES, self._traces)).footprint
-        return CompiledExpression(kind, expression, program, "", output_type, footprint)
+        return CompiledExpression(kind, expression, program, None, output_type, footprint)
 
 
 @lru_cache(maxsize=8192)
@@ -348,12 +348,12 @@ class Evaluation:
 
 def _missing(unknown: Unknown) -> tuple[Missing, ...]:
     """What is missing, an evaluation that was given up included."""
-    missing = (_given_up(str(item)) if isinstance(item, Undetermined) else item for item in unknown.missing)
+    missing = (_given_up(str(item)) if isinstance(item, UndeterminedValue) else item for item in unknown.missing)
     return tuple(missing)  # type: ignore[arg-type]  # to CEL, what is missing is opaque
 
 
 def _given_up(reason: str) -> Missing:
-    return Missing(Undetermined.path, reason)
+    return Missing(UndeterminedValue.path, reason)
 
 
 def _handed_on(kind: ExpressionKind, value: Value) -> Value:
@@ -378,7 +378,9 @@ class _StrictVariables:
 
     def values(self) -> VariableValues:
         if self._made is None:
-            variables = {name: Variable(each.program, each.error) for name, each in self._compiler.variables.items()}
+            variables = {
+                name: CompiledVariable(each.program, each.error) for name, each in self._compiler.variables.items()
+            }
             self._made = VariableValues(variables, self._activation.scope(self._compiler.views))
         return self._made
 

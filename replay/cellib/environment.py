@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from replay.cel.check import validators
-from replay.cel.check.validators import Validator
+from replay.cel.check.validators import AstValidator
 from replay.cel.declare.library import Library, VariableDecl
 from replay.cel.env import Env
 from replay.cel.release import Release
@@ -119,7 +119,7 @@ _VALIDATORS = (
 """What the server refuses beyond types, since 1.29."""
 
 
-def _validators(server: KubernetesVersion) -> tuple[Validator, ...]:
+def _validators(server: KubernetesVersion) -> tuple[AstValidator, ...]:
     """The validators of a server; that of format strings came with the strings library of cel-go 0.20."""
     if server.cel_go < Release.V0_20:
         return _VALIDATORS

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from replay.cel.compiled.fastpath import LeaveError
-from replay.cel.program import Program, Result
+from replay.cel.program import EvalResult, Program
 from replay.cel.syntax.lexer import RESERVED
 from replay.cel.value.bounds import Steps
 from replay.cel.value.concat import ConcatList
@@ -21,17 +21,17 @@ from replay.go.format import quote
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class CompiledVariable:
     """A compiled variable, or the text of why it does not compile."""
 
     program: Program | None
-    error: str
+    error: str | None
 
 
 class Bindings(Protocol):
     """Where the expressions of variables read their input."""
 
-    def eval(self, program: Program, variables: VariableValues) -> Result:
+    def eval(self, program: Program, variables: VariableValues) -> EvalResult:
         """The result of a program that may read variables."""
 
 
@@ -44,7 +44,7 @@ class VariableValues(OpaqueValue):
     go_type = "*lazy.MapValue"
     traits = frozenset({INDEXER, FIELD_TESTER, ITERABLE})
 
-    def __init__(self, variables: Mapping[str, Variable], bindings: Bindings) -> None:
+    def __init__(self, variables: Mapping[str, CompiledVariable], bindings: Bindings) -> None:
         """Nothing is computed yet."""
         self._variables = variables
         self._bindings = bindings
@@ -88,7 +88,7 @@ class VariableValues(OpaqueValue):
             self._values[name] = self._compute(name, self._variables[name])
         return True, self._values[name]
 
-    def _compute(self, name: str, variable: Variable) -> Value:
+    def _compute(self, name: str, variable: CompiledVariable) -> Value:
         if variable.program is None:
             return EvalError(f"composited variable {quote(name)} fails to compile: {variable.error}")
         if name in self._running:

@@ -9,8 +9,10 @@ import sys
 import traceback
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
+from threading import Timer
 from types import FrameType
 from typing import Annotated
 
@@ -34,6 +36,10 @@ from replay.cli import (
     verify,
 )
 from replay.cli.forensic import explain, lookup, mutations, sql, timeline
+from replay.cli.project import accept, init, manual
+from replay.cli.project.command import Command
+from replay.cli.project.defaults import default_map
+from replay.cli.project.file import find_project_file, read_project_file
 from replay.errors import ReplayError
 
 INTERNAL = 70
@@ -42,6 +48,7 @@ SIGNALLED = 128
 """What the exit code is above the number of a signal."""
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGTERM,)
 _PRIVATE = 0o077
+_IMPORT_SECONDS = 0.02  # after which an interrupt asks again
 """What is written is for its owner alone: logs hold Secrets, and so may stores, outcomes and reports."""
 
 RARELY = (50_000, 50, 1000)
@@ -56,26 +63,30 @@ app = typer.Typer(
     help="Replay Kubernetes audit logs against admission manifests, before you roll them out.\n\n"
     "Start with [bold]replay run sample_audit/shop[/bold].",
 )
-app.command("run", epilog=run.EPILOG)(run.run)
-app.command("coverage", epilog=coverage.EPILOG)(coverage.coverage)
-app.command("snapshot", epilog=snapshot.EPILOG)(snapshot.snapshot)
-app.command("verify", epilog=verify.EPILOG)(verify.verify)
-app.command("report", epilog=report.EPILOG)(report.report)
-app.command("lookup", epilog=lookup.EPILOG)(lookup.lookup)
-app.command("mutations", epilog=mutations.EPILOG)(mutations.mutations)
-app.command("explain", epilog=explain.EPILOG)(explain.explain)
-app.command("export", epilog=export.EPILOG)(export.export)
-app.command("timeline", epilog=timeline.EPILOG)(timeline.timeline)
-app.command("sql", epilog=sql.EPILOG)(sql.sql)
-app.command("ingest", epilog=ingest.EPILOG)(ingest.ingest)
+command = partial(app.command, cls=Command)
+command("run", epilog=run.EPILOG)(run.run)
+command("init", epilog=init.EPILOG)(init.init)
+command("accept", epilog=accept.EPILOG)(accept.accept)
+command("coverage", epilog=coverage.EPILOG)(coverage.coverage)
+command("snapshot", epilog=snapshot.EPILOG)(snapshot.snapshot)
+command("verify", epilog=verify.EPILOG)(verify.verify)
+command("report", epilog=report.EPILOG)(report.report)
+command("lookup", epilog=lookup.EPILOG)(lookup.lookup)
+command("mutations", epilog=mutations.EPILOG)(mutations.mutations)
+command("explain", epilog=explain.EPILOG)(explain.explain)
+command("export", epilog=export.EPILOG)(export.export)
+command("timeline", epilog=timeline.EPILOG)(timeline.timeline)
+command("sql", epilog=sql.EPILOG)(sql.sql)
+command("ingest", epilog=ingest.EPILOG)(ingest.ingest)
 app.add_typer(store.store, name="store")
-app.command("scan", epilog=scan.EPILOG)(scan.scan)
-app.command("check", epilog=check.EPILOG)(check.check)
-app.command("diff", epilog=diff.EPILOG)(diff.diff)
-app.command("test", epilog=test.EPILOG)(test.run_cases)
-app.command("plugin", epilog=plugin.EPILOG)(plugin.plugin)
-app.command("can-i", epilog=can_i.EPILOG)(can_i.can_i)
-app.command("cel", epilog=cel.EPILOG)(cel.cel)
+command("scan", epilog=scan.EPILOG)(scan.scan)
+command("check", epilog=check.EPILOG)(check.check)
+command("diff", epilog=diff.EPILOG)(diff.diff)
+command("test", epilog=test.EPILOG)(test.run_cases)
+command("plugin", epilog=plugin.EPILOG)(plugin.plugin)
+command("can-i", epilog=can_i.EPILOG)(can_i.can_i)
+command("cel", epilog=cel.EPILOG)(cel.cel)
+command("manual", epilog=manual.EPILOG)(manual.manual)
 
 
 def _print_version(asked: bool) -> None:
@@ -88,11 +99,22 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def root(
-    version: Annotated[
+    context: typer.Context,
+    _version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="REPLAY_CONFIG", help="The replay.toml to use, instead of the nearest one; an empty file for none."
+        ),
+    ] = None,
 ) -> None:
-    """Keep `replay` a group of commands, whatever their number."""
+    """Take what the project's file says as defaults of the command (docs/project.md)."""
+    file = config or find_project_file(Path.cwd())
+    if file is not None and context.invoked_subcommand != "init":
+        near = Path(os.path.relpath(file))
+        context.default_map = default_map(read_project_file(near), context.command)
 
 
 class TerminatedError(BaseException):
@@ -111,8 +133,13 @@ def main() -> None:
     os.umask(_PRIVATE)
     interrupts: list[int] = []
 
-    def interrupt(number: int, _frame: FrameType | None) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
         interrupts.append(number)
+        if _is_import(frame):
+            again = Timer(_IMPORT_SECONDS, signal.raise_signal, [number])
+            again.daemon = True
+            again.start()
+            return
         for ending in _ENDINGS:
             signal.signal(ending, signal.SIG_IGN)  # what is being removed is removed to its end
         raise TerminatedError(number)
@@ -128,6 +155,13 @@ def main() -> None:
             sys.stdout.flush()  # what fails at the exit of the interpreter is told in a way of its own
     except BaseException as error:  # noqa: BLE001 - what is interrupted may end in any error, or in Typer's silent exit
         sys.exit(_told(TerminatedError(interrupts[0]) if interrupts else _cause(error)))
+
+
+def _is_import(frame: FrameType | None) -> bool:
+    """Whether a module is being imported: a native one that an exception cuts off aborts the process."""
+    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+        frame = frame.f_back
+    return frame is not None
 
 
 def _open_streams() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from replay.cli.options import AsJson, AuthorizationMode, Cluster, Version
+from replay.pipeline.version import version_of
 
 if TYPE_CHECKING:
     from replay.pipeline.authorization.can_i import Oracle
@@ -49,7 +50,7 @@ def can_i(
     out: Annotated[Path | None, typer.Option(help="Where the answers go, in the same order.")] = None,
     authorization_mode: AuthorizationMode = None,
     as_json: AsJson = False,
-    kubernetes_version: Version = "1.37",
+    kubernetes_version: Version = None,
 ) -> None:
     """May this user do that, and which authorizer says so? `kubectl auth can-i`, offline and with its trace.
 
@@ -57,7 +58,7 @@ def can_i(
     where nobody knows their answer, neither do we.
     """
     from replay.errors import ReplayError  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.pipeline.authorization.can_i import Asked, answer_cases, load_oracle  # noqa: PLC0415
+    from replay.pipeline.authorization.can_i import AuthorizationScenario, answer_cases, load_oracle  # noqa: PLC0415
     from replay.pipeline.authorization.mode import configuration_of_mode  # noqa: PLC0415
 
     if cases is None and not (verb and target and user):
@@ -65,7 +66,9 @@ def can_i(
     if cases is not None and out is None:
         raise ReplayError("`--cases FILE` needs `--out FILE`", path="--out")
     default = configuration_of_mode(authorization_mode) if authorization_mode is not None else None
-    oracle = load_oracle(Asked(current, cluster, tuple(webhook or ()), kubernetes_version, default))
+    oracle = load_oracle(
+        AuthorizationScenario(current, cluster, tuple(webhook or ()), str(version_of(kubernetes_version)), default)
+    )
     sys.stderr.writelines(f"replay: warning: {warning}\n" for warning in oracle.warnings)
     if cases is not None and out is not None:
         count = answer_cases(oracle, cases, out)
@@ -89,13 +92,13 @@ def _answer(
     as_json: bool,
 ) -> int:
     from replay.authorization.case import answer_line  # noqa: PLC0415
-    from replay.authorization.trace import Verdict  # noqa: PLC0415
-    from replay.pipeline.authorization.can_i import Question, ask  # noqa: PLC0415
+    from replay.authorization.trace import AuthorizationVerdict  # noqa: PLC0415
+    from replay.pipeline.authorization.can_i import AccessQuestion, ask  # noqa: PLC0415
     from replay.report.authorization.trace import trace_lines  # noqa: PLC0415
 
-    attributes, decided = ask(oracle, Question(*who, *where))
+    attributes, decided = ask(oracle, AccessQuestion(*who, *where))
     if as_json:
         sys.stdout.write(json.dumps(answer_line(attributes, decided), indent=1, ensure_ascii=False) + "\n")
     else:
         sys.stdout.writelines(f"{line}\n" for line in trace_lines(decided))
-    return 0 if decided.decision is Verdict.ALLOW else 1
+    return 0 if decided.decision is AuthorizationVerdict.ALLOW else 1

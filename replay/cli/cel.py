@@ -20,7 +20,7 @@ EPILOG = (
 FAILED, REFUSED = 1, 2
 
 Expression = Annotated[str | None, typer.Argument(help="The expression.", show_default=False)]
-Document = Annotated[Path | None, typer.Option(help="A JSON file, `-` for standard input.", show_default=False)]
+Document = Annotated[Path | None, typer.Option(help="A JSON or YAML file, `-` for standard input.", show_default=False)]
 Version = Annotated[str, typer.Option(help="The minor version of Kubernetes whose CEL is used, 1.30 to 1.37.")]
 Kind = Annotated[
     str, typer.Option(help="Where the expression would stand: variable (any type), validation, applyConfiguration, ...")
@@ -35,7 +35,7 @@ Out = Annotated[Path | None, typer.Option(help="Write the results of --cases her
 
 def cel(
     expression: Expression = None,
-    object_: Annotated[Path | None, typer.Option("--object", help="The new object, a JSON file.")] = None,
+    object_: Annotated[Path | None, typer.Option("--object", help="The new object, a JSON or YAML file.")] = None,
     old_object: Document = None,
     request: Document = None,
     params: Document = None,
@@ -66,7 +66,7 @@ def _evaluate(
     expression: str, given: dict[str, Any], version: Any, kind_name: str, *, show_code: bool, as_json: bool
 ) -> int:
     from replay.cellib.environment import ExpressionKind  # noqa: PLC0415
-    from replay.pipeline.expression import evaluate, json_of, text_of  # noqa: PLC0415
+    from replay.pipeline.cel.expression import evaluate, json_of, text_of  # noqa: PLC0415
 
     try:
         kind = ExpressionKind(kind_name)
@@ -84,22 +84,31 @@ def _evaluate(
 
 
 def _document(path: Path) -> Any:
+    """The value of a JSON or YAML file; raises ReplayError where it is neither, or more than one document."""
+    from replay.case.document import documents_of  # noqa: PLC0415
     from replay.errors import ReplayError  # noqa: PLC0415
     from replay.json import decode_json  # noqa: PLC0415
 
     try:
-        return decode_json(sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes())
+        content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
         raise ReplayError(f"cannot be read: {error.strerror}", path=str(path)) from error
+    try:
+        return decode_json(content)
     except (ValueError, RecursionError) as error:
-        raise ReplayError(f"is no JSON: {error}", path=str(path)) from error
+        if path.suffix == ".json" or content.lstrip()[:1] in (b"{", b"["):
+            raise ReplayError(f"is no JSON: {error}", path=str(path)) from error
+    documents = list(documents_of(path, content))
+    if len(documents) != 1:
+        raise ReplayError(f"holds {len(documents)} documents; give one", path=str(path))
+    return documents[0].value
 
 
 def _evaluate_cases(cases: Path, out: Path | None, version: Any) -> None:
     """Stream results, so that a long file needs no memory."""
     from replay.cel.ast.depth import with_room  # noqa: PLC0415
     from replay.errors import ReplayError  # noqa: PLC0415
-    from replay.pipeline.cases import results  # noqa: PLC0415
+    from replay.pipeline.cel.cases import results  # noqa: PLC0415
 
     try:
         with ExitStack() as files:

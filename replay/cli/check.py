@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,11 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from replay.cli.check_authorization import check_authorization
-from replay.errors import ReplayError
+from replay.cli.options import Out, Version
+from replay.errors import ManifestError, ReplayError
+from replay.pipeline.version import version_of
 
 if TYPE_CHECKING:
     from replay.cellib.version import KubernetesVersion
     from replay.manifests.check import CheckedSet
+    from replay.prove.properties import Property
 
 EPILOG = (
     "Examples: replay check manifests/next --format github\n\n"
@@ -23,21 +27,24 @@ EPILOG = (
     "replay check --drift server-1/vap server-2/vap server-3/vap\n\n"
     "replay check --authorization authorization.yaml --reload-from running.yaml\n\n"
     "replay check manifests/next --prove\n\n"
-    "Exit code: 0 a server starts with every set, 2 it does not (or an error); with --drift 1 where servers differ."
+    "Exit code: 0 a server starts with every set, 2 it does not (or an error); with --drift 1 where servers differ, "
+    "with --never-errors 1 where a policy may err."
 )
 REFUSED, DIFFERENT = 2, 1
 
 
-class Format(StrEnum):
+class CheckFormat(StrEnum):
     """How findings are printed."""
 
-    TEXT = "text"
+    TERMINAL = "terminal"
     JSON = "json"
     GITHUB = "github"
     SARIF = "sarif"
+    JUNIT = "junit"
+    GITLAB = "gitlab"
 
 
-class PluginName(StrEnum):
+class StaticPlugin(StrEnum):
     """The plugins that read static manifests."""
 
     VAP = "ValidatingAdmissionPolicy"
@@ -49,8 +56,9 @@ class PluginName(StrEnum):
 Sets = Annotated[
     list[Path] | None,
     typer.Argument(
+        envvar="REPLAY_CANDIDATE",
         help="Sets: a directory with vap/, map/, vwc/, mwc/, a flat one, or an AdmissionConfiguration file. "
-        "None with --authorization."
+        "None with --authorization.",
     ),
 ]
 Authorization = Annotated[
@@ -64,7 +72,8 @@ KubeconfigRoot = Annotated[
     typer.Option(help="Where the server's files are: below this directory by their paths, or in it by their names."),
 ]
 OnePlugin = Annotated[
-    PluginName | None, typer.Option("--plugin", help="Each set is the directory of this plugin alone.")
+    StaticPlugin | None,
+    typer.Option("--plugin", help="Each set is the directory of this plugin alone."),
 ]
 Silenced = Annotated[
     list[str] | None, typer.Option("--silence", help="Do not tell this warning, by name (repeatable).")
@@ -81,7 +90,8 @@ Metrics = Annotated[
 def check(
     sets: Sets = None,
     plugin: OnePlugin = None,
-    output: Annotated[Format, typer.Option("--format", help="How to print what is found.")] = Format.TEXT,
+    output: Annotated[CheckFormat, typer.Option("--format", help="How to print what is found.")] = CheckFormat.TERMINAL,
+    out: Out = None,
     hash_only: Annotated[
         bool, typer.Option("--hash", help="Print the hashes that the server exports, no more.")
     ] = False,
@@ -97,9 +107,10 @@ def check(
     prove: Annotated[
         bool, typer.Option("--prove", help="Say what policies can never do: err, deny, deny anything else, be needed.")
     ] = False,
-    kubernetes_version: Annotated[
-        str, typer.Option("--kubernetes-version", help="The API server's minor version, 1.30 to 1.37.")
-    ] = "1.37",
+    never_errors: Annotated[
+        bool, typer.Option("--never-errors", help="Say of each policy whether any request makes it err, and no more.")
+    ] = False,
+    kubernetes_version: Version = None,
 ) -> None:
     """What would a real API server refuse in these manifests, before it refuses to start?
 
@@ -107,67 +118,98 @@ def check(
     and one would regret. A warning is silenced by --silence, or in its document by `# replay: silence NAME`.
     """
     from replay.authorization.set_check import check_whole_set  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.cellib.version import KubernetesVersion  # noqa: PLC0415
-    from replay.manifests.plugin import Plugin  # noqa: PLC0415
+    from replay.manifests.plugin import PluginName  # noqa: PLC0415
 
     if authorization is not None:
-        as_json = output is Format.JSON
-        accepted = check_authorization(authorization, reload_from, kubeconfig_root, kubernetes_version, as_json=as_json)
+        as_json = output is CheckFormat.JSON
+        accepted = check_authorization(
+            authorization, reload_from, kubeconfig_root, str(version_of(kubernetes_version)), as_json=as_json
+        )
         raise typer.Exit(0 if accepted else REFUSED)
     if not sets:
         raise ReplayError("give a set to check, or --authorization FILE")
     if hash_only or drift or drift_metrics:
         raise typer.Exit(_compare_hashes(sets, plugin, drift, drift_metrics or []))
-    version = KubernetesVersion.parse(kubernetes_version)
+    version = version_of(kubernetes_version)
     objects = _cluster_objects(cluster) if cluster is not None else None
-    one = Plugin(plugin.value) if plugin is not None else None
-    if output is Format.JSON:
+    one = PluginName(plugin.value) if plugin is not None else None
+    if output is CheckFormat.JSON:
         # `DIR` stands for the directory in texts, where a short relative path would stand for other things too.
         sets = [path.absolute() for path in sets]
     checked = [check_whole_set(path, version, plugin=one, cluster=objects, silenced=silence or ()) for path in sets]
-    _print(checked, output)
-    if prove and output is Format.TEXT and all(each.is_accepted for each in checked):
-        _print_properties(sets, version)
-    raise typer.Exit(0 if all(each.is_accepted for each in checked) else REFUSED)
+    if one is None:
+        checked = [_with_plugins(each, version) for each in checked]
+    is_accepted = all(each.is_accepted for each in checked)
+    wanted = is_accepted and (prove or never_errors)
+    properties = [_properties(path, version, errors_alone=not prove) if wanted else () for path in sets]
+    _print(checked, properties, output, out)
+    errs = never_errors and any(each.name in {"errors", "may-err"} for found in properties for each in found)
+    raise typer.Exit(REFUSED if not is_accepted else DIFFERENT if errs else 0)
 
 
-def _print_properties(sets: list[Path], version: KubernetesVersion) -> None:
-    from replay.manifests.set_loader import load_manifest_set  # noqa: PLC0415
-    from replay.prove.properties import contradictions, properties_of  # noqa: PLC0415
-    from replay.prove.prover import Prover, Settings  # noqa: PLC0415
-    from replay.report.proof import property_lines  # noqa: PLC0415
+def _with_plugins(checked: CheckedSet, version: KubernetesVersion) -> CheckedSet:
+    """The set, refused where a built-in plugin does not start with its configuration; without one each starts."""
+    from replay.kube.admissionregistration import ManifestSet  # noqa: PLC0415
+    from replay.manifests.finding import SERVER, Finding, Severity  # noqa: PLC0415
 
-    prover = Prover(Settings(version=version))
+    if not checked.is_accepted:
+        return checked
     try:
-        for path in sets:
-            manifests = load_manifest_set(path, version=version)
-            for found in (*properties_of(prover, manifests), *contradictions(prover, manifests)):
-                sys.stdout.writelines(f"{line}\n" for line in property_lines(found))
-    finally:
-        prover.close()
+        configured = checked.server.completed(ManifestSet(), version)
+        if configured.says_plugins:
+            from replay.admission.ordered.registry import check_plugins  # noqa: PLC0415 - it imports all plugins
+
+            check_plugins(configured)
+    except ManifestError as error:
+        finding = Finding(Severity.ERROR, SERVER, error.message, error.path, first=True)
+        return replace(checked, findings=(*checked.findings, finding), error=error.message)
+    return checked
 
 
-def _print(checked: list[CheckedSet], output: Format) -> None:
+def _properties(path: Path, version: KubernetesVersion, *, errors_alone: bool) -> tuple[Property, ...]:
+    """What is proved of a set by itself."""
+    from replay.manifests.set_loader import load_manifest_set  # noqa: PLC0415
+    from replay.prove.properties import errors_of, properties_of  # noqa: PLC0415
+    from replay.prove.prover import proving  # noqa: PLC0415
+
+    with proving(version) as prover:
+        asked = errors_of if errors_alone else properties_of
+        return tuple(asked(prover, load_manifest_set(path, version=version)))
+
+
+def _print(
+    checked: list[CheckedSet], properties: list[tuple[Property, ...]], output: CheckFormat, out: Path | None
+) -> None:
+    from replay.pipeline.whole_file import put  # noqa: PLC0415
     from replay.report import findings as report  # noqa: PLC0415
+    from replay.report.annotate.formats import ANNOTATED  # noqa: PLC0415
+    from replay.report.property import property_findings, property_json, property_lines  # noqa: PLC0415
 
-    found = [finding for each in checked for finding in each.findings]
-    if output is Format.JSON:
-        shown = [report.checked_json(each) for each in checked]
-        document = shown[0] if len(shown) == 1 else {"ok": all(each.is_accepted for each in checked), "sets": shown}
-        sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    elif output is Format.SARIF:
-        sys.stdout.write(report.findings_sarif(found) + "\n")
-    elif output is Format.GITHUB:
-        sys.stdout.writelines(f"{line}\n" for line in report.findings_github(found))
+    if output is CheckFormat.JSON:
+        documents = [report.checked_json(each) for each in checked]
+        for one, proved in zip(documents, properties, strict=True):
+            one.update({"properties": [property_json(each) for each in proved]} if proved else {})
+        is_accepted = all(each.is_accepted for each in checked)
+        document = documents[0] if len(documents) == 1 else {"ok": is_accepted, "sets": documents}
+        text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    elif output is CheckFormat.TERMINAL:
+        lines = [line for each in checked for line in report.findings_text(each)]
+        lines += [line for proved in properties for each in proved for line in property_lines(each)]
+        text = "".join(f"{line}\n" for line in lines)
     else:
-        sys.stdout.writelines(f"{line}\n" for each in checked for line in report.findings_text(each))
+        both = zip(checked, properties, strict=True)
+        shown = [
+            replace(each, findings=(*each.findings, *property_findings(proved, each.path))) for each, proved in both
+        ]
+        text = ANNOTATED[output.value](report.findings_annotations(shown))
+    put(text, out)
 
 
-def _compare_hashes(sets: list[Path], plugin: PluginName | None, drift: bool, metrics: list[Path]) -> int:
+def _compare_hashes(sets: list[Path], plugin: StaticPlugin | None, drift: bool, metrics: list[Path]) -> int:
     from replay.manifests import drift as comparison  # noqa: PLC0415
-    from replay.manifests.plugin import Plugin  # noqa: PLC0415
+    from replay.manifests.plugin import PluginName  # noqa: PLC0415
 
-    one = Plugin(plugin.value) if plugin is not None else None
+    one = PluginName(plugin.value) if plugin is not None else None
     hashes = [comparison.set_hashes(path, one) for path in sets]
     if not drift and not metrics:
         sys.stdout.writelines(f"{line}\n" for line in comparison.hash_lines(hashes))

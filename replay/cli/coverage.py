@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replay.cli.options import Candidate, Cluster, Current, LogFormat, Logs, Store, Version, Workers, scenario_of
+from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
+from replay.cli.options import (
+    Candidate,
+    Cluster,
+    ClusterName,
+    Current,
+    Form,
+    LogFormat,
+    Logs,
+    Namespaces,
+    Since,
+    Store,
+    Until,
+    Users,
+    Version,
+    Workers,
+    Workspaces,
+    scenario_of,
+)
 from replay.errors import ReplayError
+from replay.pipeline.project.format import DocumentFormat
 
 if TYPE_CHECKING:
     from replay.compare.result import CoverageResult
@@ -28,15 +48,24 @@ def coverage(
     candidate: Candidate = None,
     cluster: Cluster = None,
     store: Store = None,
+    cluster_name: ClusterName = None,
+    namespace: Namespaces = None,
+    user: Users = None,
+    since: Since = None,
+    until: Until = None,
     policy: Annotated[
         Path | None, typer.Option(help="Write the audit policy to this file, - for nothing else.")
     ] = None,
     secrets: Annotated[
         bool, typer.Option("--secrets", help="Let the policy record Secrets too, if some policy reads them.")
     ] = False,
+    output: Form = DocumentFormat.TERMINAL,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    workspace: Workspaces = None,
     workers: Workers = 0,
-    kubernetes_version: Version = "1.37",
+    engine: FleetEngine = None,
+    scheduler: Scheduler = None,
+    kubernetes_version: Version = None,
 ) -> None:
     """How much of this log can be decided, and which audit policy would record what is missing?
 
@@ -47,22 +76,26 @@ def coverage(
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.pipeline.coverage import coverage as measure  # noqa: PLC0415
+    from replay.pipeline.focus import Focus  # noqa: PLC0415
     from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.output import show  # noqa: PLC0415
     from replay.report.coverage_report import coverage_document, coverage_json, policy_text  # noqa: PLC0415
-    from replay.report.render.terminal import print_document  # noqa: PLC0415
 
-    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format)
-    options = Options(workers=workers)
-    with progress_on(Console(stderr=True)) as progress:
-        result = measure(scenario, options, progress, secrets=secrets)
+    scenario = scenario_of(
+        logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format, cluster_name=cluster_name
+    )
+    focus = Focus((), tuple(namespace or ()), tuple(user or ()), since, until, workspaces=tuple(workspace or ()))
+    options = Options(workers=workers, focus=focus)
+    with fleet_of(engine, scheduler, workers) as fleet, progress_on(Console(stderr=True)) as progress:
+        result = measure(scenario, replace(options, fleet=fleet), progress, secrets=secrets)
     if policy is not None and str(policy) != "-":
         _write_policy(result, policy)
     if policy is not None and str(policy) == "-":
         sys.stdout.write(policy_text(result))
-    elif as_json:
+    elif as_json or output is DocumentFormat.JSON:
         sys.stdout.write(json.dumps(coverage_json(result), indent=2, ensure_ascii=False) + "\n")
     else:
-        print_document(coverage_document(result), Console(highlight=False))
+        show(coverage_document(result), output)
 
 
 def _write_policy(result: CoverageResult, path: Path) -> None:

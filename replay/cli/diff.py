@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from replay.cli.options import Version, Workspaces
+from replay.errors import ReplayError
+from replay.pipeline.version import version_of
+
 if TYPE_CHECKING:
     from replay.cellib.version import KubernetesVersion
     from replay.kube.admissionregistration import ManifestSet
@@ -26,7 +30,7 @@ DIFFERENT = 1
 class DiffFormat(StrEnum):
     """How differences are printed."""
 
-    TEXT = "text"
+    TERMINAL = "terminal"
     MARKDOWN = "markdown"
     JSON = "json"
 
@@ -34,16 +38,15 @@ class DiffFormat(StrEnum):
 def diff(
     current: Annotated[Path, typer.Argument(help="The manifests in force.")],
     candidate: Annotated[Path, typer.Argument(help="The manifests that are planned.")],
-    output: Annotated[DiffFormat, typer.Option("--format", help="How to print what differs.")] = DiffFormat.TEXT,
+    output: Annotated[DiffFormat, typer.Option("--format", help="How to print what differs.")] = DiffFormat.TERMINAL,
     prove: Annotated[
         bool, typer.Option("--prove", help="Say what each change of a policy can ever do, and show a request for it.")
     ] = False,
     save_cases: Annotated[
         Path | None, typer.Option(help="With --prove: write each request that is shown into this directory, as a case.")
     ] = None,
-    kubernetes_version: Annotated[
-        str, typer.Option("--kubernetes-version", help="The API server's minor version, 1.30 to 1.37.")
-    ] = "1.37",
+    workspace: Workspaces = None,
+    kubernetes_version: Version = None,
 ) -> None:
     """What does a change of manifests mean, before any log is read?
 
@@ -56,14 +59,23 @@ def diff(
     from replay.authorization.build import DEFAULT_CONFIGURATION  # noqa: PLC0415 - `--help` must not pay for it
     from replay.authorization.diff import diff_authorization  # noqa: PLC0415
     from replay.authorization.manifest import load_authorization  # noqa: PLC0415
-    from replay.cellib.version import KubernetesVersion  # noqa: PLC0415
     from replay.manifests.diff import diff_sets  # noqa: PLC0415
     from replay.manifests.set_loader import load_manifest_set  # noqa: PLC0415
+    from replay.pipeline.kcp.diff import diff_folders  # noqa: PLC0415
+    from replay.pipeline.kcp.folder import is_by_workspace  # noqa: PLC0415
     from replay.report import set_diff  # noqa: PLC0415
 
-    version = KubernetesVersion.parse(kubernetes_version)
-    sets = [load_manifest_set(path, version=version) for path in (current, candidate)]
-    differences = diff_sets(*sets)
+    version = version_of(kubernetes_version, (current, candidate))
+    if is_by_workspace((current, candidate)):
+        if prove:
+            raise ReplayError("--prove takes the set of one workspace: give its folders", path=str(candidate))
+        sets = []
+        differences = diff_folders(current, candidate, version, workspace or ())
+    elif workspace:
+        raise ReplayError("the sets have no workspaces: they are not of kcp", path="--workspace")
+    else:
+        sets = [load_manifest_set(path, version=version) for path in (current, candidate)]
+        differences = diff_sets(*sets)
     before, after = (load_authorization(path, version) for path in (current, candidate))
     differences += tuple(diff_authorization(before, after, DEFAULT_CONFIGURATION))
     if prove:
@@ -84,23 +96,18 @@ def _print_proofs(
     version: KubernetesVersion,
 ) -> None:
     """What differs, and what is proved of it."""
-    from replay.prove.prover import Prover, Settings  # noqa: PLC0415
     from replay.prove.sets import prove_sets  # noqa: PLC0415
     from replay.report import proof as report  # noqa: PLC0415
     from replay.report import set_diff  # noqa: PLC0415
 
-    prover = Prover(Settings(version=version))
-    try:
-        proofs = list(prove_sets(prover, sets[0], sets[1]))
-    finally:
-        prover.close()
+    proved = prove_sets(sets[0], sets[1], version)
     if save_cases is not None:
-        report.save_cases(proofs, save_cases)
+        report.save_cases(proved.policies, save_cases)
     if output is DiffFormat.JSON:
-        document = {"differences": set_diff.diff_json(differences), "policies": report.proofs_json(proofs)}
+        document = {"differences": set_diff.diff_json(differences), **report.set_json(proved)}
         sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
         return
     is_markdown = output is DiffFormat.MARKDOWN
     lines = (set_diff.diff_markdown if is_markdown else set_diff.diff_text)(differences)
-    proved = (report.proofs_markdown if is_markdown else report.proofs_text)(proofs)
-    sys.stdout.writelines(f"{line}\n" for line in (*lines, *proved))
+    claims = (report.proofs_markdown if is_markdown else report.proofs_text)(proved)
+    sys.stdout.writelines(f"{line}\n" for line in (*lines, *claims))

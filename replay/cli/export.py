@@ -8,9 +8,21 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.options import Add, Candidate, Cluster, Current, Logs, Redact, Store, Version, scenario_of
+from replay.cli.options import (
+    Add,
+    Candidate,
+    Cluster,
+    ClusterName,
+    Current,
+    LogFormat,
+    Logs,
+    Redact,
+    Store,
+    Version,
+    scenario_of,
+)
 from replay.errors import ReplayError
-from replay.pipeline.testing.form import Form, Side
+from replay.pipeline.testing.form import CaseForm, DecidingSet
 
 EPILOG = (
     "Examples: replay export 4643ba19-8f5c-4d9d-921a-eb6cb22bdb75 sample_audit/shop --minimise --out cases/privileged.yaml\n\n"
@@ -21,15 +33,17 @@ EPILOG = (
 def export(
     audit_id: Annotated[str, typer.Argument(help="The auditID of the request (`replay lookup` shows it).")],
     logs: Logs = None,
+    log_format: LogFormat = None,
     store: Store = None,
+    cluster_name: ClusterName = None,
     current: Current = None,
     candidate: Candidate = None,
     add: Add = None,
     cluster: Cluster = None,
     item: Annotated[int, typer.Option(min=0, help="Which object of a deletecollection.")] = 0,
-    form: Annotated[Form, typer.Option("--form", help="How the request is written.")] = Form.CASE,
+    form: Annotated[CaseForm, typer.Option("--form", help="How the request is written.")] = CaseForm.CASE,
     side: Annotated[
-        Side | None, typer.Option("--side", help="Which set decides it: the candidate, unless there is none.")
+        DecidingSet | None, typer.Option("--side", help="Which set decides it: the candidate, unless there is none.")
     ] = None,
     minimise: Annotated[
         bool, typer.Option("--minimise", help="Leave out every field that does not matter to the decision.")
@@ -38,7 +52,7 @@ def export(
         Path | None, typer.Option(help="Write to this file, or to this directory (--form kat and kyverno).")
     ] = None,
     redact: Redact = True,
-    kubernetes_version: Version = "1.37",
+    kubernetes_version: Version = None,
 ) -> None:
     """Write a request of a log as a case, an AdmissionReview, a test of kat or kyverno, or a kubectl command.
 
@@ -50,12 +64,22 @@ def export(
     from replay.pipeline.testing.request import ExportOptions, export_request  # noqa: PLC0415
     from replay.pipeline.whole_file import write_files  # noqa: PLC0415
 
-    is_directory = form in (Form.KAT, Form.KYVERNO)
+    is_directory = form in (CaseForm.KAT, CaseForm.KYVERNO)
     if is_directory and out is None:
         raise ReplayError(f"--form {form.value} makes several files: give --out with a directory")
-    if minimise and form is Form.KUBECTL:
+    if minimise and form is CaseForm.KUBECTL:
         raise ReplayError("--minimise leaves objects that a server would not take: a kubectl command has the whole one")
-    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, add=add)
+    scenario = scenario_of(
+        logs,
+        store,
+        current,
+        candidate,
+        cluster,
+        kubernetes_version,
+        log_format=log_format,
+        cluster_name=cluster_name,
+        add=add,
+    )
     options = ExportOptions(
         audit_id=audit_id,
         item=item,

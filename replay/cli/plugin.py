@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.options import Cluster, LogFormat
+from replay.cli.options import Cluster, ClusterName, LogFormat, Store
 
 EPILOG = (
     "Example: replay plugin PodSecurity --config restricted.yaml --cases requests.jsonl --cluster cluster.jsonl --out results.jsonl\n\n"
@@ -28,6 +28,8 @@ def plugin(
     ] = None,
     *,
     log_format: LogFormat = None,
+    store: Store = None,
+    cluster_name: ClusterName = None,
     config: Annotated[
         Path, typer.Option(help="A YAML file: configuration, flags, namespaces and objects of the cluster.")
     ],
@@ -48,10 +50,14 @@ def plugin(
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.pipeline.plugin.results import plugin_results  # noqa: PLC0415
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
+    from replay.pipeline.whole_file import whole_file  # noqa: PLC0415
+    from replay.storage.cluster import one_cluster  # noqa: PLC0415
 
     with ExitStack() as files:
-        target = files.enter_context(out.open("wb")) if out is not None else sys.stdout.buffer
-        scenario = Scenario(tuple(logs or ()), cluster=cluster, log_format=log_format or "")
+        target = files.enter_context(whole_file(out, "the results")) if out is not None else sys.stdout.buffer
+        scenario = Scenario(
+            tuple(logs or ()), store=one_cluster(store, cluster_name), cluster=cluster, log_format=log_format or ""
+        )
         progress = files.enter_context(progress_on(Console(stderr=True)))
         for line in plugin_results(name, config, cases, scenario, progress):
             target.write(orjson.dumps(line) + b"\n")

@@ -6,10 +6,33 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from replay.audit.ingest import READING
+from replay.report.render.document import MICROSECONDS, number, size, span
 
 Report = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is (0: not known)."""
+
+
+class ProgressText(ProgressColumn):
+    """Share, amount, speed and time left, each as soon as it is known; logs are read by the byte, all else is counted."""
+
+    def render(self, task: Task) -> Text:
+        """The words beside the bar."""
+        amount = size if task.description == READING else number
+        done, total = int(task.completed), task.total
+        if total is None:
+            return Text(amount(done))
+        parts = [f"{task.percentage:.0f} %", f"{amount(done)} of {amount(int(total))}"]
+        # Since the begin: Rich's own speed needs several steps, and a stage may have few.
+        if task.elapsed and done:
+            speed = done / task.elapsed
+            parts.append(f"{amount(round(speed))}/s" if speed >= 1 else f"one in {1 / speed:.0f} s")
+            if done < total:
+                parts.append(f"{span(round((total - done) / speed * MICROSECONDS))} left")
+        return Text(", ".join(parts))
 
 
 @contextmanager
@@ -20,7 +43,8 @@ def progress_on(console: Console) -> Iterator[Report]:
         return
     bar = Progress(
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=24),
+        ProgressText(),
         TimeElapsedColumn(),
         console=console,
         transient=True,

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
 from replay.cli.options import (
     AsJson,
     AuthorizerWebhooks,
     Candidate,
     Cluster,
+    ClusterName,
     Current,
     LogFormat,
     Logs,
+    Namespaces,
+    OwnerLabel,
+    Since,
     Store,
     TimeZone,
+    Until,
     Version,
     Workers,
+    Workspaces,
     scenario_of,
 )
 
@@ -31,8 +39,11 @@ EPILOG = (
 
 
 class ReportFormat(StrEnum):
-    """What is written instead of a report."""
+    """How the report is printed, or what is printed instead of one."""
 
+    TERMINAL = "terminal"
+    JSON = "json"
+    MARKDOWN = "markdown"
     RBAC = "rbac"
 
 
@@ -40,11 +51,11 @@ def report(
     logs: Logs = None,
     log_format: LogFormat = None,
     store: Store = None,
-    since: Annotated[
-        str | None, typer.Option(help="7d, 12h, 30m before the last event, or a time such as 2026-11-21T03:00Z.")
-    ] = None,
-    start: Annotated[str | None, typer.Option("--from", help="The same as --since.")] = None,
-    until: Annotated[str | None, typer.Option("--to", help="The end, likewise; the last event without it.")] = None,
+    cluster_name: ClusterName = None,
+    workspace: Workspaces = None,
+    namespace: Namespaces = None,
+    since: Since = None,
+    until: Until = None,
     current: Current = None,
     candidate: Candidate = None,
     cluster: Cluster = None,
@@ -55,7 +66,7 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="Write report.html, report.md and report.json into this directory.")
     ] = None,
-    owner_label: Annotated[str, typer.Option(help="The label of a namespace that names its owner.")] = "team",
+    owner_label: OwnerLabel = "team",
     brief: Annotated[
         bool, typer.Option("--brief", help="Markdown in short form, for a comment; printed if there is no --out.")
     ] = False,
@@ -64,14 +75,17 @@ def report(
         typer.Option("--readiness", help="Which Pod Security level each namespace is ready for, and which bounds."),
     ] = False,
     output: Annotated[
-        ReportFormat | None, typer.Option("--format", help="`rbac`: a Role for what --user did, and no report.")
-    ] = None,
+        ReportFormat,
+        typer.Option("--format", help="How to print it; `rbac`: a Role for what --user did, and no report."),
+    ] = ReportFormat.TERMINAL,
     user: Annotated[str | None, typer.Option(help="The user or service account of `--format rbac`.")] = None,
     webhook: AuthorizerWebhooks = None,
     as_json: AsJson = False,
     tz: TimeZone = None,
     workers: Workers = 0,
-    kubernetes_version: Version = "1.37",
+    engine: FleetEngine = None,
+    scheduler: Scheduler = None,
+    kubernetes_version: Version = None,
 ) -> None:
     """What did admission policy do this week, and which policies can be enforced?
 
@@ -83,6 +97,7 @@ def report(
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.errors import ReplayError  # noqa: PLC0415
     from replay.pipeline.authorization.least_privilege import least_privilege  # noqa: PLC0415
+    from replay.pipeline.focus import Focus  # noqa: PLC0415
     from replay.pipeline.log import opened  # noqa: PLC0415
     from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
@@ -90,24 +105,26 @@ def report(
     from replay.pipeline.weekly.report import WeeklyQuestion, weekly  # noqa: PLC0415
     from replay.report.weekly.json import weekly_json  # noqa: PLC0415
 
-    if since and start:
-        raise ReplayError("give --since or --from, not both: they mean the same")
     zone = time_zone(tz)
-    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format)
+    scenario = scenario_of(
+        logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format, cluster_name=cluster_name
+    )
     if output is ReportFormat.RBAC:
         if not user:
             raise ReplayError("`--format rbac` needs the user that the Role is for", path="--user")
         with progress_on(Console(stderr=True)) as progress, opened(scenario, progress) as filled:
             sys.stdout.write(least_privilege(filled, user))
         return
-    question = WeeklyQuestion(since or start, until, previous, out, owner_label, readiness)
-    with progress_on(Console(stderr=True)) as progress:
-        result = weekly(scenario, question, Options(workers=workers, webhooks=tuple(webhook or ())), progress, zone)
+    focus = Focus(namespaces=tuple(namespace or ()), workspaces=tuple(workspace or ()))
+    options = Options(workers=workers, webhooks=tuple(webhook or ()), focus=focus)
+    question = WeeklyQuestion(since, until, previous, out, owner_label, readiness)
+    with fleet_of(engine, scheduler, workers) as fleet, progress_on(Console(stderr=True)) as progress:
+        result = weekly(scenario, question, replace(options, fleet=fleet), progress, zone)
         if out is not None:
             write_weekly(result, out, zone, brief=brief)
-    if as_json:
+    if as_json or output is ReportFormat.JSON:
         sys.stdout.write(weekly_json(result))
-    elif brief:
-        sys.stdout.write(weekly_markdown(result, zone, brief=True))
+    elif brief or output is ReportFormat.MARKDOWN:
+        sys.stdout.write(weekly_markdown(result, zone, brief=brief))
     else:
         print_weekly(result, Console(highlight=False), zone)

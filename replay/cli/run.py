@@ -3,28 +3,49 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
 from replay.cli.options import (
+    Accepted,
     Add,
+    AsJson,
     AuthorizationMode,
     Candidate,
     Cluster,
+    ClusterName,
     Current,
     LogFormat,
     Logs,
+    Namespaces,
+    Out,
+    OwnerLabel,
+    Policies,
+    Since,
     Store,
+    Until,
+    Users,
     Version,
     Workers,
+    Workspaces,
     scenario_of,
 )
+from replay.pipeline.project.format import FailOn, Format
+
+if TYPE_CHECKING:
+    from replay.compare.result import RunResult
+    from replay.pipeline.options import Options
+    from replay.pipeline.scenario import Scenario
 
 EPILOG = (
-    "Example: replay run audit.jsonl.zst --current manifests/current --candidate manifests/next --cluster cluster.jsonl\n\n"
-    "Exit code: 0 nothing newly denied or mutated, 1 something is, 2 or more an error."
+    "Examples: replay run audit.jsonl.zst --current manifests/current --candidate manifests/next --cluster cluster.jsonl\n\n"
+    "replay run --policy team-label --namespace 'prod-*' --brief --watch\n\n"
+    "replay run --format sarif --out replay.sarif --fail-on lockout\n\n"
+    "Exit code: 0 nothing that --fail-on names, 1 something is, 2 or more an error."
 )
 
 
@@ -36,8 +57,18 @@ def run(
     add: Add = None,
     cluster: Cluster = None,
     store: Store = None,
+    cluster_name: ClusterName = None,
+    policy: Policies = None,
+    namespace: Namespaces = None,
+    user: Users = None,
+    workspace: Workspaces = None,
+    since: Since = None,
+    until: Until = None,
     outcomes: Annotated[
-        Path | None, typer.Option(help="Write one JSON line per request that admission saw, or the authorizers.")
+        Path | None,
+        typer.Option(
+            help="Write one JSON line per request that admission saw, or the authorizers; - prints them alone."
+        ),
     ] = None,
     save_cases: Annotated[
         Path | None, typer.Option(help="Write a case for each distinct finding into this directory (`replay test`).")
@@ -45,51 +76,149 @@ def run(
     rejects: Annotated[
         Path | None, typer.Option(help="Write every line that could not be used, with the reason.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write report.html and report.md into this directory.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    report: Annotated[
+        Path | None, typer.Option(help="Write report.html, report.md and findings.csv into this directory.")
+    ] = None,
+    output: Annotated[
+        Format, typer.Option("--format", help="How to print what is found; findings are told at the policy's line.")
+    ] = Format.TERMINAL,
+    out: Out = None,
+    as_json: AsJson = False,
+    brief: Annotated[bool, typer.Option("--brief", help="Ten lines at most.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Run again on save, and print what it changes; Ctrl-C ends it.")
+    ] = False,
+    accepted: Accepted = None,
+    fail_on: Annotated[
+        list[FailOn] | None,
+        typer.Option(help="What makes the exit code 1; denied and mutated without it. Repeatable.", show_default=False),
+    ] = None,
     redact: Annotated[bool, typer.Option(help="Hide Secret data and tokens in what is printed and written.")] = True,
+    owner_label: OwnerLabel = "team",
     webhook: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=URL|NAME=recorded|NAME=FILE",
             help="Call this webhook at URL (dry run; nothing else is called), or use what it answered in the log; for that of "
-            "an authorizer, recorded SubjectAccessReviews. Repeatable.",
+            "an authorizer, recorded SubjectAccessReviews; for ImagePolicyWebhook, its backend at URL or recorded "
+            "ImageReviews. Repeatable.",
         ),
     ] = None,
+    prove: Annotated[
+        bool,
+        typer.Option("--prove", help="Say beside the log what each change of a policy can ever do (`replay diff`)."),
+    ] = False,
     authorization_mode: AuthorizationMode = None,
     workers: Workers = 0,
-    kubernetes_version: Version = "1.37",
+    engine: FleetEngine = None,
+    scheduler: Scheduler = None,
+    kubernetes_version: Version = None,
 ) -> None:
     """Which real requests would a change of admission policy newly deny or mutate?
 
     Reads audit logs, rebuilds what admission saw, decides every request with the current and the candidate manifests, and
     reports the differences. A directory that holds audit.*, current/, candidate/ and cluster.* needs no options.
     """
-    from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
-
-    from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline import output  # noqa: PLC0415
+    from replay.pipeline.focus import Focus  # noqa: PLC0415 - `--help` must not pay for it
     from replay.pipeline.options import Options  # noqa: PLC0415
-    from replay.pipeline.run import exit_code  # noqa: PLC0415
-    from replay.pipeline.run import run as run_scenario  # noqa: PLC0415
-    from replay.report.run.json import summary_json  # noqa: PLC0415
+    from replay.pipeline.period import today  # noqa: PLC0415
 
-    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format, add=add)
+    scenario = scenario_of(
+        logs,
+        store,
+        current,
+        candidate,
+        cluster,
+        kubernetes_version,
+        log_format=log_format,
+        cluster_name=cluster_name,
+        add=add,
+    )
     options = Options(
         outcomes=outcomes,
         rejects=rejects,
         save_cases=save_cases,
         redact=redact,
+        owner_label=owner_label,
         workers=workers,
+        prove=prove,
         webhooks=tuple(webhook or ()),
+        focus=Focus(
+            tuple(policy or ()),
+            tuple(namespace or ()),
+            tuple(user or ()),
+            since,
+            until,
+            workspaces=tuple(workspace or ()),
+        ),
+        accepted=accepted,
+        today=today(),
         authorization_mode=authorization_mode,
     )
+    form = Format.JSON if as_json else output
+    with fleet_of(engine, scheduler, workers) as fleet:
+        options = replace(options, fleet=fleet)
+        if watch:
+            _watch(scenario, options, brief=brief)
+        _once(scenario, options, report, (form, out, brief), fail_on)
+
+
+def _once(
+    scenario: Scenario,
+    options: Options,
+    report: Path | None,
+    printed: tuple[Format, Path | None, bool],
+    fail_on: list[FailOn] | None,
+) -> None:
+    from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
+
+    from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.pipeline import output  # noqa: PLC0415
+    from replay.pipeline.project.alarm import USUAL, exit_code  # noqa: PLC0415
+    from replay.pipeline.run import run as run_scenario  # noqa: PLC0415
+    from replay.pipeline.whole_file import STDOUT, put  # noqa: PLC0415
+
+    form, out, brief = printed
     with progress_on(Console(stderr=True)) as progress:
         result = run_scenario(scenario, options, progress)
         if report is not None:
             output.write_report(result, report)
-    if as_json:
-        sys.stdout.write(summary_json(result))
-    else:
-        output.print_result(result, Console(highlight=False))
-    raise typer.Exit(exit_code(result))
+    code = exit_code(result, fail_on or USUAL)
+    if str(options.outcomes) != STDOUT:
+        if brief:
+            _print_brief(result)
+        elif form is not Format.TERMINAL:
+            put(output.run_text(result, form), out)
+        elif out is not None:
+            put(output.terminal_text(lambda console: output.print_result(result, console)), out)
+        else:
+            output.print_result(result, Console(highlight=False))
+    raise typer.Exit(code)
+
+
+def _print_brief(result: RunResult) -> None:
+    from replay.report.run.brief import brief_lines  # noqa: PLC0415 - only this needs it
+
+    sys.stdout.writelines(f"{line}\n" for line in brief_lines(result))
+
+
+def _watch(scenario: Scenario, options: Options, *, brief: bool) -> None:
+    """Run for ever; each result is shown as it comes."""
+    from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
+
+    from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.errors import ReplayError  # noqa: PLC0415
+    from replay.pipeline import output  # noqa: PLC0415
+    from replay.pipeline.project.loop import LoopOutcome, watch_runs  # noqa: PLC0415
+
+    def show(found: LoopOutcome) -> None:
+        if isinstance(found, str | ReplayError):
+            sys.stdout.write(f"{found if isinstance(found, str) else f'replay: {found}'}\n")
+        elif brief:
+            _print_brief(found)
+        else:
+            output.print_result(found, Console(highlight=False))
+        sys.stdout.flush()
+
+    with progress_on(Console(stderr=True)) as progress:
+        watch_runs(scenario, options, progress, show)

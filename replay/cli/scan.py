@@ -8,7 +8,22 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.options import Add, AsJson, Candidate, Current, LogFormat, Logs, Redact, Store, Version, scenario_of
+from replay.cli.options import (
+    Add,
+    AsJson,
+    Candidate,
+    ClusterName,
+    Current,
+    Form,
+    LogFormat,
+    Logs,
+    Namespaces,
+    Redact,
+    Store,
+    Version,
+    scenario_of,
+)
+from replay.pipeline.project.format import DocumentFormat
 from replay.pipeline.testing.form import As
 
 EPILOG = (
@@ -25,17 +40,20 @@ def scan(
     logs: Logs = None,
     log_format: LogFormat = None,
     store: Store = None,
+    cluster_name: ClusterName = None,
     current: Current = None,
     candidate: Candidate = None,
     add: Add = None,
+    namespace: Namespaces = None,
     operation: Annotated[
         As, typer.Option("--as", help="Ask for the next unchanged update, or for the creation of the object anew.")
     ] = As.UPDATE,
     user: Annotated[str | None, typer.Option(help="Who writes the objects that the log shows nobody to write.")] = None,
     group: Annotated[list[str] | None, typer.Option(help="A group of that user. Repeatable.")] = None,
+    output: Form = DocumentFormat.TERMINAL,
     as_json: AsJson = False,
     redact: Redact = True,
-    kubernetes_version: Version = "1.37",
+    kubernetes_version: Version = None,
 ) -> None:
     """Which objects that are already there would the candidate deny?
 
@@ -46,17 +64,28 @@ def scan(
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.kube.attributes import UserInfo  # noqa: PLC0415
+    from replay.pipeline.output import show  # noqa: PLC0415
     from replay.pipeline.scan import ScanOptions  # noqa: PLC0415
     from replay.pipeline.scan import scan as scan_objects  # noqa: PLC0415
-    from replay.report.render.terminal import print_document  # noqa: PLC0415
     from replay.report.scan_report import scan_document, scan_json  # noqa: PLC0415
 
-    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format, add=add)
+    scenario = scenario_of(
+        logs,
+        store,
+        current,
+        candidate,
+        cluster,
+        kubernetes_version,
+        log_format=log_format,
+        cluster_name=cluster_name,
+        add=add,
+    )
     named = UserInfo(user, "", tuple(group or ())) if user is not None else None
     with progress_on(Console(stderr=True)) as progress:
-        found = scan_objects(scenario, ScanOptions(operation=operation, user=named, redact=redact), progress)
-    if as_json:
+        options = ScanOptions(operation=operation, user=named, redact=redact, namespaces=tuple(namespace or ()))
+        found = scan_objects(scenario, options, progress)
+    if as_json or output is DocumentFormat.JSON:
         sys.stdout.write(scan_json(found))
     else:
-        print_document(scan_document(found), Console(highlight=False))
+        show(scan_document(found), output)
     raise typer.Exit(int(bool(found.breaches)))

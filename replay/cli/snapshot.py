@@ -9,45 +9,59 @@ from typing import Annotated
 
 import typer
 
+from replay.cli.options import Candidate, Current, Version
 from replay.errors import ReplayError
+from replay.pipeline.version import version_of
 
 EPILOG = (
     "Example: replay snapshot --candidate manifests/next --out cluster.jsonl\n\n"
     "replay snapshot --candidate manifests/next --print\n\n"
+    "replay snapshot --by-workspace --context provider --context team-a --out now\n\n"
     "Exit code: 0 the snapshot is written, 2 or more an error."
 )
 
 
 def snapshot(
-    current: Annotated[Path | None, typer.Option(help="The manifests in force.")] = None,
-    candidate: Annotated[Path | None, typer.Option(help="The manifests that are planned.")] = None,
+    current: Current = None,
+    candidate: Candidate = None,
     out: Annotated[Path, typer.Option(help="The file to write, for --cluster.")] = Path("cluster.jsonl"),
     print_only: Annotated[bool, typer.Option("--print", help="Print the commands instead of running them.")] = False,
     objects: Annotated[
         bool, typer.Option("--objects", help="Also the objects whose state before the log begins policies read.")
     ] = False,
-    context: Annotated[str, typer.Option(help="The context of your kubeconfig.")] = "",
+    by_workspace: Annotated[
+        bool,
+        typer.Option(
+            "--by-workspace", help="Of kcp: a folder in --out for the workspace of each --context; needs no set."
+        ),
+    ] = False,
+    context: Annotated[
+        list[str] | None, typer.Option(help="The context of your kubeconfig. Repeatable with --by-workspace.")
+    ] = None,
     kubeconfig: Annotated[Path | None, typer.Option(help="Another kubeconfig.")] = None,
-    kubernetes_version: Annotated[
-        str, typer.Option("--kubernetes-version", help="The API server's minor version, 1.30 to 1.37.")
-    ] = "1.37",
+    kubernetes_version: Version = None,
 ) -> None:
     """Write down what of a cluster the decisions look up, with your own kubectl.
 
     Only reads, and only the kinds that the given sets need: namespaces, parameters, RBAC, CRDs, admission policies.
     Secrets never.
     """
-    from replay.cellib.version import KubernetesVersion  # noqa: PLC0415 - `--help` must not pay for it
     from replay.pipeline.snapshot import command, kubectl_command, secret_params, take, wanted  # noqa: PLC0415
 
+    contexts = context or [""]
+    if by_workspace:
+        _by_workspace(contexts, kubeconfig, out, print_only=print_only)
+        return
+    if len(contexts) > 1:
+        raise ReplayError("several --context are for --by-workspace alone")
     sets = [path for path in (current, candidate) if path is not None]
     if not sets:
         raise ReplayError("no manifest set: give --current, --candidate or both")
-    version = KubernetesVersion.parse(kubernetes_version)
+    version = version_of(kubernetes_version)
     resources = wanted(sets, version, objects=objects)
     for policy in secret_params(sets, version):
         sys.stderr.write(f"replay: {policy} takes Secrets as parameters, which a snapshot never holds\n")
-    kubectl = kubectl_command(context, kubeconfig)
+    kubectl = kubectl_command(contexts[0], kubeconfig)
     if print_only:
         folder = out.with_suffix("")
         sys.stdout.write(f"mkdir -p {shlex.quote(str(folder))}  # then: --cluster {shlex.quote(str(folder))}\n")
@@ -57,3 +71,18 @@ def snapshot(
         return
     count = take(resources, kubectl, out)
     sys.stdout.write(f"{out}: {count} objects of {len(resources)} kinds\n")
+
+
+def _by_workspace(contexts: list[str], kubeconfig: Path | None, out: Path, *, print_only: bool) -> None:
+    """A folder for the workspace of each context."""
+    from replay.pipeline.kcp.snapshot import commands, take_workspace  # noqa: PLC0415 - few take one
+    from replay.pipeline.snapshot import kubectl_command  # noqa: PLC0415
+
+    directory = out.with_suffix("") if out.suffix else out
+    for each in contexts:
+        kubectl = kubectl_command(each, kubeconfig)
+        if print_only:
+            sys.stdout.writelines(f"{shlex.join(line)}\n" for line in commands(kubectl))
+            continue
+        path, count = take_workspace(kubectl, directory)
+        sys.stdout.write(f"{directory}: {count} objects of {path}\n")

@@ -11,6 +11,7 @@ import typer
 
 from replay.cli.options import Version
 from replay.errors import ReplayError
+from replay.pipeline.version import version_of
 
 if TYPE_CHECKING:
     from replay.case.result import CaseReport
@@ -22,10 +23,10 @@ EPILOG = (
 )
 
 
-class Format(StrEnum):
+class CaseResultFormat(StrEnum):
     """How results are printed."""
 
-    TEXT = "text"
+    TERMINAL = "terminal"
     JUNIT = "junit"
     TAP = "tap"
     GITHUB = "github"
@@ -48,20 +49,21 @@ def run_cases(
         bool, typer.Option("--coverage", help="Tell which policies, validations and branches no case reaches.")
     ] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Run again whenever a file changes; Ctrl-C ends it.")] = False,
-    output: Annotated[Format, typer.Option("--format", help="How to print results.")] = Format.TEXT,
+    output: Annotated[
+        CaseResultFormat, typer.Option("--format", help="How to print results.")
+    ] = CaseResultFormat.TERMINAL,
     out: Annotated[Path | None, typer.Option(help="Print to this file instead.")] = None,
-    kubernetes_version: Version = "1.37",
+    kubernetes_version: Version = None,
 ) -> None:
     """Do these policies decide these cases as expected?
 
     No log is needed: a case is a request, the cluster that it meets, and what is to come of it (docs/cases.md).
     """
-    from replay.cellib.version import KubernetesVersion  # noqa: PLC0415 - `--help` must not pay for it
     from replay.pipeline.testing.run import CaseOptions, run_tests  # noqa: PLC0415
     from replay.pipeline.testing.watch import watch_cases  # noqa: PLC0415
     from replay.report.case_results import FORMATS  # noqa: PLC0415
 
-    version = KubernetesVersion.parse(kubernetes_version)
+    version = version_of(kubernetes_version)
     given = tuple(policies or ())
     options = CaseOptions(paths=tuple(paths), policies=given, name=name, coverage=coverage, version=version)
 

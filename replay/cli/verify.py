@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
 from replay.cli.options import (
     AuthorizationMode,
     AuthorizerWebhooks,
     Cluster,
+    ClusterName,
     Current,
+    Form,
     LogFormat,
     Logs,
+    Namespaces,
+    Since,
     Store,
+    Until,
+    Users,
     Version,
     Workers,
+    Workspaces,
     scenario_of,
 )
+from replay.pipeline.project.format import DocumentFormat
 
 EPILOG = (
     "Example: replay verify audit.jsonl.zst --current manifests/current --cluster cluster.jsonl\n\n"
@@ -34,14 +44,23 @@ def verify(
     current: Current = None,
     cluster: Cluster = None,
     store: Store = None,
+    cluster_name: ClusterName = None,
+    namespace: Namespaces = None,
+    user: Users = None,
+    since: Since = None,
+    until: Until = None,
     second_opinion: Annotated[
         bool, typer.Option("--second-opinion", help="Ask cel-python too, about one request in 25.")
     ] = False,
+    output: Form = DocumentFormat.TERMINAL,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     webhook: AuthorizerWebhooks = None,
     authorization_mode: AuthorizationMode = None,
+    workspace: Workspaces = None,
     workers: Workers = 0,
-    kubernetes_version: Version = "1.37",
+    engine: FleetEngine = None,
+    scheduler: Scheduler = None,
+    kubernetes_version: Version = None,
 ) -> None:
     """Does the set that is said to have been in force explain what the log says happened?
 
@@ -51,17 +70,31 @@ def verify(
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.pipeline.focus import Focus  # noqa: PLC0415
     from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.output import show  # noqa: PLC0415
     from replay.pipeline.verify import verify as compare  # noqa: PLC0415
-    from replay.report.render.terminal import print_document  # noqa: PLC0415
     from replay.report.verify_report import agrees, verify_document, verify_json  # noqa: PLC0415
 
-    scenario = scenario_of(logs, store, current, None, cluster, kubernetes_version, log_format=log_format)
-    options = Options(workers=workers, webhooks=tuple(webhook or ()), authorization_mode=authorization_mode)
-    with progress_on(Console(stderr=True)) as progress:
-        result = compare(scenario, options, progress, second_opinion=second_opinion)
-    if as_json:
+    scenario = scenario_of(
+        logs, store, current, None, cluster, kubernetes_version, log_format=log_format, cluster_name=cluster_name
+    )
+    options = Options(
+        workers=workers,
+        webhooks=tuple(webhook or ()),
+        authorization_mode=authorization_mode,
+        focus=Focus(
+            namespaces=tuple(namespace or ()),
+            users=tuple(user or ()),
+            workspaces=tuple(workspace or ()),
+            since=since,
+            until=until,
+        ),
+    )
+    with fleet_of(engine, scheduler, workers) as fleet, progress_on(Console(stderr=True)) as progress:
+        result = compare(scenario, replace(options, fleet=fleet), progress, second_opinion=second_opinion)
+    if as_json or output is DocumentFormat.JSON:
         sys.stdout.write(json.dumps(verify_json(result), indent=2, ensure_ascii=False) + "\n")
     else:
-        print_document(verify_document(result), Console(highlight=False))
+        show(verify_document(result), output)
     raise typer.Exit(0 if agrees(result) else DISAGREES)

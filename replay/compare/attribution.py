@@ -27,7 +27,7 @@ class Actor(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Claim(NamedTuple):
+class AttributedPaths(NamedTuple):
     """Paths that an actor is known to have changed, as the tokens of JSON pointers."""
 
     actor: Actor
@@ -109,7 +109,9 @@ class MutationsResult:
     found: Attributions
 
 
-def attributed(operations: Iterable[JSON], claims: Sequence[Claim]) -> dict[tuple[Actor, str], tuple[JSON, ...]]:
+def attributed(
+    operations: Iterable[JSON], claims: Sequence[AttributedPaths]
+) -> dict[tuple[Actor, str], tuple[JSON, ...]]:
     """The operations by who made them; those without a claim belong to `(Actor.UNKNOWN, "")`."""
     order = list(Actor)
     ranked = sorted(claims, key=lambda claim: order.index(claim.actor))

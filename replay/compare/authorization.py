@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from replay.authorization.trace import Authorization, StepOutcome, Verdict
+from replay.authorization.trace import Authorization, AuthorizationVerdict, StepOutcome
 from replay.kube.authorizer import AuthorizationAttributes
 
 MOST_EXAMPLES = 20
 _ASKED = frozenset([StepOutcome.CALLED, StepOutcome.CALL_FAILED, StepOutcome.UNKNOWN])
-_REFUSED = (Verdict.FORBID, Verdict.ERROR)
+_REFUSED = (AuthorizationVerdict.FORBID, AuthorizationVerdict.ERROR)
 
 
 class AuthorizationOutcome(StrEnum):
@@ -27,7 +27,7 @@ class AuthorizationOutcome(StrEnum):
     UNCHANGED = "unchanged"
 
 
-class Agreement(StrEnum):
+class AuthorizationAgreement(StrEnum):
     """How the current chain compares with what the log says of a request."""
 
     AGREES = "agrees"
@@ -46,29 +46,33 @@ FINDINGS = (
 def authorization_outcome(current: Authorization, candidate: Authorization) -> AuthorizationOutcome:
     """What changes from one chain to the other."""
     before, after = current.decision, candidate.decision
-    if after is Verdict.UNKNOWN and before is not Verdict.UNKNOWN:
+    if after is AuthorizationVerdict.UNKNOWN and before is not AuthorizationVerdict.UNKNOWN:
         return AuthorizationOutcome.NEWLY_UNKNOWN
-    if before is Verdict.UNKNOWN or before is after:
-        is_same = current.decided_by == candidate.decided_by or Verdict.UNKNOWN in (before, after)
+    if before is AuthorizationVerdict.UNKNOWN or before is after:
+        is_same = current.decided_by == candidate.decided_by or AuthorizationVerdict.UNKNOWN in (before, after)
         return AuthorizationOutcome.UNCHANGED if is_same else AuthorizationOutcome.DECIDED_BY_ANOTHER
-    if after is Verdict.ALLOW:
+    if after is AuthorizationVerdict.ALLOW:
         return AuthorizationOutcome.NEWLY_ALLOWED
-    if after is Verdict.ERROR:
+    if after is AuthorizationVerdict.ERROR:
         return AuthorizationOutcome.NEWLY_FAILING
-    return AuthorizationOutcome.NEWLY_FORBIDDEN if before is Verdict.ALLOW else AuthorizationOutcome.NO_LONGER_FAILING
+    return (
+        AuthorizationOutcome.NEWLY_FORBIDDEN
+        if before is AuthorizationVerdict.ALLOW
+        else AuthorizationOutcome.NO_LONGER_FAILING
+    )
 
 
 def is_newly_refused(current: Authorization, candidate: Authorization) -> bool:
     """Whether a request that came to admission would no longer do so."""
-    return current.decision is Verdict.ALLOW and candidate.decision in _REFUSED
+    return current.decision is AuthorizationVerdict.ALLOW and candidate.decision in _REFUSED
 
 
 def is_newly_let_in(current: Authorization, candidate: Authorization) -> bool:
     """Whether a request that never came to admission would do so."""
-    return current.decision in _REFUSED and candidate.decision is Verdict.ALLOW
+    return current.decision in _REFUSED and candidate.decision is AuthorizationVerdict.ALLOW
 
 
-class Cell(NamedTuple):
+class AuthorizationCell(NamedTuple):
     """Requests that are alike in all that a report tells: `source` is what decided before, `target` what decides now.
 
     `was_allowed` is false for one that was refused before, too.
@@ -84,7 +88,7 @@ class Cell(NamedTuple):
     was_allowed: bool
 
 
-class Disagreement(NamedTuple):
+class AuthorizationDisagreement(NamedTuple):
     """A request that the current chain decides otherwise than the log says."""
 
     audit_id: str
@@ -102,13 +106,13 @@ class AuthorizationSummary:
     requests: int = 0
     questions: int = 0
     outcomes: Counter[AuthorizationOutcome] = field(default_factory=Counter)
-    decisions: Counter[tuple[Verdict, Verdict]] = field(default_factory=Counter)
-    cells: Counter[Cell] = field(default_factory=Counter)
-    examples: dict[Cell, str] = field(default_factory=dict)
+    decisions: Counter[tuple[AuthorizationVerdict, AuthorizationVerdict]] = field(default_factory=Counter)
+    cells: Counter[AuthorizationCell] = field(default_factory=Counter)
+    examples: dict[AuthorizationCell, str] = field(default_factory=dict)
     webhooks: Counter[tuple[str, str]] = field(default_factory=Counter)
     not_reached: Counter[str] = field(default_factory=Counter)
-    agreements: Counter[Agreement] = field(default_factory=Counter)
-    disagreements: list[Disagreement] = field(default_factory=list)
+    agreements: Counter[AuthorizationAgreement] = field(default_factory=Counter)
+    disagreements: list[AuthorizationDisagreement] = field(default_factory=list)
     writes_newly_refused: int = 0
     writes_newly_let_in: int = 0
     warnings: tuple[str, ...] = ()
@@ -123,45 +127,45 @@ class AuthorizationSummary:
     @property
     def reproduced(self) -> int:
         """How many the current chain decides as the log says."""
-        return self.agreements[Agreement.AGREES]
+        return self.agreements[AuthorizationAgreement.AGREES]
 
     @property
     def undecided(self) -> int:
         """How many it cannot decide."""
-        return self.agreements[Agreement.UNDECIDED]
+        return self.agreements[AuthorizationAgreement.UNDECIDED]
 
     @property
     def differs(self) -> int:
         """How many it decides otherwise."""
-        return self.agreements[Agreement.DIFFERS]
+        return self.agreements[AuthorizationAgreement.DIFFERS]
 
     def disagree(self, audit_id: str, current: Authorization, decision: str, reason: str) -> None:
         """Remember a request that the current chain decides otherwise than the log says, one of the first."""
         if len(self.disagreements) < MOST_EXAMPLES:
             told = f"{decision or 'error'}: {reason}" if reason else decision
             replayed = f"{current.decision.value}: {current.reason}" if current.reason else current.decision.value
-            self.disagreements.append(Disagreement(audit_id, told, replayed))
+            self.disagreements.append(AuthorizationDisagreement(audit_id, told, replayed))
 
 
-def agreement_of(current: Authorization, decision: str, reason: str) -> Agreement:
+def agreement_of(current: Authorization, decision: str, reason: str) -> AuthorizationAgreement:
     """Compare the current chain with what the log says of a request that reached it."""
-    if current.decision is Verdict.UNKNOWN:
-        return Agreement.UNDECIDED
-    return Agreement.AGREES if agrees(current, decision, reason) else Agreement.DIFFERS
+    if current.decision is AuthorizationVerdict.UNKNOWN:
+        return AuthorizationAgreement.UNDECIDED
+    return AuthorizationAgreement.AGREES if agrees(current, decision, reason) else AuthorizationAgreement.DIFFERS
 
 
 def agrees(current: Authorization, decision: str, reason: str) -> bool:
     """Whether a decision is the recorded one; several bindings may give the reason, and an error has no decision."""
     if not decision:
-        return current.decision is Verdict.ERROR
+        return current.decision is AuthorizationVerdict.ERROR
     return decision == current.decision.value and reason in current.possible_reasons
 
 
 def cell_of(
     attributes: AuthorizationAttributes, current: Authorization, candidate: Authorization, outcome: AuthorizationOutcome
-) -> Cell:
+) -> AuthorizationCell:
     """Where a request that changes is counted."""
-    return Cell(
+    return AuthorizationCell(
         outcome,
         attributes.user.username,
         attributes.verb,
@@ -169,7 +173,7 @@ def cell_of(
         attributes.namespace,
         source_of(current),
         source_of(candidate),
-        current.decision is Verdict.ALLOW,
+        current.decision is AuthorizationVerdict.ALLOW,
     )
 
 
@@ -187,7 +191,7 @@ def source_of(decided: Authorization) -> str:
     if not decided.decided_by:
         return "nobody"
     step = decided.deciding_step
-    if step is not None and step.type == "RBAC" and decided.decision is Verdict.ALLOW:
+    if step is not None and step.type == "RBAC" and decided.decision is AuthorizationVerdict.ALLOW:
         return decided.reason.removeprefix("RBAC: allowed by ").rpartition(" to ")[0] or decided.decided_by
     return decided.decided_by
 

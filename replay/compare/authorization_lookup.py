@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
-class Found(NamedTuple):
+class AlikeRequests(NamedTuple):
     """Requests that are alike; `authorizer` is empty where nobody replayed them."""
 
     decision: str
@@ -24,5 +24,5 @@ class AuthorizationLookup:
     """How many requests there are of each sort, with the auditID of the first."""
 
     log: str
-    requests: Counter[Found] = field(default_factory=Counter)
-    first: dict[Found, str] = field(default_factory=dict)
+    requests: Counter[AlikeRequests] = field(default_factory=Counter)
+    first: dict[AlikeRequests, str] = field(default_factory=dict)

@@ -13,11 +13,12 @@ from typing import Any
 
 import orjson
 
-from replay.admission.decision import Decision, Verdict
-from replay.audit.observed import VALIDATION_FAILURE, Observed
+from replay.admission.decision import Decision, Denial, Verdict
+from replay.audit.answer.observed import VALIDATION_FAILURE, Observed
 from replay.compare.in_force.same_text import says_the_same
 
 MAX_EXAMPLES = 20
+NOTHING_OBSERVED = Observed()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -72,14 +73,22 @@ class Fidelity:
         decision: Decision,
         policies: frozenset[str],
         shown: Callable[[str], str] = str,
+        *,
+        in_any_order: bool = False,
     ) -> None:
         """Compare one request; `policies` are the names in the current set (others cannot be reproduced by it).
 
-        Texts are compared as they are, and kept as they may be `shown`.
+        Texts are compared as they are, and kept as they may be `shown`. Of several policies that deny a request the server names
+        the first, or any of them (`in_any_order`).
         """
         self.most_failures = max(self.most_failures, len(observed.failures))
         aspects: tuple[tuple[str, Agreement, Any, Any], ...] = (
-            ("denial", self.denials, _observed_denial(observed, policies), _replayed_denial(decision)),
+            (
+                "denial",
+                self.denials,
+                _observed_denial(observed, policies),
+                _replayed_denial(decision, observed if in_any_order else NOTHING_OBSERVED),
+            ),
             ("failure", self.failures, _observed_failures(observed, policies), _replayed_failures(decision)),
             ("annotation", self.annotations, _own(observed, policies), _own_replayed(decision, policies)),
         )
@@ -135,10 +144,23 @@ def _observed_denial(observed: Observed, policies: frozenset[str]) -> tuple[str,
     return denial.policy, denial.binding, denial.message
 
 
-def _replayed_denial(decision: Decision) -> tuple[str, str, str] | None:
-    if not decision.denials:
+def told_denial(decision: Decision, observed: Observed) -> Denial | None:
+    """The denial that a client is told of: the first, unless the server told of another one of them."""
+    named = observed.denial
+    for denial in decision.denials if named is not None else ():
+        if named is not None and (denial.policy, denial.binding, denial.message) == (
+            named.policy,
+            named.binding,
+            named.message,
+        ):
+            return denial
+    return decision.denials[0] if decision.denials else None
+
+
+def _replayed_denial(decision: Decision, observed: Observed) -> tuple[str, str, str] | None:
+    first = told_denial(decision, observed)
+    if first is None:
         return None
-    first = decision.denials[0]
     if any((first.policy, first.binding) == (call.configuration, call.webhook) for call in decision.webhooks):
         return None  # an answer of today says nothing about how well the past is replayed
     return first.policy, first.binding, first.message

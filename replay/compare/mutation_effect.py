@@ -17,13 +17,14 @@ class MutationConsequence(NamedTuple):
     """Requests that meet a denial, or escape it, because of a mutation.
 
     `effect` is `caused` or `healed`; `mutators` are the policies that mutate otherwise than in the set in force, `policy` is
-    the one that denies or would deny.
+    the one that denies or would deny. Those that `follows` need an earlier request to end otherwise, as in `CellKey`.
     """
 
     effect: str
     outcome: OutcomeKind
     mutators: tuple[str, ...]
     policy: str
+    follows: bool = False
 
 
 def chains(outcome: Outcome) -> Iterator[tuple[MutationConsequence, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from replay.admission.decision import Decision, Verdict
 from replay.kube.attributes import Basis
@@ -25,17 +26,6 @@ class OutcomeKind(StrEnum):
     UNCHANGED = "unchanged"
 
 
-FINDINGS = frozenset(
-    {
-        OutcomeKind.NEWLY_DENIED,
-        OutcomeKind.NEWLY_MUTATED,
-        OutcomeKind.MUTATION_CHANGED,
-        OutcomeKind.NO_LONGER_MUTATED,
-    }
-)
-"""The outcomes that make `replay run` exit with 1: something is newly denied or mutated otherwise than before."""
-
-
 MUTATIONS = (OutcomeKind.NEWLY_MUTATED, OutcomeKind.MUTATION_CHANGED, OutcomeKind.NO_LONGER_MUTATED)
 """The outcomes that are about the patch alone."""
 
@@ -48,12 +38,26 @@ CALL_TRACES = (
 """Audit annotations that the server writes about each call of a webhook, and about each pod: no audit finding of their own."""
 
 
+class DecidedIn(NamedTuple):
+    """The paths of the workspaces of kcp that a request is to, whose policies decide about it, and whose would with the candidate.
+
+    All are empty in other servers, and those of policies where they are not known.
+    """
+
+    workspace: str = ""
+    policies: str = ""
+    planned: str = ""
+
+
+NOWHERE = DecidedIn()
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One request that admission saw, decided by both sets; the line format of `--outcomes` is made of it.
 
     `workload` is the owner that a platform team would talk to (`Deployment/web`), the object itself where nothing owns
-    it. `seq` and `item` are the position of the request in the log and of the object in a `deletecollection`.
+    it, `owner` what the label of its namespace says. `seq` and `item` are the position of the request in the log and of the object in a `deletecollection`.
     """
 
     seq: int
@@ -72,6 +76,8 @@ class Outcome:
     current: Decision
     candidate: Decision
     workload: str = ""
+    owner: str = ""
+    decided_in: DecidedIn = NOWHERE
 
 
 def outcome_kind(current: Decision, candidate: Decision) -> OutcomeKind:

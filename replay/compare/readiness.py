@@ -11,7 +11,7 @@ LEVELS = ("baseline", "restricted")
 """The levels that refuse anything, from the laxer to the stricter."""
 PRIVILEGED = "privileged"
 
-Obstacle = tuple[str, str, str]
+ObstacleKey = tuple[str, str, str]
 """A workload, what the level has against its pods, and where."""
 
 
@@ -25,7 +25,7 @@ class NamespaceReadiness:
 
     pods: int = 0
     unknown: int = 0
-    obstacles: dict[str, Counter[Obstacle]] = field(default_factory=dict)
+    obstacles: dict[str, Counter[ObstacleKey]] = field(default_factory=dict)
     denied: Counter[str] = field(default_factory=Counter)
     """By level, how many pods it would have denied."""
     most: dict[str, dict[str, Quantity]] = field(default_factory=dict)

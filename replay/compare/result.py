@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from replay.compare.accepted import AcceptedFacts
 from replay.compare.authorization import AuthorizationSummary
 from replay.compare.fidelity import Fidelity
 from replay.compare.summary import Summary
@@ -17,8 +18,9 @@ if TYPE_CHECKING:  # what other commands find out: `replay run` does not load it
     from replay.compare.audit_policy import AuditPolicy
     from replay.compare.coverage import Coverage, Growth
     from replay.compare.in_force.finding import Findings
-    from replay.compare.in_force.second_opinion import Opinions
+    from replay.compare.in_force.opinion import Opinions
     from replay.compare.in_force.stranger import Stranger
+    from replay.prove.sets import PolicyProof
 
 
 @dataclass(slots=True)
@@ -71,17 +73,29 @@ class RunResult:
     notes: tuple[str, ...] = ()
     shared_webhooks: tuple[str, ...] = ()
     authorization: AuthorizationSummary | None = None
+    proofs: tuple[PolicyProof, ...] = ()
+    """What is claimed of each policy that changed, where that is asked for."""
+    accepted: AcceptedFacts = field(default_factory=AcceptedFacts)
+
+    def origin(self, policy: str) -> Origin | None:
+        """Where a policy was read: in the candidate set, else in the current one; None for what the cluster holds."""
+        return self.candidate.origins.get(policy) or self.current.origins.get(policy)
 
 
 @dataclass(frozen=True, slots=True)
 class CoverageResult:
-    """One run of `replay coverage`; without `sets` it is about any policy that might be written."""
+    """One run of `replay coverage`; without `sets` it is about any policy that might be written.
+
+    `policy` and `growth` are about the whole log, whatever the coverage was asked of.
+    """
 
     log: LogFacts
     sets: tuple[SetFacts, ...]
     coverage: Coverage
     policy: AuditPolicy
     growth: Growth
+    asked: str = ""
+    """What was asked for, where that is not everything."""
 
 
 @dataclass(slots=True)

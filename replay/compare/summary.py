@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 import orjson
 
 from replay.admission.decision import Decision, Verdict
-from replay.audit.observed import VALIDATION_FAILURE
+from replay.audit.answer.observed import VALIDATION_FAILURE
 from replay.compare.change_example import ChangeExamples
 from replay.compare.mutation_effect import MutationConsequence, chains, mutation_causes
 from replay.compare.outcome import CALL_TRACES, MUTATIONS, Outcome, OutcomeKind
@@ -32,7 +32,9 @@ class CellKey(NamedTuple):
     """What the requests of a cell share; `policies` are those that make the outcome, in the server's order.
 
     `shapes` are parallel to `policies` for outcomes that mutate, else empty: what each of them changes, without values
-    (`add /metadata/labels/team`).
+    (`add /metadata/labels/team`). `owner` is what the namespace's label says. A finding that `follows` needs an earlier request to end
+    otherwise than in the log; all others are roots, and reports are about these. `workspace` is the path of that of kcp which the
+    requests are to; policies are then named with the path of theirs (`root:provider/size`).
     """
 
     outcome: OutcomeKind
@@ -44,6 +46,8 @@ class CellKey(NamedTuple):
     workload: str
     follows: bool
     shapes: tuple[tuple[str, ...], ...] = ()
+    owner: str = ""
+    workspace: str = ""
 
 
 class Example(NamedTuple):
@@ -60,10 +64,16 @@ class Example(NamedTuple):
 
 
 class OutcomeFinding(NamedTuple):
-    """One request whose outcome is not `unchanged`: its cell, as if it followed nothing, and itself as an example."""
+    """One request whose outcome is not `unchanged`: its cell, as if it followed nothing, and itself as an example.
+
+    `chains` are what validation makes of its mutation, with the message of each denial; `also_mutated` says that its patch differs although
+    another outcome comes first.
+    """
 
     key: CellKey
     example: Example
+    chains: tuple[tuple[MutationConsequence, str], ...] = ()
+    also_mutated: bool = False
 
 
 @dataclass(slots=True)
@@ -99,7 +109,7 @@ class Summary:
 
     `verdicts` is keyed by (set, verdict), `basis` by (attribute, basis), `gaps` counts (set, Gap), `timeline` is keyed by
     (minute since the epoch, outcome, policy), `messages` by (outcome, policy), `not_reached` by the reason that the log gives. `also_mutated` counts, by
-    outcome, requests whose patch differs although another outcome comes first; `call_failures` is keyed by (webhook, text).
+    outcome, root findings whose patch differs although another outcome comes first; `timeline` and `messages` are of root findings too; `call_failures` is keyed by (webhook, text).
     """
 
     requests: int = 0
@@ -115,6 +125,8 @@ class Summary:
     call_failures: Counter[tuple[str, str]] = field(default_factory=Counter)
     chains: dict[MutationConsequence, Cell] = field(default_factory=dict)
     also_mutated: Counter[OutcomeKind] = field(default_factory=Counter)
+    spared: int = 0
+    """Root denials that an earlier mutation of the candidate heals, so that the request succeeds in its world."""
     changes: ChangeExamples = field(default_factory=ChangeExamples)
 
     def count(self, outcome: Outcome) -> None:
@@ -130,8 +142,6 @@ class Summary:
                 self.gaps[name, gap] += 1
         if outcome.current.webhooks or outcome.candidate.webhooks:
             self._count_calls(outcome)
-        if outcome.candidate.patch != outcome.current.patch:
-            self._count_mutation(outcome)
 
     def _count_calls(self, outcome: Outcome) -> None:
         self.webhooks.update(call_changes(outcome.current, outcome.candidate))
@@ -139,14 +149,6 @@ class Summary:
         for failure in sorted(failures):
             if failure in self.call_failures or len(self.call_failures) < MAX_MESSAGES:
                 self.call_failures[failure] += 1
-
-    def _count_mutation(self, outcome: Outcome) -> None:
-        if outcome.outcome not in MUTATIONS:
-            self.also_mutated[outcome.outcome] += 1
-        for chain, message in chains(outcome):
-            example = _example(outcome, (message,), outcome.candidate.patch)
-            cell = Cell(1, outcome.stage_time, outcome.stage_time, [example])
-            _merge(self.chains, chain, cell)
 
     def count_unchanged(self, number: int, bases: Iterable[tuple[str, str]] = ()) -> None:
         """Count requests that no policy of either set can match: admitted by both, without being rebuilt."""
@@ -157,12 +159,16 @@ class Summary:
         for basis in bases:
             self.basis[basis] += 1
 
-    def add_finding(self, finding: OutcomeFinding, *, follows: bool) -> None:
-        """Put a request whose outcome is not `unchanged` into its cell; called once it is known what it follows."""
-        key, example = finding
+    def add_finding(self, finding: OutcomeFinding, *, follows: bool, spared: bool = False) -> None:
+        """Put a request whose outcome is not `unchanged` into its cell; called once it is known what it follows, and how it ends."""
+        key, example = finding.key._replace(follows=follows), finding.example
+        _merge(self.cells, key, _single(example))
+        for chain, message in finding.chains:
+            _merge(self.chains, chain._replace(follows=follows), _single(example._replace(messages=(message,))))
         if follows:
-            key = key._replace(follows=True)
-        _merge(self.cells, key, Cell(1, example.stage_time, example.stage_time, [example]))
+            return
+        self.spared += spared and key.outcome is OutcomeKind.NEWLY_DENIED
+        self.also_mutated[key.outcome] += finding.also_mutated
         minute = example.stage_time // (60 * MICROSECONDS)
         for policy, message in zip(key.policies, example.messages, strict=False):
             self.timeline[minute, key.outcome, policy] += 1
@@ -182,6 +188,7 @@ class Summary:
         self.webhooks.update(other.webhooks)
         self.call_failures.update(other.call_failures)
         self.also_mutated.update(other.also_mutated)
+        self.spared += other.spared
         self.changes.add(other.changes)
         for key, cell in other.cells.items():
             _merge(self.cells, key, cell)
@@ -196,7 +203,7 @@ def finding(outcome: Outcome) -> OutcomeFinding:
     policies, messages, shapes, patch = _cause(outcome)
     key = CellKey(
         outcome=outcome.outcome,
-        policies=policies,
+        policies=placed(policies, _home(outcome)),
         user=outcome.user,
         namespace=outcome.namespace,
         resource=_resource(outcome),
@@ -204,8 +211,22 @@ def finding(outcome: Outcome) -> OutcomeFinding:
         workload=outcome.workload,
         follows=False,
         shapes=shapes,
+        owner=outcome.owner,
+        workspace=outcome.decided_in.workspace,
     )
-    return OutcomeFinding(key, _example(outcome, messages, patch))
+    also_mutated = outcome.outcome not in MUTATIONS and outcome.candidate.patch != outcome.current.patch
+    return OutcomeFinding(key, _example(outcome, messages, patch), tuple(chains(outcome)), also_mutated)
+
+
+def _home(outcome: Outcome) -> str:
+    """The workspace of the policies that make the difference."""
+    is_of_current = outcome.outcome is OutcomeKind.NEWLY_ADMITTED
+    return outcome.decided_in.policies if is_of_current else outcome.decided_in.planned
+
+
+def placed(policies: Iterable[str], workspace: str) -> tuple[str, ...]:
+    """Policies as people name them: with the workspace that they are of."""
+    return tuple(f"{workspace}/{policy}" if workspace and policy else policy for policy in policies)
 
 
 def _example(outcome: Outcome, messages: tuple[str, ...], patch: tuple[JSON, ...]) -> Example:
@@ -219,6 +240,10 @@ def _example(outcome: Outcome, messages: tuple[str, ...], patch: tuple[JSON, ...
         messages=messages,
         patch=patch,
     )
+
+
+def _single(example: Example) -> Cell:
+    return Cell(1, example.stage_time, example.stage_time, [example])
 
 
 _Key = TypeVar("_Key")

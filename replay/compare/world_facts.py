@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from replay.world.result import Cause, Consequence
@@ -15,7 +15,8 @@ class WorldFacts:
 
     `roots` do so whatever else happens, `consequences` because of another request; `not_sent` are requests of controllers that
     nothing would ask for, in neither number. `ends` are both by cause. `retried` counts owners for which a controller tries a
-    refused creation again and again, `refused` how often in all, as far as its pauses tell.
+    refused creation again and again, `refused` how often in all, as far as its pauses tell; `refused_in_log` of these stand in
+    the log, refused then as now.
     """
 
     roots: int = 0
@@ -24,12 +25,17 @@ class WorldFacts:
     unknown: int = 0
     retried: int = 0
     refused: int = 0
+    refused_in_log: int = 0
     ends: Counter[str] = field(default_factory=Counter)
 
     @staticmethod
-    def of(found: Iterable[Consequence], made: Sequence[int] = ()) -> WorldFacts:
-        """Count the consequences of a run; `made` is how often each owner that is in that world alone is refused what it asks for."""
-        facts = WorldFacts(retried=len(made), refused=sum(made))
+    def of(found: Iterable[Consequence], made: Sequence[int] = (), still: Collection[int] = ()) -> WorldFacts:
+        """Count the consequences of a run.
+
+        `made` is how often each owner that is in that world alone is refused what it asks for, `still` how often each is that was
+        refused it in the log.
+        """
+        facts = WorldFacts(retried=len(made) + len(still), refused=sum(made) + sum(still), refused_in_log=sum(still))
         for each in found:
             facts.retried += bool(each.repetitions)
             facts.refused += each.repetitions

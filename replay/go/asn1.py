@@ -44,7 +44,7 @@ class Header(NamedTuple):
         return f"{{class:{self.tag_class} tag:{self.tag} length:{self.length} isCompound:{compound}}}"
 
 
-class Value(NamedTuple):
+class DERValue(NamedTuple):
     """A value with its bytes, and the bytes with tag and length."""
 
     header: Header
@@ -102,7 +102,7 @@ def _base128(data: bytes, at: int) -> tuple[int, int]:
     raise syntax_error("truncated base 128 integer")
 
 
-class Reader:
+class DERReader:
     """The fields of a structure, one after the other."""
 
     def __init__(self, data: bytes) -> None:
@@ -115,7 +115,7 @@ class Reader:
         """What was not read."""
         return self._data[self._at :]
 
-    def any(self) -> Value:
+    def any(self) -> DERValue:
         """The next value, whatever it is; raises ASN1Error."""
         if self._at == len(self._data):
             raise syntax_error("sequence truncated")
@@ -123,7 +123,7 @@ class Reader:
         header, at = read_header(self._data, start)
         return self._taken(header, start, at)
 
-    def read(self, tag: int, go_type: str, *, context: bool = False, parameters: str = "") -> Value:
+    def read(self, tag: int, go_type: str, *, context: bool = False, parameters: str = "") -> DERValue:
         """The next value, which must have a tag; `go_type` is the type that Go names where it has another one.
 
         `context` takes the tag for one of the surrounding structure; `parameters` are what else Go says of the field.
@@ -138,14 +138,14 @@ class Reader:
             raise structural_error(f"tags don't match ({tag} vs {header}) {told} {go_type} @{at}")
         return self._taken(header, start, at)
 
-    def _taken(self, header: Header, start: int, at: int) -> Value:
+    def _taken(self, header: Header, start: int, at: int) -> DERValue:
         if at + header.length > len(self._data):
             raise syntax_error("data truncated")
         self._at = at + header.length
-        return Value(header, self._data[at : self._at], self._data[start : self._at])
+        return DERValue(header, self._data[at : self._at], self._data[start : self._at])
 
 
-def elements(data: bytes, tag: int) -> list[Value]:
+def elements(data: bytes, tag: int) -> list[DERValue]:
     """The values of a sequence of one kind, a tag below 0 for any; raises ASN1Error (`parseSequenceOf`)."""
     at = 0
     while at < len(data):
@@ -155,7 +155,7 @@ def elements(data: bytes, tag: int) -> list[Value]:
         if at + header.length > len(data):
             raise syntax_error("truncated sequence")
         at += header.length
-    reader, found = Reader(data), []
+    reader, found = DERReader(data), []
     while reader.rest:
         found.append(reader.any())
     return found
@@ -201,7 +201,7 @@ def object_identifier(data: bytes) -> tuple[int, ...]:
     return tuple(found)
 
 
-def text_of(value: Value) -> str | None:
+def text_of(value: DERValue) -> str | None:
     """The text of a string, None for what is no string; raises ASN1Error for one with a character that it must not have.
 
     Other universal values are checked as Go checks them where it reads a field of any type.

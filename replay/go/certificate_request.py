@@ -17,8 +17,8 @@ from replay.go.asn1 import (
     SEQUENCE,
     SET,
     ASN1Error,
-    Reader,
-    Value,
+    DERReader,
+    DERValue,
     bit_string,
     boolean,
     elements,
@@ -46,12 +46,12 @@ class Subject(NamedTuple):
 
 def parse_certificate_request(data: bytes) -> Subject:
     """The subject of a request in DER; raises ASN1Error with Go's text."""
-    reader = Reader(data)
-    request = Reader(reader.read(SEQUENCE, "certificateRequest").data)
-    told = Reader(request.read(SEQUENCE, "tbsCertificateRequest").data)
+    reader = DERReader(data)
+    request = DERReader(reader.read(SEQUENCE, "certificateRequest").data)
+    told = DERReader(request.read(SEQUENCE, "tbsCertificateRequest").data)
     integer(told.read(INTEGER, "int").data)
     subject = told.any()
-    key = Reader(told.read(SEQUENCE, "publicKeyInfo").data)
+    key = DERReader(told.read(SEQUENCE, "publicKeyInfo").data)
     algorithm, parameters = _algorithm(key)
     bits = bit_string(key.read(BIT_STRING, "BitString").data)
     attributes = elements(told.read(0, "", context=True, parameters=_ATTRIBUTES % "0xc000000000").data, -1)
@@ -65,15 +65,15 @@ def parse_certificate_request(data: bytes) -> Subject:
     return found
 
 
-def _algorithm(reader: Reader) -> tuple[tuple[int, ...], bytes]:
+def _algorithm(reader: DERReader) -> tuple[tuple[int, ...], bytes]:
     """The identifier of an algorithm, and its parameters as they stand there."""
-    inner = Reader(reader.read(SEQUENCE, "AlgorithmIdentifier").data)
+    inner = DERReader(reader.read(SEQUENCE, "AlgorithmIdentifier").data)
     identifier = object_identifier(inner.read(OID, "ObjectIdentifier").data)
     return identifier, inner.any().whole if inner.rest else b""
 
 
 def _subject(data: bytes) -> Subject:
-    reader = Reader(data)
+    reader = DERReader(data)
     sequence = reader.read(SEQUENCE, "RDNSequence")
     if reader.rest:
         raise ASN1Error("x509: trailing data after X.509 Subject")
@@ -86,12 +86,12 @@ def _subject(data: bytes) -> Subject:
     return Subject(common_name, tuple(organization))
 
 
-def _names(sets: Sequence[Value]) -> Iterator[tuple[tuple[int, ...], str]]:
+def _names(sets: Sequence[DERValue]) -> Iterator[tuple[tuple[int, ...], str]]:
     """The attributes of a name that are strings; all of them are read first."""
     found = []
     for each in sets:
         for attribute in elements(each.data, SEQUENCE):
-            reader = Reader(attribute.data)
+            reader = DERReader(attribute.data)
             name = object_identifier(reader.read(OID, "ObjectIdentifier").data)
             found.append((name, text_of(reader.any())))
     return ((name, text) for name, text in found if text is not None)
@@ -103,11 +103,11 @@ _IA5_NAMES: Final = {0x81: "rfc822Name", 0x82: "dNSName", 0x86: "uniformResource
 _ADDRESS: Final = 0x87
 
 
-def _check_extensions(attributes: Sequence[Value]) -> None:
+def _check_extensions(attributes: Sequence[DERValue]) -> None:
     """Raise ASN1Error for extensions that Go does not read (`parseCSRExtensions`)."""
     seen: set[tuple[int, ...]] = set()
     for values in filter(None, map(_asked_extensions, attributes)):
-        reader = Reader(values[0].whole)
+        reader = DERReader(values[0].whole)
         extensions = [_extension(each.data) for each in elements(reader.read(SEQUENCE, "").data, SEQUENCE)]
         for identifier, value in extensions:
             if identifier in seen:
@@ -117,11 +117,11 @@ def _check_extensions(attributes: Sequence[Value]) -> None:
                 _check_names(value)
 
 
-def _asked_extensions(attribute: Value) -> list[Value]:
+def _asked_extensions(attribute: DERValue) -> list[DERValue]:
     """The values of an attribute that asks for extensions; what is none is passed over."""
     try:
-        outer = Reader(attribute.whole)
-        reader = Reader(outer.read(SEQUENCE, "").data)
+        outer = DERReader(attribute.whole)
+        reader = DERReader(outer.read(SEQUENCE, "").data)
         identifier = object_identifier(reader.read(OID, "ObjectIdentifier").data)
         values = elements(reader.read(SET, "").data, -1)
     except ASN1Error:
@@ -130,7 +130,7 @@ def _asked_extensions(attribute: Value) -> list[Value]:
 
 
 def _extension(data: bytes) -> tuple[tuple[int, ...], bytes]:
-    reader = Reader(data)
+    reader = DERReader(data)
     identifier = object_identifier(reader.read(OID, "ObjectIdentifier").data)
     if reader.rest[:1] == bytes([BOOLEAN]):
         boolean(reader.read(BOOLEAN, "bool").data)
@@ -140,7 +140,7 @@ def _extension(data: bytes) -> tuple[tuple[int, ...], bytes]:
 def _check_names(data: bytes) -> None:
     """Raise ASN1Error for alternative names that are malformed (`parseSANExtension`); URIs are not taken apart."""
     try:
-        reader = Reader(Reader(data).read(SEQUENCE, "").data)
+        reader = DERReader(DERReader(data).read(SEQUENCE, "").data)
     except ASN1Error:
         raise ASN1Error("x509: invalid subject alternative names") from None
     while reader.rest:

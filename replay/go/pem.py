@@ -11,14 +11,14 @@ _END: Final = b"-----END "
 _DASHES: Final = b"-----"
 
 
-class Block(NamedTuple):
+class PEMBlock(NamedTuple):
     """A block: the word in its first line, and its bytes."""
 
     type: str
     data: bytes
 
 
-def decode_pem(data: bytes) -> Block | None:
+def decode_pem(data: bytes) -> PEMBlock | None:
     """The first block that can be read, None if there is none (`pem.Decode`)."""
     at = 0
     while (end := data.find(b"\n" + _END, at)) >= 0 or data.startswith(_END, at):
@@ -33,7 +33,7 @@ def decode_pem(data: bytes) -> Block | None:
     return None
 
 
-def _block(data: bytes, begin: int, end: int, after: int) -> Block | None:
+def _block(data: bytes, begin: int, end: int, after: int) -> PEMBlock | None:
     line, at = _line(data, begin)
     if not line.endswith(_DASHES):
         return None
@@ -51,7 +51,7 @@ def _block(data: bytes, begin: int, end: int, after: int) -> Block | None:
         return None
     body = data[at:end].translate(None, b" \t") if end > at else b""
     decoded = _decoded(body)
-    return None if decoded is None else Block(kind.decode("utf-8", "replace"), decoded)
+    return None if decoded is None else PEMBlock(kind.decode("utf-8", "replace"), decoded)
 
 
 def _line(data: bytes, at: int) -> tuple[bytes, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from replay.go.asn1 import INTEGER, OID, SEQUENCE, ASN1Error, Reader, Value, is_minimal, object_identifier
+from replay.go.asn1 import INTEGER, OID, SEQUENCE, ASN1Error, DERReader, DERValue, is_minimal, object_identifier
 
 _RSA: Final = (1, 2, 840, 113549, 1, 1, 1)
 _ECDSA: Final = (1, 2, 840, 10045, 2, 1)
@@ -78,7 +78,7 @@ def _check_rsa(parameters: bytes, bits: bytes) -> None:
 
 def _check_ecdsa(parameters: bytes, bits: bytes) -> None:
     try:
-        identifier = object_identifier(Reader(parameters).read(OID, "").data)
+        identifier = object_identifier(DERReader(parameters).read(OID, "").data)
     except ASN1Error:
         raise ASN1Error("x509: invalid ECDSA parameters") from None
     found = _CURVES.get(identifier)
@@ -100,8 +100,8 @@ def _check_point(curve: _Curve, data: bytes) -> None:
         raise ASN1Error(f"{curve.name} point not on curve")
 
 
-def _value(data: bytes, tag: int) -> Value | None:
+def _value(data: bytes, tag: int) -> DERValue | None:
     try:
-        return Reader(data).read(tag, "")
+        return DERReader(data).read(tag, "")
     except ASN1Error:
         return None

@@ -7,8 +7,11 @@ with its limits; what it accepts is written for RE2, which then does the matchin
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 
 from replay.go.regexp_class import POSIX_CLASSES, canonical_class, class_text
+from replay.go.regexp_part import NEWLINE, PERL, POSIX, Flags, Parts, Ranges, RegexpPart, complement
 from replay.go.regexp_tree import MAX_REPEAT, PSEUDO, RegexpError, Stack
 
 _INT_OVERFLOW = 100_000_000
@@ -18,6 +21,9 @@ _OCTAL = re.compile(r"[0-7]{0,2}")
 _NAME = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
 _CONTROLS = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _OPERATORS = {"*": "star", "+": "plus", "?": "quest"}
+_COUNTS: Mapping[str, tuple[int, int | None]] = {"star": (0, None), "plus": (1, None), "quest": (0, 1)}
+_FLAGS = {"i": "folded", "m": "multiline", "s": "dotall"}
+_UNICODE = "a class of Unicode"
 
 
 def re2_pattern(pattern: str) -> str:
@@ -28,13 +34,21 @@ def re2_pattern(pattern: str) -> str:
     return _Parser(pattern).parse()
 
 
+def parts_of_pattern(pattern: str) -> RegexpPart:
+    """What a pattern is made of; raises `RegexpError`, `UnsupportedRegexpError` and `UnsaidError`."""
+    parser = _Parser(pattern)
+    parser.parse()
+    return parser.parts.whole()
+
+
 class _Parser:
     """One run over one pattern; `at` stands behind what was read."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.folded = False
+        self.current = Flags()
+        self.parts = Parts()
         self.stack = Stack(text)
         self.edits: list[tuple[int, int, str]] = []
 
@@ -69,20 +83,35 @@ class _Parser:
         elif char == "|":
             self.at += 1
             self.stack.bar()
+            self.parts.bar()
         elif char in "^$.":
             self.at += 1
             self.add("any" if char == "." else "assertion")
+            self.place(char)
         elif char == "[":
             self.character_class()
         elif char == "\\":
             self.escape()
         else:
-            self.rune()
-            self.add("literal")
+            self.literal(self.rune())
         return False
 
     def add(self, kind: str) -> None:
-        self.stack.add(kind, folded=self.folded)
+        self.stack.add(kind, folded=self.current.folded)
+
+    def literal(self, char: str) -> None:
+        """One character, as itself."""
+        self.add("literal")
+        self.parts.characters(((ord(char), ord(char)),), self.current)
+
+    def place(self, char: str) -> None:
+        """`^`, `$` or `.`, as the flags have it."""
+        if char == ".":
+            self.parts.excluded((), Flags()) if self.current.dotall else self.parts.excluded(NEWLINE, Flags())
+        elif self.current.multiline:
+            self.parts.assertion(char)
+        else:
+            self.parts.assertion(r"\A" if char == "^" else r"\z")
 
     def rune(self) -> str:
         """The next character."""
@@ -102,7 +131,7 @@ class _Parser:
         folded = self.stack.close_group()
         if folded is None:
             raise RegexpError("unexpected )", self.text)
-        self.folded = folded
+        self.current = self.parts.close()
         self.at += 1
 
     def open(self) -> None:
@@ -110,6 +139,7 @@ class _Parser:
         if not text.startswith("(?", start):
             self.at += 1
             self.add("(")
+            self.parts.open(self.current)
             return
         name = start + (4 if text.startswith("(?P<", start) and len(text) > start + 4 else 3)
         if name == start + 4 or (text.startswith("(?<", start) and len(text) > start + 3):
@@ -127,24 +157,27 @@ class _Parser:
         if not _NAME.fullmatch(self.text, name, end):
             raise RegexpError("invalid named capture", self.text[start : end + 1])
         self.add("(")
+        self.parts.open(self.current)
         self.at = end + 1
         self.edits.append((start, self.at, "("))
 
     def flags(self, start: int) -> None:
         """Read `(?flags-flags)` or `(?flags-flags:`."""
         self.at += 2
-        folded, negative, saw = self.folded, False, False
+        flags, negative, saw = self.current, False, False
         while self.at < len(self.text):
             char = self.rune()
             if char in "imsU":
-                folded = not negative if char == "i" else folded
+                name = _FLAGS.get(char)
+                flags = flags if name is None else replace(flags, **{name: not negative})
                 saw = True
             elif char == "-" and not negative:
                 negative, saw = True, False
             elif char in ":)" and (saw or not negative):
                 if char == ":":
                     self.add("(?:")
-                self.folded = folded
+                    self.parts.open(self.current)
+                self.current = flags
                 return
             else:
                 break
@@ -157,8 +190,7 @@ class _Parser:
         start = self.at
         match = _REPEAT.match(self.text, start)
         if match is None:
-            self.at += 1
-            self.add("literal")
+            self.literal(self.rune())
             return False
         self.at = match.end()
         least = _count(match[1])
@@ -178,6 +210,8 @@ class _Parser:
             raise RegexpError("missing argument to repetition operator", self.text[start : self.at])
         if not self.stack.repeat(kind, least, most):
             raise RegexpError("invalid repeat count", self.text[start : self.at])
+        counts = _COUNTS.get(kind, (least, None if most < 0 else most))
+        self.parts.repeat(*counts)
 
     # Characters.
 
@@ -191,23 +225,26 @@ class _Parser:
         elif letter and letter in "AbBz":
             self.at += 2
             self.add("assertion")
+            self.parts.assertion(f"\\{letter}")
         elif letter and letter in "pPdDsSwW":
             if letter in "pP":
                 self.unicode_class(inside=False)
+                self.parts.leave_unsaid(_UNICODE)
             else:
                 self.at += 2
+                chosen = self.parts.characters if letter.islower() else self.parts.excluded
+                chosen(PERL[letter.lower()], self.current)
             self.add("class")
         else:
-            self.escaped_character()
-            self.add("literal")
+            self.literal(self.escaped_character())
 
     def quoted(self) -> None:
         r"""Read `\Q...\E`."""
         start = self.at + 2
         literal, _, rest = self.text[start:].partition(r"\E")
         self.check_utf8(start, start + len(literal))
-        for _ in literal:
-            self.add("literal")
+        for char in literal:
+            self.literal(char)
         self.at = len(self.text) - len(rest)
 
     def escaped_character(self) -> str:
@@ -254,18 +291,24 @@ class _Parser:
         """Read `[...]`."""
         start = self.at
         self.at += 1
-        if self.text.startswith("^", self.at):
+        is_excluded = self.text.startswith("^", self.at)
+        if is_excluded:
             self.at += 1
-        first = True
+        first, ranges, is_said = True, list[tuple[int, int]](), True
         while first or not self.text.startswith("]", self.at):
             first = False
-            if not self.named_class():
-                self.range(start)
+            named = self.named_class()
+            is_said = is_said and named is not None
+            ranges += named or ((self.range(start),) if named == () else ())
         self.at += 1
         self.add("class")
+        if not is_said:
+            self.parts.leave_unsaid(_UNICODE)
+        else:
+            (self.parts.excluded if is_excluded else self.parts.characters)(tuple(ranges), self.current)
 
-    def named_class(self) -> bool:
-        r"""Read `[:alpha:]`, `\pL` or `\d`, if one stands here."""
+    def named_class(self) -> Ranges | None:
+        r"""Read `[:alpha:]`, `\pL` or `\d`, if one stands here; None for one whose characters are not listed here."""
         text, at = self.text, self.at
         if text.startswith("[:", at) and len(text) > at + 2:
             end = text.find(":]", at + 2)
@@ -274,24 +317,27 @@ class _Parser:
                 if name not in POSIX_CLASSES:
                     raise RegexpError("invalid character class range", name)
                 self.at = end + 2
-                return True
+                inner = name[2:-2]
+                return complement(POSIX[inner[1:]]) if inner.startswith("^") else POSIX[inner]
         letter = text[at + 1 : at + 2] if text.startswith("\\", at) else ""
         if letter in ("p", "P"):
             self.unicode_class(inside=True)
-            return True
+            return None
         if letter and letter in "dDsSwW":
             self.at += 2
-            return True
-        return False
+            return PERL[letter] if letter.islower() else complement(PERL[letter.lower()])
+        return ()
 
-    def range(self, start: int) -> None:
+    def range(self, start: int) -> tuple[int, int]:
         """Read one character of a class, or two with a dash between them."""
         begin = self.at
-        low = self.class_character(start)
+        low = high = self.class_character(start)
         if self.text.startswith("-", self.at) and self.text[self.at + 1 : self.at + 2] not in ("", "]"):
             self.at += 1
-            if self.class_character(start) < low:
+            high = self.class_character(start)
+            if high < low:
                 raise RegexpError("invalid character class range", self.text[begin : self.at])
+        return ord(low), ord(high)
 
     def class_character(self, start: int) -> str:
         if self.at >= len(self.text):

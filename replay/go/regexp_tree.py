@@ -20,7 +20,7 @@ class RegexpError(ValueError):
 
 
 @dataclass(slots=True)
-class Node:
+class RegexpNode:
     """A part of the pattern on the parser's stack: what the limits ask of it, and what it is made of."""
 
     kind: str
@@ -30,7 +30,7 @@ class Node:
     """The largest product of repetitions inside one another."""
     times: int = 1
     folded: bool = False
-    subs: tuple[Node, ...] = ()
+    subs: tuple[RegexpNode, ...] = ()
 
 
 PSEUDO = frozenset({"(", "(?:", "|"})
@@ -43,25 +43,25 @@ class Stack:
     def __init__(self, text: str) -> None:
         """An empty stack; `text` is what errors show."""
         self._text = text
-        self.parts: list[Node] = []
+        self.parts: list[RegexpNode] = []
         self._made = 0
         self._free = 0
         self._product = 1
         self._measured = False
 
-    def _node(self, kind: str, *, folded: bool = False) -> Node:
+    def _node(self, kind: str, *, folded: bool = False) -> RegexpNode:
         """A new node; Go counts those that it cannot use again."""
         if self._free:
             self._free -= 1
         else:
             self._made += 1
-        return Node(kind, folded=folded)
+        return RegexpNode(kind, folded=folded)
 
     def add(self, kind: str, *, folded: bool = False) -> None:
         """Put a new node on the stack."""
         self.push(self._node(kind, folded=folded))
 
-    def push(self, node: Node) -> None:
+    def push(self, node: RegexpNode) -> None:
         """Put a node on the stack; raises `RegexpError` past the limits."""
         self._join_literals()
         self.parts.append(node)
@@ -77,7 +77,7 @@ class Stack:
             self.parts.pop()
             self._free += 1
 
-    def _check_limits(self, node: Node) -> None:
+    def _check_limits(self, node: RegexpNode) -> None:
         """Raise `RegexpError` for a node that is too high or too large."""
         if not self._measured:
             # Go multiplies whatever comes by here, the same repetition more than once.
@@ -123,14 +123,14 @@ class Stack:
             return False
         if len(stack) >= 3 and self._is_character(stack[-1]) and self._is_character(stack[-3]):
             stack.pop()
-            stack[-2] = Node("class")
+            stack[-2] = RegexpNode("class")
             self._free += 1
         else:
             stack[-2], stack[-1] = stack[-1], stack[-2]
         return True
 
     @staticmethod
-    def _is_character(node: Node) -> bool:
+    def _is_character(node: RegexpNode) -> bool:
         return node.kind in _CHARACTERS and node.size == 1
 
     def close_alternatives(self) -> None:
@@ -148,7 +148,7 @@ class Stack:
             return None
         inner, opening = self.parts.pop(), self.parts.pop()
         if opening.kind == "(":
-            inner = Node("capture", 2 + inner.size, 1 + inner.height, inner.repeats, subs=(inner,))
+            inner = RegexpNode("capture", 2 + inner.size, 1 + inner.height, inner.repeats, subs=(inner,))
         self.push(inner)
         return opening.folded
 
@@ -166,7 +166,7 @@ class Stack:
         return node.repeats <= MAX_REPEAT or max(least, most) < 2
 
 
-def _measure(node: Node, sub: Node, least: int, most: int) -> None:
+def _measure(node: RegexpNode, sub: RegexpNode, least: int, most: int) -> None:
     """The figures of `sub{least,most}`; `most` is -1 for no end."""
     node.times = max(1, least if most < 0 else most)
     if most < 0:

@@ -23,7 +23,7 @@ _USERINFO = re.compile(r"[A-Za-z0-9._:~!$&'()*+,;=%@-]*", re.ASCII)
 _ESCAPE = re.compile(r"%([0-9a-fA-F]{2})", re.ASCII)
 
 
-class Part(Enum):
+class URLPart(Enum):
     """A part of a URL, by the bytes that it holds unescaped."""
 
     PATH = "$&+,/:;=@"
@@ -39,7 +39,7 @@ class Part(Enum):
         return _PLAIN[self]
 
 
-_PLAIN = {part: frozenset(_ALNUM + "-_.~" + part.value.replace(" ", "")) for part in Part}
+_PLAIN = {part: frozenset(_ALNUM + "-_.~" + part.value.replace(" ", "")) for part in URLPart}
 
 
 class URLError(ValueError):
@@ -97,14 +97,16 @@ class ParsedURL:
         """`user:password` as it is written in a URL (`Userinfo.String`), None where there is no `@`."""
         if self.user is None:
             return None
-        return escape(self.user, Part.USER) + ("" if self.password is None else ":" + escape(self.password, Part.USER))
+        return escape(self.user, URLPart.USER) + (
+            "" if self.password is None else ":" + escape(self.password, URLPart.USER)
+        )
 
     @property
     def escaped_path(self) -> str:
         """The path as it was written if that is a valid way to escape it, else escaped anew."""
-        if self.raw_path and _is_valid_encoding(self.raw_path, Part.PATH):
+        if self.raw_path and _is_valid_encoding(self.raw_path, URLPart.PATH):
             return self.raw_path
-        return "*" if self.path == "*" else escape(self.path, Part.PATH)
+        return "*" if self.path == "*" else escape(self.path, URLPart.PATH)
 
     def query(self) -> dict[str, list[str]]:
         """The parameters, without those that are not well formed."""
@@ -116,7 +118,7 @@ class ParsedURL:
                 continue
             key, _, value = pair.partition("=")
             try:
-                key, value = unescape(key, Part.QUERY), unescape(value, Part.QUERY)
+                key, value = unescape(key, URLPart.QUERY), unescape(value, URLPart.QUERY)
             except URLError:
                 continue
             parameters.setdefault(key, []).append(value)
@@ -129,8 +131,8 @@ class ParsedURL:
         if self.force_query or self.raw_query:
             text += f"?{self.raw_query}"
         if self.fragment:
-            valid = self.raw_fragment and _is_valid_encoding(self.raw_fragment, Part.FRAGMENT)
-            text += "#" + (self.raw_fragment if valid else escape(self.fragment, Part.FRAGMENT))
+            valid = self.raw_fragment and _is_valid_encoding(self.raw_fragment, URLPart.FRAGMENT)
+            text += "#" + (self.raw_fragment if valid else escape(self.fragment, URLPart.FRAGMENT))
         return text
 
     def _authority(self) -> str:
@@ -138,7 +140,7 @@ class ParsedURL:
             return ""
         text = "//" if self.host or self.path or self.user is not None else ""
         text += "" if self.user_info is None else f"{self.user_info}@"
-        return text + escape(self.host, Part.HOST)
+        return text + escape(self.host, URLPart.HOST)
 
     def _path(self, *, starts: bool) -> str:
         path = self.escaped_path
@@ -168,10 +170,10 @@ def parse_url(text: str, *, strict_colons: bool = True) -> ParsedURL:
     if fragment:
         raw = to_bytes(fragment)
         try:
-            url.fragment = unescape(raw, Part.FRAGMENT)
+            url.fragment = unescape(raw, URLPart.FRAGMENT)
         except URLError as error:
             raise URLError(f"parse {quote(text)}: {error}") from None
-        url.raw_fragment = "" if escape(url.fragment, Part.FRAGMENT) == raw else raw
+        url.raw_fragment = "" if escape(url.fragment, URLPart.FRAGMENT) == raw else raw
     return url
 
 
@@ -200,8 +202,8 @@ def _parse(raw: str, *, via_request: bool, strict_colons: bool) -> ParsedURL:
         _set_authority(url, authority, strict_colons=strict_colons)
     elif url.scheme and rest.startswith("/"):
         url.omit_host = True
-    url.path = unescape(rest, Part.PATH)
-    url.raw_path = "" if escape(url.path, Part.PATH) == rest else rest
+    url.path = unescape(rest, URLPart.PATH)
+    url.raw_path = "" if escape(url.path, URLPart.PATH) == rest else rest
     return url
 
 
@@ -227,8 +229,8 @@ def _set_authority(url: ParsedURL, authority: str, *, strict_colons: bool) -> No
     if not _USERINFO.fullmatch(userinfo):
         raise URLError("net/url: invalid userinfo")
     user, colon, password = userinfo.partition(":")
-    url.user = unescape(user, Part.USER)
-    url.password = unescape(password, Part.USER) if colon else None
+    url.user = unescape(user, URLPart.USER)
+    url.password = unescape(password, URLPart.USER) if colon else None
 
 
 def _parse_host(host: str, *, one_colon: bool) -> str:
@@ -240,7 +242,7 @@ def _parse_host(host: str, *, one_colon: bool) -> str:
     colon = host.find(":")
     if colon != -1:
         _check_port(host[colon if one_colon else host.rfind(":") :])
-    return unescape(host, Part.HOST)
+    return unescape(host, URLPart.HOST)
 
 
 def _parse_ip_literal(host: str) -> str:
@@ -248,12 +250,12 @@ def _parse_ip_literal(host: str) -> str:
     if not closing:
         raise URLError("missing ']' in host")
     _check_port(port)
-    port = unescape(port, Part.HOST)
+    port = unescape(port, URLPart.HOST)
     zone = name.find("%25")
     if zone >= 0:
-        name = unescape(name[:zone], Part.HOST) + unescape(name[zone:], Part.ZONE)
+        name = unescape(name[:zone], URLPart.HOST) + unescape(name[zone:], URLPart.ZONE)
     else:
-        name = unescape(name, Part.HOST)
+        name = unescape(name, URLPart.HOST)
     try:
         address = parse_address(from_bytes(name))
     except AddressError as error:
@@ -268,35 +270,35 @@ def _check_port(port: str) -> None:
         raise URLError(f"invalid port {quote(from_bytes(port))} after host")
 
 
-def unescape(text: str, part: Part) -> str:
+def unescape(text: str, part: URLPart) -> str:
     """The text without `%` escapes; raises `URLError` where the part does not allow one, or a byte."""
     for match in re.finditer(r"%(?:[0-9a-fA-F]{2})?|[^%]", text, re.ASCII | re.DOTALL):
         _check_unescaped(text, match, part)
-    if part is Part.QUERY:
+    if part is URLPart.QUERY:
         text = text.replace("+", " ")
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
-def _check_unescaped(text: str, match: re.Match[str], part: Part) -> None:
+def _check_unescaped(text: str, match: re.Match[str], part: URLPart) -> None:
     found = match[0]
     if found == "%":
         raise URLError(f"invalid URL escape {quote(from_bytes(text[match.start() : match.start() + 3]))}")
     if found.startswith("%"):
         byte = chr(int(found[1:], 16))
-        forbidden = (part is Part.HOST and byte < "\x80") or (
-            part is Part.ZONE and byte != " " and byte not in Part.HOST.plain
+        forbidden = (part is URLPart.HOST and byte < "\x80") or (
+            part is URLPart.ZONE and byte != " " and byte not in URLPart.HOST.plain
         )
         if found != "%25" and forbidden:
             raise URLError(f"invalid URL escape {quote(found)}")
-    elif part in (Part.HOST, Part.ZONE) and found < "\x80" and found not in part.plain:
+    elif part in (URLPart.HOST, URLPart.ZONE) and found < "\x80" and found not in part.plain:
         raise URLError(f"invalid character {quote(found)} in host name")
 
 
-def escape(text: str, part: Part) -> str:
+def escape(text: str, part: URLPart) -> str:
     """The text with `%` escapes for what the part does not hold plainly."""
     plain = part.plain
     return "".join(char if char in plain else f"%{ord(char):02X}" for char in text)
 
 
-def _is_valid_encoding(text: str, part: Part) -> bool:
+def _is_valid_encoding(text: str, part: URLPart) -> bool:
     return all(char in "!$&'()*+,;=:@[]%" or char in part.plain for char in text)

@@ -106,6 +106,8 @@ class Attributes:
     old_object: JSON | PartialObject | Missing | None = None
     namespace_object: JSON | PartialObject | Missing | None = None
     missing: tuple[Missing, ...] = ()
+    workspace: str = ""
+    """The logical cluster of kcp, empty in other servers."""
 
     def with_object(self, value: JSON | PartialObject | Missing | None) -> Attributes:
         """The same request with another object; `dataclasses.replace` takes several times as long."""
@@ -123,4 +125,5 @@ class Attributes:
             old_object=self.old_object,
             namespace_object=self.namespace_object,
             missing=self.missing,
+            workspace=self.workspace,
         )

@@ -54,11 +54,11 @@ class AuthorizationAttributes:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationDecision:
-    """The answer; "no opinion" of all authorizers is a refusal. `error` is empty if nothing went wrong."""
+    """The answer; "no opinion" of all authorizers is a refusal. `error` is None if nothing went wrong."""
 
     allowed: bool
     reason: str = ""
-    error: str = ""
+    error: str | None = None
 
 
 class Authorizer(Protocol):

@@ -42,6 +42,11 @@ class Discovery:
         """All resources, in no particular order."""
         return iter(self._by_resource.values())
 
+    def of(self, workspace: str) -> Discovery:
+        """What is served in a workspace of kcp; the same everywhere in other servers."""
+        del workspace
+        return self
+
     def resource(self, resource: GroupVersionResource) -> APIResource | None:
         """The resource of a group, version and plural name, None if it is not known."""
         return self._by_resource.get(resource)
@@ -65,8 +70,13 @@ class Discovery:
 
     def with_crds(self, crds: Iterable[Mapping[str, Any]]) -> Discovery:
         """This discovery and the resources of `apiextensions.k8s.io/v1` CustomResourceDefinitions (plain JSON)."""
-        custom = [api_resource for crd in crds for api_resource in _resources_of_crd(crd)]
+        custom = custom_resources(crds)
         return Discovery([*self._by_resource.values(), *custom]) if custom else self
+
+
+def custom_resources(crds: Iterable[Mapping[str, Any]]) -> list[APIResource]:
+    """The resources of CustomResourceDefinitions, in their order."""
+    return [api_resource for crd in crds for api_resource in _resources_of_crd(crd)]
 
 
 @cache
@@ -83,7 +93,7 @@ def _decode(row: list[Any]) -> APIResource:
         GroupVersionResource(group, version, resource),
         GroupVersionKind(group, version, kind),
         namespaced,
-        {name: GroupVersionKind(*of) for name, of in subresources.items()},
+        {name: GroupVersionKind(*kind_parts) for name, kind_parts in subresources.items()},
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.quantity import FORMAT_WRONG, QuantityError, parse_quantity
 from replay.kube.schema import Encoding, Schema
@@ -143,9 +144,9 @@ def counterparts(items: list[JSON], before: JSON) -> list[JSON]:
     """For each item what it may have been made of: the very same item of `before`, else the one in its place."""
     if not isinstance(before, list):
         return [None] * len(items)
-    known = {id(item): item for item in before}
+    known = IdentityMap((item, item) for item in before)
     padded = [*before, *[None] * (len(items) - len(before))]
-    return [known.get(id(item), other) for item, other in zip(items, padded, strict=False)]
+    return [item if item in known else other for item, other in zip(items, padded, strict=False)]
 
 
 def _left_out(field: Schema, value: JSON) -> bool:

@@ -50,19 +50,19 @@ def regex_message(message: str, pattern: str, *examples: str) -> str:
     return f"{message} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
-class Wording(NamedTuple):
+class LabelWording(NamedTuple):
     """What messages about label keys and values call lengths, and keys."""
 
     unit: str
     key: str
 
 
-WORDING = Wording("bytes", "a valid label key")
-WORDING_UNTIL_1_34 = Wording("characters", "a qualified name")
+WORDING = LabelWording("bytes", "a valid label key")
+WORDING_UNTIL_1_34 = LabelWording("characters", "a qualified name")
 """Since Kubernetes 1.35 these checks stand in a package of their own (`k8s.io/apimachinery/pkg/api/validate/content`)."""
 
 
-def wording_of(minor: int) -> Wording:
+def wording_of(minor: int) -> LabelWording:
     """The wording of a minor of Kubernetes."""
     return WORDING if minor >= 35 else WORDING_UNTIL_1_34
 
@@ -99,7 +99,7 @@ def dns1035_label(text: str) -> list[str]:
     return messages
 
 
-def qualified_name(text: str, words: Wording = WORDING) -> list[str]:
+def qualified_name(text: str, words: LabelWording = WORDING) -> list[str]:
     """A label key: a name with an optional DNS subdomain before a slash (`IsQualifiedName`)."""
     key_message = regex_message(_KEY_MESSAGE, _KEY, "MyName", "my.name", "123-abc")
     prefix, slash, name = text.rpartition("/")
@@ -118,7 +118,7 @@ def qualified_name(text: str, words: Wording = WORDING) -> list[str]:
     return messages
 
 
-def label_value(text: str, words: Wording = WORDING) -> list[str]:
+def label_value(text: str, words: LabelWording = WORDING) -> list[str]:
     """The value of a label (`IsValidLabelValue`)."""
     messages = _length_messages(text, _MAX_LABEL, words.unit)
     if not _RX_VALUE.fullmatch(text):
@@ -129,3 +129,10 @@ def label_value(text: str, words: Wording = WORDING) -> list[str]:
 def masked_prefix(text: str) -> str:
     """A name's beginning as if it were whole: a dash at its end stands for what follows (`maskTrailingDash`)."""
     return text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text
+
+
+def path_segment(text: str) -> list[str]:
+    """A name that can stand in a URL path (`path.IsValidPathSegmentName`)."""
+    if text in (".", ".."):
+        return [f"may not be '{text}'"]
+    return [f"may not contain '{illegal}'" for illegal in "/%" if illegal in text]

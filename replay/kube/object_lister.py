@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind, split_api_version
 
-Key = tuple[str, str, str, str]
+ObjectKey = tuple[str, str, str, str]
 """Group, kind, namespace and name."""
 
 
-class ObjectLister:
+class ObjectTracker:
     """`replay.kube.lister.Lister` over plain objects, of which all that there are is known."""
 
     def __init__(self, objects: Iterable[JSON] = ()) -> None:
         """Of two objects with one identity the later counts."""
-        self._objects: dict[Key, JSON] = {}
+        self._objects: dict[ObjectKey, JSON] = {}
         for obj in objects:
             self.put(obj)
 

@@ -16,16 +16,16 @@ from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.lister import Lister
 
-Kind = tuple[str, str]
+GroupKind = tuple[str, str]
 """Group and kind."""
-Name = tuple[str, str]
+NamespacedName = tuple[str, str]
 """Namespace and name."""
-_NAMESPACE: Kind = ("", "Namespace")
+_NAMESPACE: GroupKind = ("", "Namespace")
 
 
-def objects_by_kind(objects: Iterable[JSON]) -> dict[Kind, dict[Name, JSON]]:
+def objects_by_kind(objects: Iterable[JSON]) -> dict[GroupKind, dict[NamespacedName, JSON]]:
     """Objects by kind and name, each as the API server would default it; of two with one identity the later counts."""
-    found: dict[Kind, dict[Name, JSON]] = {}
+    found: dict[GroupKind, dict[NamespacedName, JSON]] = {}
     for obj in objects:
         metadata = obj.get("metadata") or {}
         kind = split_api_version(str(obj.get("apiVersion") or ""))[0], str(obj.get("kind"))
@@ -47,12 +47,12 @@ class Overlay:
         return not self.objects and not self.earlier
 
     @cached_property
-    def own(self) -> Mapping[Kind, Mapping[Name, JSON]]:
+    def own(self) -> Mapping[GroupKind, Mapping[NamespacedName, JSON]]:
         """What is laid over the cluster."""
         return objects_by_kind(self.objects)
 
     @cached_property
-    def last(self) -> Mapping[Kind, Mapping[Name, JSON]]:
+    def last(self) -> Mapping[GroupKind, Mapping[NamespacedName, JSON]]:
         """What was applied before."""
         return objects_by_kind(self.earlier)
 
@@ -60,7 +60,7 @@ class Overlay:
         """The cluster with these objects."""
         return lister if self.is_empty else _OverLister(self, lister)
 
-    def over(self, kind: Kind, name: Name, live: Any) -> Any:
+    def over(self, kind: GroupKind, name: NamespacedName, live: Any) -> Any:
         """An object as it would be; None where it would not be there."""
         own = self.own.get(kind, {}).get(name)
         last = self.last.get(kind, {}).get(name)
@@ -118,7 +118,7 @@ def applied(live: JSON, last: JSON, new: JSON) -> JSON:
     return merged
 
 
-def _defaulted(obj: JSON, kind: Kind) -> JSON:
+def _defaulted(obj: JSON, kind: GroupKind) -> JSON:
     """What decisions read of the defaults of the API (`k8s.io/kubernetes/pkg/apis/core/v1/defaults.go`)."""
     if kind == _NAMESPACE:
         metadata = obj.get("metadata") or {}

@@ -26,7 +26,7 @@ _MAX_SHIFT = 2000
 _MAX_BITS = 13_000
 
 
-class Format(StrEnum):
+class QuantityFormat(StrEnum):
     """How an amount was written, and how it is written again."""
 
     DECIMAL_EXPONENT = "DecimalExponent"
@@ -54,7 +54,7 @@ class Quantity:
 
     value: int
     scale: int = 0
-    format: Format = Format.DECIMAL_SI
+    format: QuantityFormat = QuantityFormat.DECIMAL_SI
     big: bool = False
     text: str = ""
 
@@ -147,24 +147,24 @@ def parse_quantity(text: str) -> Quantity:
     return _parse_big(match["value"], base, exponent, format_)
 
 
-def _interpret(suffix: str) -> tuple[int, int, Format]:
+def _interpret(suffix: str) -> tuple[int, int, QuantityFormat]:
     if suffix in _DECIMAL:
-        return 10, _DECIMAL[suffix], Format.DECIMAL_SI
+        return 10, _DECIMAL[suffix], QuantityFormat.DECIMAL_SI
     if suffix in _BINARY:
-        return 2, _BINARY[suffix], Format.BINARY_SI
+        return 2, _BINARY[suffix], QuantityFormat.BINARY_SI
     exponent = parse_int(suffix[1:]) if suffix[:1] in ("e", "E") else None
     if exponent is None:
         raise QuantityError(SUFFIX)
-    return 10, (exponent + 2**31) % 2**32 - 2**31, Format.DECIMAL_EXPONENT
+    return 10, (exponent + 2**31) % 2**32 - 2**31, QuantityFormat.DECIMAL_EXPONENT
 
 
-def _is_canonical(digits: str, value: int, scale: int, format_: Format) -> bool:
-    if format_ is Format.BINARY_SI:
+def _is_canonical(digits: str, value: int, scale: int, format_: QuantityFormat) -> bool:
+    if format_ is QuantityFormat.BINARY_SI:
         return value & 0x07 != 0
     return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
 
 
-def _parse_big(text: str, base: int, exponent: int, format_: Format) -> Quantity:
+def _parse_big(text: str, base: int, exponent: int, format_: QuantityFormat) -> Quantity:
     whole, _, fraction = text.lstrip("+-").partition(".")
     if not whole + fraction:
         raise QuantityError(NUMERIC)
@@ -177,11 +177,11 @@ def _parse_big(text: str, base: int, exponent: int, format_: Format) -> Quantity
         value <<= exponent
     if value:
         value, scale = _rounded_away(value, scale, _NANO), _NANO
-    if format_ is Format.BINARY_SI:
+    if format_ is QuantityFormat.BINARY_SI:
         if value > _INT64_MAX * 10 ** max(-scale, 0):
             value, scale = _INT64_MAX, 0
         elif 0 < value < 10 ** max(-scale, 0):
-            format_ = Format.DECIMAL_SI
+            format_ = QuantityFormat.DECIMAL_SI
     return Quantity(-value if text.startswith("-") else value, scale, format_, big=True)
 
 
@@ -232,7 +232,7 @@ def _magnitude(quantity: Quantity) -> int:
 def _canonical(quantity: Quantity) -> str:
     if quantity.value == 0:
         return "0"
-    if quantity.format is Format.BINARY_SI:
+    if quantity.format is QuantityFormat.BINARY_SI:
         small = quantity.compare(Quantity(1024)) < 0 and quantity.compare(Quantity(-1024)) > 0
         whole = _rounded_away(quantity.value, quantity.scale, 0)
         if not small and quantity.compare(Quantity(whole)) == 0:
@@ -241,7 +241,7 @@ def _canonical(quantity: Quantity) -> str:
     amount, times = _without_factors(quantity.value, 10)
     exponent = quantity.scale + times
     amount, exponent = amount * 10 ** (exponent % 3), exponent - exponent % 3
-    if quantity.format is Format.DECIMAL_EXPONENT:
+    if quantity.format is QuantityFormat.DECIMAL_EXPONENT:
         return f"{amount}e{exponent}" if exponent else str(amount)
     # The server leaves out a suffix that it has no name for.
     return f"{amount}{_DECIMAL_NAMES.get(exponent, '')}"

@@ -18,10 +18,10 @@ import orjson
 from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind
 
-Node = Mapping[str, Any]
+SchemaNode = Mapping[str, Any]
 
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-_NO_NODE: Node = {}
+_NO_NODE: SchemaNode = {}
 
 
 class Encoding(StrEnum):
@@ -40,13 +40,13 @@ class Encoding(StrEnum):
 class Schema:
     """One place in an object: a field, a list item or the object itself, with the type it refers to resolved."""
 
-    def __init__(self, node: Node, types: Mapping[str, Node]) -> None:
+    def __init__(self, node: SchemaNode, types: Mapping[str, SchemaNode]) -> None:
         """`node` is an OpenAPI schema; references in it are names in `types`."""
         self._node = node
         self._types = types
         self.name: str = node.get("$ref", "")
         """The name of the type, `io.k8s.api.core.v1.Container`; empty for one that is written inline."""
-        self._target: Node = types.get(self.name, _NO_NODE) if self.name else node
+        self._target: SchemaNode = types.get(self.name, _NO_NODE) if self.name else node
 
     def _own_or_target(self, key: str) -> Any:
         found = self._node.get(key)
@@ -176,11 +176,6 @@ class Schema:
         return self.format == "int-or-string" or bool(self._own_or_target("x-kubernetes-int-or-string"))
 
     @cached_property
-    def embedded_resource(self) -> bool:
-        """`x-kubernetes-embedded-resource`: the value is a Kubernetes object."""
-        return bool(self._own_or_target("x-kubernetes-embedded-resource"))
-
-    @cached_property
     def encoding(self) -> Encoding:
         """What an empty value of this field is written as; meaningful for built-in kinds only."""
         return Encoding(self._node.get("x-go-encoding", ""))
@@ -217,12 +212,12 @@ class Schemas:
 
 
 @cache
-def _builtin() -> tuple[Mapping[str, Node], Mapping[GroupVersionKind, str]]:
+def _builtin() -> tuple[Mapping[str, SchemaNode], Mapping[GroupVersionKind, str]]:
     data = orjson.loads((files("replay.kube") / "data" / "schema.json").read_bytes())
     return data["types"], {GroupVersionKind(*row[:3]): row[3] for row in data["kinds"]}
 
 
-def _custom_schemas(crd: JSON, types: Mapping[str, Node]) -> Iterable[tuple[GroupVersionKind, Schema]]:
+def _custom_schemas(crd: JSON, types: Mapping[str, SchemaNode]) -> Iterable[tuple[GroupVersionKind, Schema]]:
     """The schema of each served version (apiextensions-apiserver, pkg/controller/openapi/builder)."""
     spec = crd.get("spec") or {}
     for version in spec.get("versions") or ():
@@ -235,13 +230,13 @@ def _custom_schemas(crd: JSON, types: Mapping[str, Node]) -> Iterable[tuple[Grou
             yield kind, Schema(_as_resource(_with_embedded(declared)), types)
 
 
-def _as_resource(node: Node) -> Node:
+def _as_resource(node: SchemaNode) -> SchemaNode:
     """The node with the three fields that every object has."""
     common = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"$ref": OBJECT_META}}
     return {**node, "properties": {**node.get("properties", {}), **common}}
 
 
-def _with_embedded(node: Node) -> Node:
+def _with_embedded(node: SchemaNode) -> SchemaNode:
     """The node with the fields of embedded resources declared, however deep."""
     changed = dict(node)
     if isinstance(node.get("properties"), dict):

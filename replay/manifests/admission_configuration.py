@@ -19,7 +19,7 @@ from replay.manifests.field_error import FieldError, invalid
 from replay.manifests.finding import SERVER, Finding, Severity
 from replay.manifests.go_type.scheme import Registered, Scheme
 from replay.manifests.loader import LoadedDirectory, load_directory
-from replay.manifests.plugin import ALL_PLUGINS, Plugin
+from replay.manifests.plugin import ALL_PLUGINS, PluginName
 from replay.manifests.read.document_reader import DecodedObject, UndecodableError, read_item, read_object
 from replay.manifests.read.documents import Unreadable, os_reason, read_file
 from replay.manifests.read.node import Mapping, Node, Position, Scalar, Sequence
@@ -211,9 +211,9 @@ def _load_plugin(entry: PluginConfiguration, version: KubernetesVersion) -> Load
         return None
     if entry.name in _OTHER_SCHEMES:
         _decode(entry, data, _OTHER_SCHEMES[entry.name])
-    if entry.name not in list(Plugin):
+    if entry.name not in list(PluginName):
         return None
-    plugin = Plugin(entry.name)
+    plugin = PluginName(entry.name)
     directory = _manifests_directory(plugin, entry, data, version)
     if not directory:
         return LoadedDirectory(plugin, "", "", ())
@@ -234,7 +234,7 @@ def _configuration_file(entry: PluginConfiguration) -> bytes | None:
 
 
 def _manifests_directory(
-    plugin: Plugin, entry: PluginConfiguration, data: bytes | None, version: KubernetesVersion
+    plugin: PluginName, entry: PluginConfiguration, data: bytes | None, version: KubernetesVersion
 ) -> str:
     """`staticManifestsDir` of a plugin's configuration, checked as the plugin does."""
     decoded = _decode(entry, data, _WEBHOOK_SCHEME if plugin.is_webhook else _POLICY_SCHEME)

@@ -17,20 +17,20 @@ from replay.go.format import quote
 from replay.json import JSON
 from replay.manifests.defaulting import set_defaults
 from replay.manifests.field_error import FieldError, aggregate, invalid, required
-from replay.manifests.finding import SERVER, Finding, Refusal, Severity
+from replay.manifests.finding import SERVER, Finding, ManifestRefusal, Severity
 from replay.manifests.go_type.decode import decode
 from replay.manifests.go_type.scheme import GROUP, LOADER_SCHEME
-from replay.manifests.loader import NO_SUCH_KIND, LoadedObject
-from replay.manifests.plugin import Plugin
+from replay.manifests.loader import LoadedObject, fix_of_kind
+from replay.manifests.plugin import PluginName
 from replay.manifests.read.document_reader import DecodedObject, UndecodableError, read_item, read_object
-from replay.manifests.read.documents import Directory, Document, read_directory
+from replay.manifests.read.documents import DirectoryDocuments, ManifestDocument, read_directory
 from replay.manifests.read.json_reader import text_from_bytes
 from replay.manifests.read.node import Mapping, Node, Position, Sequence, node_from_json, position_of
 from replay.manifests.served import decides, served_problem
 from replay.manifests.static_rule import STATIC_SUFFIX
 from replay.manifests.validate.kind import validate
 
-_KINDS = frozenset(kind for plugin in Plugin for kind in plugin.kinds)
+_KINDS = frozenset(kind for plugin in PluginName for kind in plugin.kinds)
 _VERSIONS = ("v1", "v1beta1", "v1alpha1")
 _RESERVED = (
     f"names ending with {quote(STATIC_SUFFIX)} are reserved for static manifest-based configurations and cannot be "
@@ -44,7 +44,7 @@ class LoadedApi:
 
     path: str
     objects: tuple[LoadedObject, ...]
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[ManifestRefusal, ...] = ()
 
     @property
     def error(self) -> str | None:
@@ -89,14 +89,19 @@ def _defaulted(kind: str, version: str, decoded: JSON) -> JSON:
     return value
 
 
-def load_api(path: Path, version: KubernetesVersion) -> LoadedApi:
-    """Load a set's `api/` without raising: what the REST API would refuse to create is in `refusals`."""
-    return load_api_documents(path, read_directory(path), version)
+def load_api(path: Path, version: KubernetesVersion, *, mixed: bool = False) -> LoadedApi:
+    """Load a set's `api/` without raising: what the REST API would refuse to create is in `refusals`.
+
+    A `mixed` directory may hold objects of other kinds, which are left out.
+    """
+    return load_api_documents(path, read_directory(path), version, mixed=mixed)
 
 
-def load_api_documents(path: Path, directory: Directory, version: KubernetesVersion) -> LoadedApi:
+def load_api_documents(
+    path: Path, directory: DirectoryDocuments, version: KubernetesVersion, *, mixed: bool = False
+) -> LoadedApi:
     """Load what was read of `api/`, or of a file; otherwise as `load_api`."""
-    loading = _Loading(version)
+    loading = _Loading(version, mixed=mixed)
     for unreadable in directory.unreadable:
         position = Position(unreadable.line, 1) if unreadable.line else Position(0, 0)
         loading.refuse(unreadable.reason, [_finding(unreadable.reason, unreadable.path, position)])
@@ -110,16 +115,17 @@ class _Loading:
     """A directory being loaded; `seen` are the names of each kind with their files."""
 
     version: KubernetesVersion
+    mixed: bool = False
     objects: list[LoadedObject] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
+    refusals: list[ManifestRefusal] = field(default_factory=list)
     seen: dict[tuple[str, str], str] = field(default_factory=dict)
     text: str = ""
     document: int = 1
 
     def refuse(self, text: str, findings: Iterable[Finding]) -> None:
-        self.refusals.append(Refusal(text, tuple(findings)))
+        self.refusals.append(ManifestRefusal(text, tuple(findings)))
 
-    def load(self, document: Document) -> None:
+    def load(self, document: ManifestDocument) -> None:
         self.text, self.document = text_from_bytes(document.data), document.number
         try:
             self._accept(read_object(document.data, document.line, LOADER_SCHEME), document.path)
@@ -130,6 +136,8 @@ class _Loading:
         """Take an object, or the items of a list one by one."""
         kind = decoded.registered.kind
         if kind.removesuffix("List") not in _KINDS and kind != "List":
+            if self.mixed:
+                return
             message = f"kind `{kind}` decides about no requests"
             self.refuse(message, [_finding(message, path, position_of(decoded.node, "kind"), "kind")])
         elif kind == "List":
@@ -187,7 +195,9 @@ class _Loading:
         self.refuse(text, findings)
 
     def _refuse_undecodable(self, error: UndecodableError, path: str) -> None:
-        fix = NO_SUCH_KIND if error.untyped is not None else ""
+        if self.mixed and error.untyped is not None:
+            return
+        fix = fix_of_kind(error.untyped) if error.untyped is not None else ""
         findings = (
             replace(_finding(problem.message, path, problem.position, problem.path), first=index < error.told, fix=fix)
             for index, problem in enumerate(error.problems)

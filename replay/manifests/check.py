@@ -9,12 +9,16 @@ from pathlib import Path
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.json import JSON
+from replay.kube.admissionregistration import ManifestSet
 from replay.manifests.admission_configuration import LoadedConfiguration, load_configuration
 from replay.manifests.api_object import LoadedApi
 from replay.manifests.finding import Finding, Severity
 from replay.manifests.lint.run import lint
 from replay.manifests.loader import LoadedDirectory, load_directory
-from replay.manifests.plugin import Plugin
+from replay.manifests.plugin import PluginName
+from replay.manifests.policy_file import is_policy_file
+from replay.manifests.server.flags import is_server_file
+from replay.manifests.server.settings import NO_SERVER, ServerSettings
 from replay.manifests.set_loader import load_set, require_static
 
 
@@ -33,6 +37,10 @@ class CheckedSet:
     error: str | None
     configuration: LoadedConfiguration | None = None
     api: LoadedApi | None = None
+    hints: tuple[str, ...] = ()
+    """What was taken for granted of the set."""
+    server: ServerSettings = NO_SERVER
+    """What the set says of its server."""
 
     @property
     def is_accepted(self) -> bool:
@@ -44,7 +52,7 @@ def check_set(
     path: Path,
     version: KubernetesVersion,
     *,
-    plugin: Plugin | None = None,
+    plugin: PluginName | None = None,
     cluster: Sequence[JSON] | None = None,
     silenced: Iterable[str] = (),
 ) -> CheckedSet:
@@ -55,12 +63,15 @@ def check_set(
     if not path.exists():
         raise ManifestError("no such file or directory", path=str(path))
     configuration = api = None
-    if not path.is_dir():
+    hints: tuple[str, ...] = ()
+    server = NO_SERVER
+    if path.is_file() and not is_server_file(path) and not is_policy_file(path):
         configuration = load_configuration(path, version)
         directories, errors = configuration.directories, configuration.findings
         error = configuration.error
+        server = ServerSettings(configuration=path)
     else:
-        directories, api = _parts(path, version, plugin)
+        directories, api, hints, server = _parts(path, version, plugin)
         parts: tuple[LoadedDirectory | LoadedApi, ...] = directories if api is None else (*directories, api)
         errors = tuple(dict.fromkeys(finding for part in parts for finding in part.findings))
         error = next((part.error for part in parts if part.error is not None), None)
@@ -75,17 +86,20 @@ def check_set(
         error=error,
         configuration=configuration,
         api=api,
+        hints=hints,
+        server=server,
     )
 
 
 def _parts(
-    path: Path, version: KubernetesVersion, plugin: Plugin | None
-) -> tuple[tuple[LoadedDirectory, ...], LoadedApi | None]:
-    if plugin is not None:
+    path: Path, version: KubernetesVersion, plugin: PluginName | None
+) -> tuple[tuple[LoadedDirectory, ...], LoadedApi | None, tuple[str, ...], ServerSettings]:
+    if plugin is not None and path.is_dir():
         require_static(path, plugin, version)
-        return (load_directory(path, plugin, version),), None
+        return (load_directory(path, plugin, version),), None, (), NO_SERVER
     loaded = load_set(path, version)
-    return tuple(loaded.directories.values()), loaded.api
+    loaded.server.completed(ManifestSet(), version)
+    return tuple(loaded.directories.values()), loaded.api, loaded.hints, loaded.server
 
 
 def counts(findings: Iterable[Finding]) -> tuple[int, int]:

@@ -1,14 +1,17 @@
 """The defaults of `admissionregistration.k8s.io` (`k8s.io/kubernetes/pkg/apis/admissionregistration/*/defaults.go`).
 
-Objects are changed in place, right after decoding, before anybody else has seen them.
+Objects are changed in place, right after decoding, before anybody else has seen them. What a field is filled with stands in
+`kube/default/rules.py`; a field that is there counts as written, even where it is empty: that is refused later.
 """
 
 from __future__ import annotations
 
-from replay.json import JSON
+from collections.abc import Mapping
 
-_EQUIVALENT, _FAIL, _NEVER, _ALL_SCOPES, _DENY = "Equivalent", "Fail", "Never", "*", "Deny"
-_TIMEOUT_SECONDS, _SERVICE_PORT = 10, 443
+from replay.json import JSON
+from replay.kube.default.rules import ADMISSION, FILLED
+
+_DENY = "Deny"
 
 
 def set_defaults(kind: str, obj: JSON, version: str = "v1") -> None:
@@ -26,34 +29,32 @@ def set_defaults(kind: str, obj: JSON, version: str = "v1") -> None:
         if version == "v1alpha1" and spec.get("paramRef") is not None:
             spec["paramRef"].setdefault("parameterNotFoundAction", _DENY)
         return
-    spec.setdefault("failurePolicy", _FAIL)
+    _fill(f"{kind}Spec", spec)
     _default_match_resources(spec.get("matchConstraints"))
 
 
 def _default_webhook(webhook: JSON, *, mutating: bool) -> None:
-    webhook.setdefault("failurePolicy", _FAIL)
-    webhook.setdefault("matchPolicy", _EQUIVALENT)
-    webhook.setdefault("namespaceSelector", {})
-    webhook.setdefault("objectSelector", {})
-    webhook.setdefault("timeoutSeconds", _TIMEOUT_SECONDS)
-    if mutating:
-        webhook.setdefault("reinvocationPolicy", _NEVER)
+    _fill("MutatingWebhook" if mutating else "ValidatingWebhook", webhook)
     service = webhook["clientConfig"].get("service")
     if service is not None:
-        service.setdefault("port", _SERVICE_PORT)
-    _default_rules(webhook.get("rules"))
+        _fill("ServiceReference", service)
+    _default_rules("RuleWithOperations", webhook.get("rules"))
 
 
 def _default_match_resources(match_resources: JSON) -> None:
     if match_resources is None:
         return
-    match_resources.setdefault("matchPolicy", _EQUIVALENT)
-    match_resources.setdefault("namespaceSelector", {})
-    match_resources.setdefault("objectSelector", {})
-    _default_rules(match_resources.get("resourceRules"))
-    _default_rules(match_resources.get("excludeResourceRules"))
+    _fill("MatchResources", match_resources)
+    for name in ("resourceRules", "excludeResourceRules"):
+        _default_rules("NamedRuleWithOperations", match_resources.get(name))
 
 
-def _default_rules(rules: JSON) -> None:
+def _default_rules(struct: str, rules: JSON) -> None:
     for rule in rules or ():
-        rule.setdefault("scope", _ALL_SCOPES)
+        _fill(struct, rule)
+
+
+def _fill(struct: str, value: JSON) -> None:
+    """Fill what a struct of `admissionregistration.k8s.io/v1` leaves out."""
+    for name, default in FILLED[ADMISSION + struct].items():
+        value.setdefault(name, dict(default) if isinstance(default, Mapping) else default)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replay.errors import ManifestError
-from replay.manifests.plugin import CHAIN_ORDER, Plugin
+from replay.manifests.plugin import CHAIN_ORDER, PluginName
 from replay.manifests.read.documents import read_directory
 
 _METRIC = "apiserver_manifest_admission_config_controller_last_config_info"
@@ -26,10 +26,10 @@ class ServerHashes:
     """The hashes of one server (or one set) by plugin; empty where the plugin has no data."""
 
     name: str
-    hashes: Mapping[Plugin, str]
+    hashes: Mapping[PluginName, str]
 
 
-def set_hashes(path: Path, plugin: Plugin | None = None) -> ServerHashes:
+def set_hashes(path: Path, plugin: PluginName | None = None) -> ServerHashes:
     """The hashes of a set without decoding it: of `plugin`, or of each subdirectory that a plugin of its own has.
 
     Raises ManifestError where nothing can be hashed.
@@ -41,7 +41,7 @@ def set_hashes(path: Path, plugin: Plugin | None = None) -> ServerHashes:
         directories = {plugin: path}
     elif not directories:
         raise ManifestError("no vap/, map/, vwc/ or mwc/ in it: name the plugin with `--plugin`", path=str(path))
-    hashes: dict[Plugin, str] = {}
+    hashes: dict[PluginName, str] = {}
     for each, directory in directories.items():
         read = read_directory(directory)
         for unreadable in read.unreadable:
@@ -65,7 +65,7 @@ def hashes_from_metrics(path: Path) -> ServerHashes:
 
     Raises ManifestError where the file cannot be read or has no such metric.
     """
-    hashes: dict[Plugin, str] = {}
+    hashes: dict[PluginName, str] = {}
     try:
         if path.stat().st_size > _MAX_METRICS_BYTES:
             raise ManifestError("too large for the metrics of a server", path=str(path))
@@ -75,8 +75,8 @@ def hashes_from_metrics(path: Path) -> ServerHashes:
     for line in lines:
         sample = _SAMPLE.match(line)
         labels = dict(_LABEL.findall(sample["labels"])) if sample and float(sample["value"]) else {}
-        if labels.get("plugin") in list(Plugin):
-            hashes[Plugin(labels["plugin"])] = labels.get("hash", "")
+        if labels.get("plugin") in list(PluginName):
+            hashes[PluginName(labels["plugin"])] = labels.get("hash", "")
     if not hashes:
         raise ManifestError(f"no metric `{_METRIC}` in it", path=str(path))
     return ServerHashes(str(path), hashes)

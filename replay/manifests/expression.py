@@ -20,7 +20,7 @@ __all__ = ["CheckedExpression", "ExpressionKind", "Expressions"]
 
 @dataclass(frozen=True, slots=True)
 class CheckedExpression:
-    """An expression with the path of its field; `compiled.error` is empty where it is fine."""
+    """An expression with the path of its field; `compiled.error` is None where it is fine."""
 
     path: str
     compiled: CompiledExpression
@@ -73,7 +73,9 @@ class Expressions:
 
 
 def _errors(compiled: CompiledExpression, path: str, shown: str) -> Iterator[FieldError]:
+    if compiled.error is None:
+        return
     if compiled.error.startswith("program instantiation failed"):
         yield internal(path, compiled.error)
-    elif compiled.error:
+    else:
         yield invalid(path, shown, compiled.error)

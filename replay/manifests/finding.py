@@ -38,7 +38,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ManifestRefusal:
     """One error as the server words it (it stops at the first), with the findings that it is made of."""
 
     text: str

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from replay.cellib.version import KubernetesVersion
@@ -20,11 +21,12 @@ from replay.manifests.authorization_file import CONFIGURATION_FILE
 from replay.manifests.defaulting import set_defaults
 from replay.manifests.expression import CheckedExpression
 from replay.manifests.field_error import aggregate
-from replay.manifests.finding import SERVER, Finding, Refusal, Severity
-from replay.manifests.go_type.scheme import GROUP, LOADER_SCHEME
-from replay.manifests.plugin import Plugin
+from replay.manifests.finding import SERVER, Finding, ManifestRefusal, Severity
+from replay.manifests.go_type.decode import plain
+from replay.manifests.go_type.scheme import GROUP, LOADER_SCHEME, Registered
+from replay.manifests.plugin import PluginName
 from replay.manifests.read.document_reader import DecodedObject, UndecodableError, read_item, read_object
-from replay.manifests.read.documents import Directory, Document, read_directory
+from replay.manifests.read.documents import DirectoryDocuments, ManifestDocument, read_directory
 from replay.manifests.read.json_reader import text_from_bytes
 from replay.manifests.read.node import Mapping, Node, Position, position_of
 from replay.manifests.read.node import Sequence as NodeSequence
@@ -65,11 +67,11 @@ class LoadedObject:
 class LoadedDirectory:
     """A directory as one plugin loads it: policies, then bindings, each sorted by name; or why it is refused."""
 
-    plugin: Plugin
+    plugin: PluginName
     path: str
     hash: str
     objects: tuple[LoadedObject, ...]
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[ManifestRefusal, ...] = ()
 
     @property
     def error(self) -> str | None:
@@ -89,12 +91,31 @@ class LoadedDirectory:
 NO_SUCH_KIND = (
     f"a set holds policies, bindings and webhook configurations of {GROUP}/v1; keep other objects in another directory"
 )
+NOT_V1 = f"static manifests are of {GROUP}/v1: write that as `apiVersion`"
 NOT_STATIC = "a static manifest needs such a name; what is created through the API stands in the set's `api/`"
+
+
+def fix_of_kind(untyped: Node) -> str:
+    """What to do about a document of a kind that there is not: a kind of the group that reads alike, if there is one."""
+    told = plain(untyped)
+    version, kind = (str(told.get(name)) if isinstance(told, dict) else "" for name in ("apiVersion", "kind"))
+    if version.rpartition("/")[0] != GROUP:
+        return NO_SUCH_KIND
+    kinds = sorted({kind for plugin in PluginName for kind in plugin.kinds})
+    near = get_close_matches(kind, kinds, n=1)
+    there_are = f"did you mean `{near[0]}`?" if near and near[0] != kind else f"there are {', '.join(kinds)}"
+    return NOT_V1 if kind in kinds else there_are
+
+
+def elsewhere(registered: Registered) -> str:
+    """Where an object belongs that another plugin accepts."""
+    found = next((plugin for plugin in PluginName if plugin.accepts(registered)), None)
+    return f"{found.value} reads it: keep it in `{found.directory}/`" if found is not None else NO_SUCH_KIND
 
 
 def load_directory(
     path: Path,
-    plugin: Plugin,
+    plugin: PluginName,
     version: KubernetesVersion,
     *,
     mixed: bool = False,
@@ -110,7 +131,7 @@ def load_directory(
 
 
 def load_documents(
-    path: Path, directory: Directory, plugin: Plugin, version: KubernetesVersion, *, mixed: bool
+    path: Path, directory: DirectoryDocuments, plugin: PluginName, version: KubernetesVersion, *, mixed: bool
 ) -> LoadedDirectory:
     """Load what was read of a directory, or of a file; otherwise as `load_directory`."""
     loading = _Loading(plugin, version, mixed)
@@ -129,19 +150,19 @@ def load_documents(
 class _Loading:
     """A directory being loaded; `seen` are the names of each kind with their files."""
 
-    plugin: Plugin
+    plugin: PluginName
     version: KubernetesVersion
     mixed: bool
     objects: list[LoadedObject] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
+    refusals: list[ManifestRefusal] = field(default_factory=list)
     seen: dict[str, dict[str, str]] = field(default_factory=dict)
     text: str = ""
     document: int = 1
 
     def refuse(self, text: str, findings: Iterable[Finding]) -> None:
-        self.refusals.append(Refusal(text, tuple(findings)))
+        self.refusals.append(ManifestRefusal(text, tuple(findings)))
 
-    def load(self, document: Document) -> None:
+    def load(self, document: ManifestDocument) -> None:
         self.text, self.document = text_from_bytes(document.data), document.number
         try:
             self._accept(read_object(document.data, document.line, LOADER_SCHEME), document.path)
@@ -155,11 +176,13 @@ class _Loading:
             self._accept_items(decoded, path)
             return
         if not self.plugin.accepts(decoded.registered):
-            if self.mixed and any(plugin.accepts(decoded.registered) for plugin in Plugin):
+            if self.mixed and any(plugin.accepts(decoded.registered) for plugin in PluginName):
                 return
             message = f"unsupported resource type {decoded.registered.shown}"
             position = position_of(decoded.node, "kind")
-            self.refuse(f"error loading {path}: {message}", [_finding(message, path, position, "kind")])
+            fix = NOT_V1 if decoded.registered.package != "v1" else elsewhere(decoded.registered)
+            finding = replace(_finding(message, path, position, "kind"), fix=fix)
+            self.refuse(f"error loading {path}: {message}", [finding])
             return
         # All items are defaulted and validated before the name of any is looked at.
         candidates = [self._validated(kind.removesuffix("List"), value, node, path) for value, node in _items(decoded)]
@@ -211,7 +234,7 @@ class _Loading:
         self.refuse(text, [replace(_field_finding(loaded, field_path, message), fix=fix)])
 
     def _refuse_undecodable(self, error: UndecodableError, path: str, text: str) -> None:
-        fix = NO_SUCH_KIND if error.untyped is not None else ""
+        fix = fix_of_kind(error.untyped) if error.untyped is not None else ""
         findings = (
             replace(_finding(problem.message, path, problem.position, problem.path), first=index < error.told, fix=fix)
             for index, problem in enumerate(error.problems)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from replay.cellib.version import KubernetesVersion
 from replay.manifests.go_type.scheme import Registered
 
 
-class Plugin(StrEnum):
+class PluginName(StrEnum):
     """A plugin by its name in an AdmissionConfiguration."""
 
     VALIDATING_ADMISSION_POLICY = "ValidatingAdmissionPolicy"
@@ -41,10 +42,10 @@ class Plugin(StrEnum):
 
 
 CHAIN_ORDER = (
-    Plugin.MUTATING_ADMISSION_POLICY,
-    Plugin.MUTATING_ADMISSION_WEBHOOK,
-    Plugin.VALIDATING_ADMISSION_POLICY,
-    Plugin.VALIDATING_ADMISSION_WEBHOOK,
+    PluginName.MUTATING_ADMISSION_POLICY,
+    PluginName.MUTATING_ADMISSION_WEBHOOK,
+    PluginName.VALIDATING_ADMISSION_POLICY,
+    PluginName.VALIDATING_ADMISSION_WEBHOOK,
 )
 """The order in which the server makes the plugins and asks them."""
 
@@ -56,6 +57,13 @@ class ServerPlugin(NamedTuple):
     is_on: bool = False
     """Whether it is on unless a flag turns it off."""
     minors: tuple[int, int] = (0, 99)
+    gate: tuple[str, int] = ("", 0)
+    """The feature gate without which it does nothing, and the first minor in which that is on by default."""
+
+    def acts(self, version: KubernetesVersion, gates: Mapping[str, bool]) -> bool:
+        """Whether it does anything in a server of a version, with the gates that flags set."""
+        name, minor = self.gate
+        return gates.get(name, version.minor >= minor)
 
 
 ALL_PLUGINS = (
@@ -77,30 +85,33 @@ ALL_PLUGINS = (
     ServerPlugin("PodTolerationRestriction"),
     ServerPlugin("EventRateLimit"),
     ServerPlugin("ExtendedResourceToleration"),
+    ServerPlugin("PersistentVolumeLabel", minors=(0, 30)),
     ServerPlugin("DefaultStorageClass", is_on=True),
     ServerPlugin("StorageObjectInUseProtection", is_on=True),
-    ServerPlugin("PodGroupProtection", is_on=True, minors=(36, 99)),
+    ServerPlugin("PodGroupProtection", is_on=True, minors=(36, 99), gate=("GenericWorkload", 99)),
     ServerPlugin("OwnerReferencesPermissionEnforcement"),
     ServerPlugin("PersistentVolumeClaimResize", is_on=True),
     ServerPlugin("RuntimeClass", is_on=True),
     ServerPlugin("CertificateApproval", is_on=True),
     ServerPlugin("CertificateSigning", is_on=True),
-    ServerPlugin("ClusterTrustBundleAttest", is_on=True),
+    ServerPlugin("ClusterTrustBundleAttest", is_on=True, gate=("ClusterTrustBundle", 37)),
     ServerPlugin("CertificateSubjectRestriction", is_on=True),
     ServerPlugin("DefaultIngressClass", is_on=True),
     ServerPlugin("DenyServiceExternalIPs"),
-    ServerPlugin("PodTopologyLabels", is_on=True, minors=(33, 99)),
-    ServerPlugin("NodeDeclaredFeatureValidator", is_on=True, minors=(35, 99)),
-    ServerPlugin("PodGroupWorkloadExists", is_on=True, minors=(36, 36)),
+    ServerPlugin("PodTopologyLabels", is_on=True, minors=(33, 99), gate=("PodTopologyLabelsAdmission", 35)),
+    ServerPlugin("PodGroupWorkloadExists", is_on=True, minors=(36, 36), gate=("GenericWorkload", 99)),
+    ServerPlugin("NodeDeclaredFeatureValidator", is_on=True, minors=(35, 99), gate=("NodeDeclaredFeatures", 36)),
+    ServerPlugin("JobValidation", is_on=True, minors=(36, 36), gate=("WorkloadWithJob", 99)),
     ServerPlugin("PodResizeValidator", is_on=True, minors=(36, 99)),
-    ServerPlugin(Plugin.MUTATING_ADMISSION_POLICY, is_on=True, minors=(32, 99)),
-    ServerPlugin(Plugin.MUTATING_ADMISSION_WEBHOOK, is_on=True),
-    ServerPlugin(Plugin.VALIDATING_ADMISSION_POLICY, is_on=True),
-    ServerPlugin(Plugin.VALIDATING_ADMISSION_WEBHOOK, is_on=True),
+    ServerPlugin(PluginName.MUTATING_ADMISSION_POLICY, is_on=True, minors=(32, 99)),
+    ServerPlugin(PluginName.MUTATING_ADMISSION_WEBHOOK, is_on=True),
+    ServerPlugin(PluginName.VALIDATING_ADMISSION_POLICY, is_on=True),
+    ServerPlugin(PluginName.VALIDATING_ADMISSION_WEBHOOK, is_on=True),
     ServerPlugin("ResourceQuota", is_on=True),
     ServerPlugin("AlwaysDeny"),
 )
-"""In the order in which the server asks them (`pkg/kubeapiserver/options/plugins.go`, `AllOrderedPlugins`)."""
+"""In the order in which the server asks them (`pkg/kubeapiserver/options/plugins.go`, `AllOrderedPlugins`; gates in
+`pkg/features/kube_features.go`)."""
 
 
 def plugins_of(version: KubernetesVersion) -> tuple[ServerPlugin, ...]:

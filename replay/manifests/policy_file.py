@@ -17,8 +17,8 @@ from replay.manifests.api_object import LoadedApi, load_api_documents
 from replay.manifests.go_type.decode import plain
 from replay.manifests.go_type.scheme import GROUP
 from replay.manifests.loader import LoadedDirectory, load_documents
-from replay.manifests.plugin import CHAIN_ORDER, Plugin
-from replay.manifests.read.documents import Directory, Document, Unreadable, read_file, split_documents
+from replay.manifests.plugin import CHAIN_ORDER, PluginName
+from replay.manifests.read.documents import DirectoryDocuments, ManifestDocument, Unreadable, read_file, split_documents
 from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 from replay.manifests.server.flags import is_server_file
 from replay.manifests.static_rule import STATIC_SUFFIX
@@ -33,7 +33,7 @@ _CONFIGURATION_GROUPS = (b"apiserver.config.k8s.io/", b"apiserver.k8s.io/")
 class PolicyFile:
     """A file of policies, loaded; `api_names` are the objects that were taken for API-based ones by their names."""
 
-    directories: Mapping[Plugin, LoadedDirectory]
+    directories: Mapping[PluginName, LoadedDirectory]
     api: LoadedApi | None
     api_names: tuple[str, ...]
 
@@ -62,7 +62,7 @@ def load_policy_file(path: Path, version: KubernetesVersion) -> PolicyFile:
     static = tuple(each for each in documents if any(name.endswith(STATIC_SUFFIX) for name in names[each]))
     through_api = tuple(each for each in documents if each not in static)
     directories = _static(path, static, version) if static else {}
-    api = load_api_documents(path, Directory(through_api, ""), version) if through_api else None
+    api = load_api_documents(path, DirectoryDocuments(through_api, ""), version) if through_api else None
     return PolicyFile(directories, api, tuple(name for each in through_api for name in names[each]))
 
 
@@ -73,13 +73,15 @@ def _bytes(path: Path) -> bytes:
         raise ManifestError(error.reason, path=error.path) from error
 
 
-def _static(path: Path, documents: Iterable[Document], version: KubernetesVersion) -> dict[Plugin, LoadedDirectory]:
-    directory = Directory(tuple(documents), "")
+def _static(
+    path: Path, documents: Iterable[ManifestDocument], version: KubernetesVersion
+) -> dict[PluginName, LoadedDirectory]:
+    directory = DirectoryDocuments(tuple(documents), "")
     loaded = {plugin: load_documents(path, directory, plugin, version, mixed=True) for plugin in CHAIN_ORDER}
     return {plugin: each for plugin, each in loaded.items() if each.objects or each.refusals}
 
 
-def _names(document: Document) -> Iterator[str]:
+def _names(document: ManifestDocument) -> Iterator[str]:
     """The names of the objects of a document, those of a list one by one; none where it cannot be read, which loading tells."""
     try:
         value = plain(read_yaml(document.data).node)

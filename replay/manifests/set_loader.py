@@ -15,10 +15,10 @@ from replay.manifests.authorization_file import is_about_authorization
 from replay.manifests.finding import Finding
 from replay.manifests.loader import LoadedDirectory, load_directory
 from replay.manifests.manifest_set import manifest_set_from_objects
-from replay.manifests.plugin import CHAIN_ORDER, Plugin
+from replay.manifests.plugin import CHAIN_ORDER, PluginName
 from replay.manifests.policy_file import is_policy_file, load_policy_file
 from replay.manifests.served import static_problem
-from replay.manifests.server.settings import NO_SERVER, Server, server_of_directory, server_of_file
+from replay.manifests.server.settings import NO_SERVER, ServerSettings, server_of_directory, server_of_file
 from replay.manifests.static_rule import STATIC_SUFFIX
 
 API_DIRECTORY = "api"
@@ -32,9 +32,9 @@ class LoadedSet:
     """
 
     path: str
-    directories: Mapping[Plugin, LoadedDirectory]
+    directories: Mapping[PluginName, LoadedDirectory]
     api: LoadedApi | None = None
-    server: Server = NO_SERVER
+    server: ServerSettings = NO_SERVER
     hints: tuple[str, ...] = ()
 
     @property
@@ -57,7 +57,7 @@ class SetObjects:
     api: tuple[JSON, ...] | None = None
     hashes: Mapping[str, str] = field(default_factory=dict)
     origins: Mapping[tuple[str, str], Origin] = field(default_factory=dict)
-    server: Server = NO_SERVER
+    server: ServerSettings = NO_SERVER
     hints: tuple[str, ...] = ()
 
     def manifest_set(self, version: KubernetesVersion, api_objects: Iterable[JSON] = ()) -> ManifestSet:
@@ -120,7 +120,7 @@ def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
         return LoadedSet(str(path), {})
     if not path.is_dir():
         return _file_set(path, version) if is_policy_file(path) else _configured_set(path, version)
-    server = server_of_directory(path)
+    server = server_of_directory(path, version)
     own = {plugin: path / plugin.directory for plugin in CHAIN_ORDER if (path / plugin.directory).is_dir()}
     api_directory = path / API_DIRECTORY
     api = load_api(api_directory, version) if api_directory.is_dir() else None
@@ -138,7 +138,7 @@ def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
     return LoadedSet(str(path), {p: d for p, d in directories.items() if d.objects or d.refusals}, None, server)
 
 
-def require_static(directory: Path, plugin: Plugin, version: KubernetesVersion) -> None:
+def require_static(directory: Path, plugin: PluginName, version: KubernetesVersion) -> None:
     """Raise ManifestError where a server of this version does not read static manifests."""
     problem = static_problem(str(directory), version, webhooks=plugin.is_webhook)
     if problem:
@@ -164,7 +164,7 @@ def _file_set(path: Path, version: KubernetesVersion) -> LoadedSet:
 def _configured_set(path: Path, version: KubernetesVersion) -> LoadedSet:
     from replay.manifests.admission_configuration import load_configuration  # noqa: PLC0415 - few sets have one
 
-    server = server_of_file(path)
+    server = server_of_file(path, version)
     if server.configuration is None:
         return LoadedSet(str(path), {}, None, server)
     configuration = load_configuration(server.configuration, version)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from replay.cellib.version import KubernetesVersion
+from replay.kube.admissionregistration import GROUP, KINDS
 from replay.kube.gvk import GroupResource, GroupVersionKind, GroupVersionResource
-
-_ADMISSION = "admissionregistration.k8s.io"
 
 WEBHOOKS_EXCLUDE_SINCE = 37
 """The first minor that asks no webhook about these either (gate `ExcludeAdmissionWebhookVirtualResources`)."""
@@ -23,7 +22,7 @@ EXCLUDED_FROM_ALL = frozenset(
 """Not persisted, and a policy that refused them would lock everybody out: no policy and, since 1.37, no webhook."""
 
 _EXCLUDED_FROM_API_POLICIES = frozenset(
-    GroupResource(_ADMISSION, name)
+    GroupResource(GROUP, name)
     for name in (
         "mutatingadmissionpolicies",
         "mutatingadmissionpolicybindings",
@@ -32,26 +31,15 @@ _EXCLUDED_FROM_API_POLICIES = frozenset(
     )
 )
 
-_EXEMPT_KINDS = frozenset(
-    {
-        "MutatingAdmissionPolicy",
-        "MutatingAdmissionPolicyBinding",
-        "MutatingWebhookConfiguration",
-        "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionPolicyBinding",
-        "ValidatingWebhookConfiguration",
-    }
-)
-
 
 def excluded_from_all(server: KubernetesVersion) -> frozenset[GroupResource]:
     """The resources about which a server asks neither a policy nor a webhook."""
     return EXCLUDED_FROM_ALL if server.minor >= WEBHOOKS_EXCLUDE_SINCE else frozenset()
 
 
-def is_excluded_from_policies(resource: GroupVersionResource) -> bool:
-    """Whether neither static nor API-based policies are asked."""
-    return resource.group_resource in EXCLUDED_FROM_ALL
+def is_excluded_from_policies(resource: GroupVersionResource, workspace: str = "") -> bool:
+    """Whether neither static nor API-based policies are asked; those of a workspace of kcp are, for its plugins have no such list."""
+    return not workspace and resource.group_resource in EXCLUDED_FROM_ALL
 
 
 def is_excluded_from_webhooks(resource: GroupVersionResource, server: KubernetesVersion) -> bool:
@@ -66,4 +54,4 @@ def is_excluded_from_api_policies(resource: GroupVersionResource) -> bool:
 
 def is_excluded_from_api_webhooks(kind: GroupVersionKind) -> bool:
     """Whether static webhooks alone are asked (`predicates/rules.IsExemptAdmissionConfigurationResource`)."""
-    return kind.group == _ADMISSION and kind.kind in _EXEMPT_KINDS
+    return kind.group == GROUP and kind.kind in KINDS

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.admissionregistration import LabelSelector, MatchPolicy, MatchResources, Rule
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
@@ -19,7 +20,7 @@ from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import Lister
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.rules import RuleKey, matches_rule
-from replay.matching.selectors import EVERYTHING, Labels, Selector, SelectorError, selector_from_label_selector
+from replay.matching.selectors import EVERYTHING, Labels, MatchSelectorError, Selector, selector_from_label_selector
 
 INTERNAL_ERROR = "Internal error occurred: "
 """What `apierrors.NewInternalError` puts before a text."""
@@ -141,15 +142,14 @@ class RequestMatcher:
         self._attributes = attributes
         self._lister = lister
         self._class = request_class
-        self._memo: dict[int, MatchResult] = {}
+        self._memo: IdentityMap[Criteria, MatchResult] = IdentityMap()
         self._namespace_labels: Labels | Missing | MatchError | None = None
 
     def match(self, criteria: Criteria) -> MatchResult:
         """Whether the request matches; equal criteria give the same object."""
-        identity = id(criteria)
-        if identity not in self._memo:
-            self._memo[identity] = self._match(criteria)
-        return self._memo[identity]
+        if criteria not in self._memo:
+            self._memo[criteria] = self._match(criteria)
+        return self._memo[criteria]
 
     def _match(self, criteria: Criteria) -> MatchResult:
         """Rules before selectors: the answer is the same, and the rules are remembered.
@@ -173,12 +173,12 @@ class RequestMatcher:
                 return Match(by_rules.resource, by_rules.kind, answer)
         return by_rules
 
-    def _match_namespace(self, selector: Selector | SelectorError) -> bool | Missing | MatchError:
+    def _match_namespace(self, selector: Selector | MatchSelectorError) -> bool | Missing | MatchError:
         """`predicates/namespace.Matcher.MatchNamespaceSelector`."""
         attributes = self._attributes
         if not attributes.namespace and attributes.resource.resource != "namespaces":
             return True
-        if isinstance(selector, SelectorError):
+        if isinstance(selector, MatchSelectorError):
             return MatchError(f"{INTERNAL_ERROR}{selector}")
         if selector.is_empty:
             return True
@@ -187,9 +187,9 @@ class RequestMatcher:
         labels = self._namespace_labels
         return labels if isinstance(labels, (Missing, MatchError)) else selector.matches(labels)
 
-    def _match_object(self, selector: Selector | SelectorError) -> bool | Missing | MatchError:
+    def _match_object(self, selector: Selector | MatchSelectorError) -> bool | Missing | MatchError:
         """`predicates/object.Matcher.MatchObjectSelector`: either object matches."""
-        if isinstance(selector, SelectorError):
+        if isinstance(selector, MatchSelectorError):
             return MatchError(f"{INTERNAL_ERROR}{selector}")
         if selector.is_empty:
             return True
@@ -288,11 +288,11 @@ def _matches_object(selector: Selector, obj: JSON | PartialObject | Missing | No
     return labels if isinstance(labels, Missing) else selector.matches(labels)
 
 
-def _compile(label_selector: LabelSelector) -> Selector | SelectorError:
+def _compile(label_selector: LabelSelector) -> Selector | MatchSelectorError:
     """A selector, or its error as a value: it counts only where the rest matches."""
     try:
         return selector_from_label_selector(label_selector)
-    except SelectorError as error:
+    except MatchSelectorError as error:
         return error
 
 

@@ -11,7 +11,7 @@ from replay.kube.lister import Lister
 from replay.manifests.match_text import rule_text, selector_text
 from replay.matching.matcher import Matcher, MatchError, RequestClass, labels_of, namespace_labels
 from replay.matching.rules import ANY, RuleKey, matches_resource, matches_rule
-from replay.matching.selectors import Labels, Selector, SelectorError, selector_from_label_selector
+from replay.matching.selectors import Labels, MatchSelectorError, Selector, selector_from_label_selector
 
 _NONE = MatchResources()
 
@@ -30,7 +30,7 @@ def why_not(match_resources: MatchResources, matcher: Matcher, attributes: Attri
     )
 
 
-def _selector(match_selector: Selector | SelectorError | None) -> Selector | None:
+def _selector(match_selector: Selector | MatchSelectorError | None) -> Selector | None:
     return match_selector if isinstance(match_selector, Selector) and not match_selector.is_empty else None
 
 
@@ -39,7 +39,7 @@ def _namespace_reason(match_resources: MatchResources, attributes: Attributes, l
         return ""  # cluster-scoped requests match every namespaceSelector
     try:
         selector = _selector(selector_from_label_selector(match_resources.namespace_selector))
-    except SelectorError:
+    except MatchSelectorError:
         return ""
     labels = namespace_labels(attributes, lister)
     if selector is None or isinstance(labels, Missing | MatchError) or selector.matches(labels):
@@ -52,7 +52,7 @@ def _namespace_reason(match_resources: MatchResources, attributes: Attributes, l
 def _object_reason(match_resources: MatchResources, attributes: Attributes) -> str:
     try:
         selector = _selector(selector_from_label_selector(match_resources.object_selector))
-    except SelectorError:
+    except MatchSelectorError:
         return ""
     if selector is None:
         return ""
@@ -72,7 +72,9 @@ def _object_reason(match_resources: MatchResources, attributes: Attributes) -> s
 def _shown(labels: Labels, keys: Iterable[str]) -> str:
     """The labels that a selector looks at."""
     found = [
-        f"{key}={'?' if isinstance(of, Missing) else of}" for key in dict.fromkeys(keys) if (of := labels.get(key))
+        f"{key}={'?' if isinstance(label, Missing) else label}"
+        for key in dict.fromkeys(keys)
+        if (label := labels.get(key))
     ]
     return ", ".join(found) or "none of these labels"
 

@@ -31,7 +31,7 @@ _SUBDOMAIN_TEXT = (
 )
 
 
-class SelectorError(Exception):
+class MatchSelectorError(Exception):
     """A selector cannot be used; `str()` is the server's text for it."""
 
 
@@ -62,7 +62,7 @@ EVERYTHING = Selector()
 
 
 def selector_from_label_selector(label_selector: LabelSelector) -> Selector:
-    """The selector of a `metav1.LabelSelector`; raises `SelectorError`.
+    """The selector of a `metav1.LabelSelector`; raises `MatchSelectorError`.
 
     Of several errors the server reports the first that it meets; it walks `matchLabels` in no defined order, here they
     are sorted.
@@ -78,7 +78,7 @@ def _requirement_from_expression(expression: LabelSelectorRequirement) -> Callab
     """One of `matchExpressions`."""
     operator = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}.get(expression.operator)
     if operator is None:
-        raise SelectorError(f'"{expression.operator}" is not a valid label selector operator')
+        raise MatchSelectorError(f'"{expression.operator}" is not a valid label selector operator')
     return _requirement(expression.key, operator, expression.values)
 
 
@@ -94,10 +94,10 @@ def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Callable[[
 
 
 def _meets(key: str, operator: str, values: tuple[str, ...]) -> Callable[[str | None], bool]:
-    """Whether the value of a label, None where it is not there, meets a requirement; raises `SelectorError`."""
+    """Whether the value of a label, None where it is not there, meets a requirement; raises `MatchSelectorError`."""
     errors = _key_errors(key) + _operator_errors(operator, values) + _value_errors(key, values)
     if errors:
-        raise SelectorError(errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]")
+        raise MatchSelectorError(errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]")
     wanted = frozenset(values)
     if operator in ("=", "in"):
         return lambda value: value in wanted

@@ -11,7 +11,6 @@ import orjson
 
 from replay.admission.ordered.registry import reads_of
 from replay.admission.reads import INPUTS_OF_ANY, PolicyReads
-from replay.audit.directory.scratch import scratch
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
@@ -22,12 +21,15 @@ from replay.compare.result import CoverageResult
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, MatchResources, Rule, ValidatingAdmissionPolicy
 from replay.kube.gvk import GroupResource
+from replay.matching.coarse import Predicate
 from replay.pipeline.facts import log_facts, set_facts
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
+from replay.pipeline.project.focus import chosen, together
+from replay.pipeline.replay.asked import asked_of
 from replay.pipeline.replay.decide import decide
-from replay.pipeline.replay.job import Job, asked_of
+from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.preparation import job_of
 from replay.pipeline.replay.replayer import as_far_as_reached
 from replay.pipeline.replay.workers import prepare_workers, replay_parts
@@ -36,6 +38,7 @@ from replay.reconstruct.cluster import Cluster, key_of
 from replay.reconstruct.reached import progress as progress_of_record
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached, ReplayRequest
+from replay.storage.scratch import scratch
 
 _EVERYTHING = MatchResources(resource_rules=(Rule(("*",), ("*",), ("*",), ("*/*",)),))
 _ANY_SET = ManifestSet(
@@ -55,10 +58,10 @@ class CoverageJob:
     def run(self, part: StorePart) -> Coverage:
         """The coverage of one part."""
         found = Coverage()
-        for records in part.objects(self.job.predicate):
+        for records in part.objects(together(self.job.predicate, self.job.within)):
             for request in self.job.reconstructor.requests(records):
                 self._count(request, found)
-        for record in unselected(part, self.job.predicate, only_failed=True):
+        for record in unselected(part, self.job.predicate, self.job.within, only_failed=True):
             told = progress_of_record(Exchange(record, self.job.cluster.discovery))
             if told is not None and told.reached is Reached.FAILED_BEFORE:
                 found.not_reached += 1
@@ -76,6 +79,14 @@ class CoverageJob:
             lister = self.job.cluster.at(record)
             decisions = decide(self.job.chain, request, lister)
             found.count(kind_of(record), as_far_as_reached(request, decisions)[-1])
+
+
+def within_alone(job: Job) -> Predicate:
+    """What a job selects, and all that it is not about."""
+    if job.within is None:
+        return job.predicate
+    sql = f"({job.predicate.sql} or not coalesce({job.within.sql}, false))"
+    return Predicate(sql, (*job.predicate.parameters, *job.within.parameters))
 
 
 def kind_of(record: RequestRecord) -> RequestKind:
@@ -96,13 +107,14 @@ def coverage(scenario: Scenario, options: Options, progress: Progress, *, secret
     asked = manifests if loaded else replace(manifests, current=_ANY_SET)
     if manifests.current is None and manifests.candidate is not None:
         asked = replace(manifests, current=manifests.candidate)
-    with filled(scenario, progress) as (store, ingest), scratch() as spool:
+    with filled(scenario, progress, options.fleet) as (store, ingest), scratch() as spool:
         job = job_of(store, asked, options, spool)
+        job = replace(job, within=chosen(store, options.focus))
         work = CoverageJob(job, by_attributes=not loaded)
         found = Coverage()
-        for part in replay_parts(work, [store.part(number) for number in range(store.parts)], options, progress):
+        for part in replay_parts(work, store, options, progress):
             found.add(part)
-        for group, resource, subresource, verb, level, count in unmatched_by_kind(store, job.predicate):
+        for group, resource, subresource, verb, level, count in unmatched_by_kind(store, within_alone(job)):
             name = str(GroupResource(group, resource))
             found.decided[RequestKind(f"{name}/{subresource}" if subresource else name, verb, level)] += count
         rows = [SizeRow(*row) for row in store.query("log_sizes").iter_rows()]
@@ -117,6 +129,7 @@ def coverage(scenario: Scenario, options: Options, progress: Progress, *, secret
         found,
         policy,
         growth(rows, policy, _sizes(manifests.snapshot, job.cluster)),
+        options.focus.told,
     )
 
 

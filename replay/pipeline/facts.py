@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from replay.audit.ingest_report import IngestReport
 from replay.audit.reject import EXPLANATIONS, RejectReason
-from replay.audit.store import IngestReport, Store
+from replay.audit.store import Store
 from replay.compare.result import LogFacts, SetFacts
 from replay.kube.admissionregistration import ManifestSet, Origin
 from replay.pipeline.scenario import STDIN, Scenario, name_of
@@ -18,7 +19,7 @@ def log_facts(scenario: Scenario, store: Store, ingest: IngestReport, admission:
     ((first, last, requests, files),) = store.answer("log_facts")
     return LogFacts(
         names=tuple("standard input" if log == STDIN else name_of(Path(log)) for log in scenario.logs)
-        or (store.directory.name,),
+        or (store.storage.location.rpartition("/")[2],),
         files=files,
         octets=sum(file.size for entry in store.segments for file in entry.files),
         events=sum(entry.events for entry in store.segments),

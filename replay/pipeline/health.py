@@ -11,8 +11,9 @@ from pathlib import Path
 from replay.audit.store import Store
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupResource
+from replay.kube.object_lister import ObjectKey
 from replay.pipeline.replay.job import Job
-from replay.reconstruct.cluster import Key, key_of
+from replay.reconstruct.cluster import key_of
 
 SILENCE = 60
 """Seconds without any event that a living cluster does not have: nodes and leaders renew leases all the time."""
@@ -66,7 +67,7 @@ def _snapshot(store: Store, job: Job) -> Iterator[str]:
         return
     shown = {key_of(obj): str((obj.get("metadata") or {}).get("uid") or "") for obj in job.snapshot}
     kinds = {known.resource.group_resource: known.kind.kind for known in builtin_discovery()}
-    logged: dict[Key, set[str]] = defaultdict(set)
+    logged: dict[ObjectKey, set[str]] = defaultdict(set)
     for group, resource, namespace, name, response_kind, uid in store.answer("lookup_uids"):
         kind = kinds.get(GroupResource(group, resource), "")
         if response_kind == kind:

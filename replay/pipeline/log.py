@@ -5,40 +5,57 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 
-from replay.audit import queries
+from replay.audit.answer.refusal import decision_views
 from replay.audit.engine import literal
 from replay.audit.ingest import Progress
+from replay.audit.ingest_report import IngestReport
 from replay.audit.reject import RejectReason
-from replay.audit.store import IngestReport, Store
+from replay.audit.store import Store
 from replay.errors import AuditLogError, ReplayError
+from replay.pipeline.fleet.reading import FleetReader
+from replay.pipeline.replay.workers import Fleet
 from replay.pipeline.scenario import Scenario
+from replay.storage.cluster import cluster_names
 
 NEAR = 3
 """How many names are offered for one that is not known."""
 
 
 @contextmanager
-def filled(scenario: Scenario, progress: Progress) -> Iterator[tuple[Store, IngestReport]]:
-    """The store of a scenario, with its log files read, and what that read; without a store of its own, one that goes away.
+def filled(scenario: Scenario, progress: Progress, fleet: Fleet | None = None) -> Iterator[tuple[Store, IngestReport]]:
+    """The store of a scenario, with its log files read, by a fleet if there is one, and what that read.
+
+    Without a store of its own, one that goes away.
 
     Raises ReplayError if neither a log nor a filled store is given.
     """
     if not scenario.logs and scenario.store is None:
         raise ReplayError("no log: give log files, or --store with the directory of a store")
-    if not scenario.logs and scenario.store is not None and not (scenario.store / "store.json").is_file():
+    if not scenario.logs and scenario.store is not None and not Store.is_at(scenario.store):
+        if names := cluster_names(str(scenario.store)):
+            raise AuditLogError(
+                f"it has the clusters {', '.join(names)}: give --cluster-name", path=str(scenario.store)
+            )
         raise AuditLogError("there is no store: give log files as well, and it is made", path=str(scenario.store))
     with Store.open(scenario.store) as store:
-        yield store, store.ingest(scenario.logs, progress, scenario.formats) if scenario.logs else IngestReport()
+        yield store, ingested(store, scenario, progress, fleet) if scenario.logs else IngestReport()
+
+
+def ingested(store: Store, scenario: Scenario, progress: Progress, fleet: Fleet | None = None) -> IngestReport:
+    """What reading the logs of a scenario into a store gave."""
+    reader = FleetReader(fleet.executor(store), Path(store.temporary)) if fleet is not None else None
+    return store.ingest(scenario.logs, progress, scenario.formats, reader)
 
 
 @contextmanager
-def opened(scenario: Scenario, progress: Progress) -> Iterator[Store]:
+def opened(scenario: Scenario, progress: Progress, fleet: Fleet | None = None) -> Iterator[Store]:
     """The store of a scenario that holds requests, with the views `decision` and `chosen_decision` of `queries/README.md`."""
-    with filled(scenario, progress) as (store, _):
+    with filled(scenario, progress, fleet) as (store, _):
         if not store.requests:
             raise AuditLogError("the store holds no request", path=str(scenario.store or ""))
-        store.sql(queries.text("ingest_decision_views"))
+        store.prepare(decision_views())
         yield store
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from replay.admission.ordered.registry import check_plugins
 from replay.authorization.manifest import NOTHING, AuthorizationManifests, load_authorization
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ReplayError
@@ -12,6 +13,7 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.manifests.server.settings import NO_SERVER
 from replay.manifests.set_loader import SetObjects, set_objects
+from replay.pipeline.kcp.folder import ShardFolders, is_by_workspace, load_shard, snapshot_of, union
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.snapshot import read_snapshot
@@ -29,6 +31,13 @@ class Manifests:
     """What the current and the candidate set say about authorization."""
     hints: tuple[str, ...] = ()
     """What was taken for granted of the sets."""
+    folders: ShardFolders | None = None
+    """The sets and the snapshot by workspace, where they are made so."""
+
+    only: frozenset[str] = frozenset()
+    """What alone is asked of what validates; empty for all."""
+    path: Path = Path()
+    """The set that is named first, where one is."""
 
     @property
     def sets(self) -> tuple[ManifestSet, ManifestSet]:
@@ -42,6 +51,8 @@ def manifests_of(scenario: Scenario) -> Manifests:
 
     Raises ReplayError for what cannot be used.
     """
+    if is_by_workspace((scenario.current, scenario.candidate, scenario.cluster)):
+        return _by_workspace(scenario)
     version = scenario.version
     snapshot = tuple(read_snapshot(scenario.cluster)) if scenario.cluster else ()
     api_objects = Cluster(snapshot).api_objects()
@@ -62,7 +73,11 @@ def manifests_of(scenario: Scenario) -> Manifests:
     planned = scenario.current if scenario.add else scenario.candidate
 
     def made(objects: SetObjects | None) -> ManifestSet | None:
-        return None if objects is None else objects.manifest_set(version, api_objects)
+        if objects is None:
+            return None
+        found = objects.manifest_set(version, api_objects)
+        check_plugins(found)
+        return found
 
     return Manifests(
         version,
@@ -71,4 +86,20 @@ def manifests_of(scenario: Scenario) -> Manifests:
         made(candidate),
         (authorizing(scenario.current), authorizing(planned)),
         tuple(dict.fromkeys(hint for each in (current, candidate) if each is not None for hint in each.hints)),
+        path=scenario.current or next(iter(scenario.candidate_paths), Path()),
+    )
+
+
+def _by_workspace(scenario: Scenario) -> Manifests:
+    """The same for sets and a snapshot by workspace."""
+    if scenario.add:
+        raise ReplayError("--add is for plain sets: give --candidate with the folder of the workspace")
+    folders = load_shard(scenario.current, scenario.candidate, scenario.cluster, scenario.version)
+    current, candidate = folders.current, folders.candidate
+    return Manifests(
+        scenario.version,
+        tuple(snapshot_of(folders.cluster, folders.names(()))),
+        None if current is None else union(current.values()),
+        None if candidate is None else union({**(current or {}), **candidate}.values()),
+        folders=folders,
     )

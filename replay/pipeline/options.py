@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replay.compare.subject.owner import OWNER_LABEL
+from replay.pipeline.focus import Focus
+
+if TYPE_CHECKING:
+    from replay.pipeline.replay.workers import Fleet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,9 +23,20 @@ class Options:
     save_cases: Path | None = None
     """Where a case for each distinct finding is written."""
     redact: bool = True
+    owner_label: str = OWNER_LABEL
+    """The label of a namespace that names its owner."""
     workers: int = 0
-    executor: Executor | None = None
+    fleet: Fleet | None = None
+    """Whose processes do the work, if not our own."""
     webhooks: tuple[str, ...] = ()
     """Who answers for webhooks: `NAME=URL` or `NAME=recorded`; for those of authorizers `NAME=URL` or `NAME=FILE`."""
+    focus: Focus = field(default_factory=Focus)
+    """What is asked about, where not everything is."""
+    prove: bool = False
+    """Whether to say of each policy that changed what it can ever do."""
+    accepted: Path | None = None
+    """The file of what is meant to be denied."""
+    today: date = date.min
+    """The day on which acceptances may have expired."""
     authorization_mode: str | None = None
     """The chain of sets without an AuthorizationConfiguration: modes, or the path of a kube-apiserver manifest."""

@@ -1,17 +1,34 @@
-"""A result in the terminal, and as files."""
+"""A result in the terminal, as text in any format there is, and as files."""
 
 from __future__ import annotations
 
+import io
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 
 from replay.compare.result import RunResult
+from replay.pipeline.project.format import DocumentFormat, Format
 from replay.pipeline.whole_file import write_files
+from replay.report.annotate.formats import ANNOTATED
+from replay.report.render.document import Document
 from replay.report.render.html import html
-from replay.report.render.markdown import markdown
+from replay.report.render.markdown import comment, markdown
 from replay.report.render.terminal import print_document
+from replay.report.run.annotations import run_annotations
+from replay.report.run.comment import run_comment
+from replay.report.run.hits import hits_csv
+from replay.report.run.json import summary_json
 from replay.report.run.report import PAGE_ROWS, run_document
+
+MOST_COMMENT = 60_000
+"""A comment of a pull request holds 65,536 characters."""
+FEW_HITS = 50
+"""How many rows of who is hit stand in Markdown, which somebody reads as text; the page and the CSV have all."""
+_WIDTH = 100
+"""Columns of a terminal's form where it goes to a file."""
 
 
 def print_result(result: RunResult, console: Console) -> None:
@@ -19,7 +36,39 @@ def print_result(result: RunResult, console: Console) -> None:
     print_document(run_document(result), console)
 
 
+def run_text(result: RunResult, form: Format) -> str:
+    """A run in a format that is text; `markdown` is a comment of a pull request, of which `report.md` is the long form."""
+    if form is Format.JSON:
+        return summary_json(result)
+    if form is Format.MARKDOWN:
+        return comment(run_comment(result), MOST_COMMENT)
+    if form is Format.CSV:
+        return hits_csv(result)
+    if form is Format.HTML:
+        return html(run_document(result, rows=PAGE_ROWS, with_charts=True, hits=None))
+    return ANNOTATED[form.value](run_annotations(result))
+
+
+def show(document: Document, form: DocumentFormat) -> None:
+    """Print a document in the terminal, as Markdown, or as a page."""
+    if form is DocumentFormat.HTML:
+        sys.stdout.write(html(document))
+    elif form is DocumentFormat.MARKDOWN:
+        sys.stdout.write(markdown(document))
+    else:
+        print_document(document, Console(highlight=False))
+
+
+def terminal_text(show: Callable[[Console], None]) -> str:
+    """What would be shown in a terminal, for a file."""
+    text = io.StringIO()
+    show(Console(file=text, width=_WIDTH, highlight=False))
+    return text.getvalue()
+
+
 def write_report(result: RunResult, directory: Path) -> None:
-    """`report.html` and `report.md` in a directory, which is made; raises ReplayError if it cannot be written."""
-    document = run_document(result, rows=PAGE_ROWS, with_charts=True)
-    write_files(directory, {"report.html": html(document), "report.md": markdown(document)}, "the report")
+    """`report.html`, `report.md` and `findings.csv` in a directory, which is made; raises ReplayError if it cannot be written."""
+    page = run_document(result, rows=PAGE_ROWS, with_charts=True, hits=None)
+    text = run_document(result, rows=PAGE_ROWS, with_charts=True, hits=FEW_HITS)
+    files = {"report.html": html(page), "report.md": markdown(text), "findings.csv": hits_csv(result)}
+    write_files(directory, files, "the report")

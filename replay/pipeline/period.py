@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from difflib import get_close_matches
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
+from replay.audit.store import Store
 from replay.errors import ReplayError
 
 _LENGTH = re.compile(r"(\d+)\s*(w|d|h|m|min|s)")
@@ -25,16 +26,26 @@ def time_zone(name: str | None) -> tzinfo:
         raise ReplayError(f"no time zone `{name}`{hint}") from error
 
 
+def today() -> date:
+    """The day in UTC: by it alone what was accepted expires."""
+    return datetime.now(UTC).date()
+
+
+def length(text: str) -> timedelta | None:
+    """The length of time that a text such as `7d` says, None for another text; raises OverflowError for what no clock has."""
+    found = _LENGTH.fullmatch(text.strip())
+    return timedelta(**{_UNITS[found[2]]: int(found[1])}) if found is not None else None
+
+
 def instant(text: str, end: datetime, zone: tzinfo) -> datetime:
     """The instant of a text, in UTC: `7d`, `12h`, `30m` before the end of the log, or a time such as `2026-11-21 03:00`.
 
     Lengths count from the last event, not from now: the same log and the same options give the same answer. Times
     without a zone are in `zone`. Raises ReplayError.
     """
-    found = _LENGTH.fullmatch(text.strip())
     try:
-        if found is not None:
-            return end.astimezone(UTC) - timedelta(**{_UNITS[found[2]]: int(found[1])})
+        if (before := length(text)) is not None:
+            return end.astimezone(UTC) - before
         moment = datetime.fromisoformat(text.strip())
     except (ValueError, OverflowError) as error:
         raise ReplayError(f"no time `{text}`: write 7d, 12h, 30m, or a time such as 2026-11-21T03:00:00Z") from error
@@ -44,3 +55,18 @@ def instant(text: str, end: datetime, zone: tzinfo) -> datetime:
 def sql_time(moment: datetime) -> str:
     """An instant as the queries compare it: UTC without a zone."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
+
+
+def period(store: Store, since: str | None, until: str | None, zone: tzinfo) -> tuple[datetime, datetime]:
+    """From when to when, as an operator wrote it; the ends of the log where nothing was written.
+
+    Raises ReplayError for a period without events.
+    """
+    _, first, last = store.query("log_period").row(0)
+    first, last = first.replace(tzinfo=UTC), last.replace(tzinfo=UTC)
+    begin = instant(since, last, zone) if since else first
+    end = instant(until, last, zone) if until else last
+    if begin > end or begin > last or end < first:
+        told = " to ".join(f"{each.astimezone(zone):%Y-%m-%d %H:%M:%S %Z}" for each in (first, last))
+        raise ReplayError(f"no event in the period asked for: the log is from {told}")
+    return begin, end

@@ -5,23 +5,25 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
 from replay.admission.ordered.registry import keeps_books, policy_names
-from replay.audit.directory.scratch import scratch
 from replay.audit.ingest import Progress
 from replay.audit.reject import write_rejects
 from replay.audit.selection import unread_counts
 from replay.audit.store import Store
-from replay.compare.authorization import FINDINGS as AUTHORIZATION_FINDINGS
+from replay.cellib.version import KubernetesVersion
+from replay.compare.accepted import Acceptance, AcceptanceLedger
 from replay.compare.fidelity import Fidelity
-from replay.compare.outcome import FINDINGS
 from replay.compare.result import RunResult
 from replay.compare.summary import Summary
 from replay.compare.world_facts import WorldFacts
 from replay.errors import ReplayError
+from replay.kube.admissionregistration import ManifestSet
 from replay.manifests.diff import diff_sets
+from replay.manifests.object_diff import ObjectDiff
 from replay.matching.coarse import CoarseClass, may_select, of_classes
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.authorization.run import (
@@ -32,23 +34,32 @@ from replay.pipeline.authorization.run import (
 )
 from replay.pipeline.facts import log_facts, set_facts
 from replay.pipeline.health import health_notes
+from replay.pipeline.kcp.diff import diff_workspaces
+from replay.pipeline.kcp.preparation import prepare
 from replay.pipeline.log import filled
-from replay.pipeline.manifests import manifests_of
+from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
-from replay.pipeline.replay.job import Job, PartResult, shared_webhooks
+from replay.pipeline.project.accepted import read_accepted
+from replay.pipeline.project.focus import chosen, concerning, concerns, named_policies, narrowed, together
+from replay.pipeline.replay.asked import shared_webhooks
+from replay.pipeline.replay.job import Job, PartResult
 from replay.pipeline.replay.kept import KeptResults, kept_results
-from replay.pipeline.replay.merge import class_results, merge, write_lines
+from replay.pipeline.replay.merge import Sieve, class_results, merge, write_lines
 from replay.pipeline.replay.opening import assumptions
 from replay.pipeline.replay.preparation import job_without_history, with_history
 from replay.pipeline.replay.totals import NOTHING, ClassResult
-from replay.pipeline.replay.webhook import webhook_answers
+from replay.pipeline.replay.webhook import NOBODY, webhook_answers
 from replay.pipeline.replay.workers import Crew, Whole, prepare_workers
-from replay.pipeline.replay.world import world_of
+from replay.pipeline.replay.world import Beginning, world_of
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.testing.save import save_cases
 from replay.pipeline.whole_file import whole_file
 from replay.reconstruct.cluster import Cluster
 from replay.report.set_diff import diff_text
+from replay.storage.scratch import scratch
+
+if TYPE_CHECKING:
+    from replay.prove.sets import PolicyProof
 
 FEW_REQUESTS = 1000
 """So many requests are replayed here and now sooner than workers are started for them."""
@@ -58,26 +69,44 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
     """Replay a scenario. Raises ReplayError for unusable input; partial results are never shown as whole."""
     if not scenario.candidate_paths:
         raise ReplayError(
-            "no candidate set: give --candidate, --add with a policy on top of --current, or a directory with audit.* and candidate/",
-            path=scenario.logs[0] if scenario.logs else str(scenario.store),
+            "no candidate set: give --candidate, --add with a policy on top of --current, or a directory with audit.* and candidate/;"
+            " `replay init` writes down where they are",
+            path=scenario.logs[0] if scenario.logs else str(scenario.store or ""),
         )
     if scenario.logs:
         prepare_workers(options)
     manifests = manifests_of(scenario)
+    accepted = AcceptanceLedger(str(options.accepted or ""), _accepted(options), options.today)
+    named = named_policies(manifests, options.focus.policies)
+    manifests = narrowed(manifests, named) if named else manifests
     authorizers = authorization_inputs(manifests, options)
     own = authorizers.webhooks if authorizers is not None else frozenset()
-    webhooks = webhook_answers([each for each in options.webhooks if each.partition("=")[0] not in own], manifests.sets)
-    with filled(scenario, progress) as (store, ingest), scratch() as spool:
+    asked = [each for each in options.webhooks if each.partition("=")[0] not in own]
+    webhooks = webhook_answers(asked, manifests.sets) if manifests.folders is None else NOBODY
+    with filled(scenario, progress, options.fleet) as (store, ingest), scratch() as spool:
         if options.rejects is not None:
             write_rejects(store.rejects(), options.rejects, redact=options.redact)
+        if manifests.folders is not None:
+            webhooks = webhook_answers(asked, prepare(store, manifests).sets)
         job = job_without_history(store, manifests, options, spool, webhooks)
-        authorized = replay_authorization(store, authorizers, job) if authorizers is not None else None
-        job = replace(job, gate=authorized.gate, authorizers=authorizers) if authorized is not None else job
+        job = replace(job, within=together(chosen(store, options.focus), concerning(job, named)))
+        authorized = None
+        if authorizers is not None:
+            job = with_history(store, job)
+            authorized = replay_authorization(store, authorizers, job)
+            job = replace(job, gate=authorized.gate, authorizers=authorizers)
         # All queries come before the results, which for a large log leave them little memory.
         facts = log_facts(scenario, store, ingest)
-        notes = (*manifests.hints, *health_notes(store, job), *assumptions(job.asked, Cluster(job.snapshot)))
+        notes = (
+            *options.focus.notes,
+            *manifests.hints,
+            *health_notes(store, job),
+            *assumptions(job.asked, Cluster(job.snapshot)),
+        )
         kept = _kept(scenario, store, job, options) if authorized is None else None
-        summary, fidelity, world = _replay(store, job, options, progress, (kept, authorized))
+        summary, fidelity, world = _replay(
+            store, job, options, progress, _Aside(kept, authorized, Sieve(partial(concerns, named), accepted.accepts))
+        )
         facts.admission = summary.requests
         notes = (*notes, *_saved(store, job, summary, scenario, options))
     return RunResult(
@@ -87,11 +116,35 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
         summary,
         fidelity,
         world,
-        changes=tuple(diff_text([*diff_sets(*manifests.sets), *authorization_changes(manifests, authorizers)])),
+        changes=tuple(diff_text([*_differences(manifests), *authorization_changes(manifests, authorizers)])),
         notes=notes,
         shared_webhooks=shared_webhooks(manifests.sets, webhooks.names),
         authorization=authorized.summary if authorized is not None else None,
+        proofs=_proofs(manifests.sets, scenario.version) if options.prove else (),
+        accepted=accepted.facts(),
     )
+
+
+def _differences(manifests: Manifests) -> tuple[ObjectDiff, ...]:
+    """What differs between the sets, of a shard workspace by workspace."""
+    folders = manifests.folders
+    if folders is None:
+        return diff_sets(*manifests.sets)
+    return diff_workspaces(folders)
+
+
+def _proofs(sets: tuple[ManifestSet, ManifestSet], version: KubernetesVersion) -> tuple[PolicyProof, ...]:
+    """What is claimed of each policy that changed."""
+    from replay.prove.prover import proving  # noqa: PLC0415 - a run that proves nothing does not pay for it
+    from replay.prove.sets import prove_policies  # noqa: PLC0415
+
+    with proving(version) as prover:
+        return tuple(each for each in prove_policies(prover, *sets) if each.is_changed)
+
+
+def _accepted(options: Options) -> tuple[Acceptance, ...]:
+    """What is meant to be denied; a file that a project names and that is not there yet holds nothing."""
+    return read_accepted(options.accepted) if options.accepted is not None and options.accepted.exists() else ()
 
 
 def _saved(store: Store, job: Job, summary: Summary, scenario: Scenario, options: Options) -> list[str]:
@@ -102,26 +155,28 @@ def _saved(store: Store, job: Job, summary: Summary, scenario: Scenario, options
     return save_cases(store, ready, summary, scenario.candidate_paths, options)
 
 
-def exit_code(result: RunResult) -> int:
-    """0 where nothing is newly denied or mutated, forbidden or allowed, else 1 (as `kubectl diff`)."""
-    authorization = result.authorization
-    changes = authorization is not None and any(authorization.outcomes[kind] for kind in AUTHORIZATION_FINDINGS)
-    return int(changes or any(result.summary.outcomes[kind] for kind in FINDINGS))
+class _Aside(NamedTuple):
+    """What stands beside a replay: the results that a store keeps, what the authorizers say, which findings count."""
+
+    kept: KeptResults | None
+    authorized: Authorized | None
+    sieve: Sieve
 
 
 def _replay(
-    store: Store, job: Job, options: Options, progress: Progress, aside: tuple[KeptResults | None, Authorized | None]
+    store: Store, job: Job, options: Options, progress: Progress, aside: _Aside
 ) -> tuple[Summary, Fidelity, WorldFacts]:
-    """All requests of a store, but for those whose results it keeps; `aside` are those, and what the authorizers say."""
-    kept, authorized = aside
+    """All requests of a store that are asked about, but for those whose results it keeps."""
+    kept, authorized, sieve = aside
     known = kept.read() if kept is not None else {}
     changed = [requests for requests in kept.files if requests not in known] if kept is not None else []
-    job = replace(job, within=of_classes(changed)) if changed else job
+    job = replace(job, within=together(job.within, of_classes(changed))) if changed else job
     results: list[PartResult] = []
     made: dict[CoarseClass, ClassResult] = {}
-    with Crew(partial(with_history, store, job), options) as crew:
+    has_history = authorized is not None
+    with Crew(store, (lambda: job) if has_history else partial(with_history, store, job), options) as crew:
         if kept is None:
-            unread = unread_counts(store, job.predicate)
+            unread = unread_counts(store, job.predicate, job.within)
             results = _replay_parts(store, crew, progress)
             made = class_results(results, unread)
         elif changed:
@@ -134,9 +189,9 @@ def _replay(
             made = {requests: found.get(requests, NOTHING) for requests in changed}
             kept.write(made)
         classes = {**known, **made}
-        world = world_of(store, crew, classes.values(), progress)
+        world = world_of(store, crew, Beginning.of(classes.values()), progress)
     with whole_file(options.outcomes, "the outcomes") if options.outcomes else nullcontext() as file:
-        summary, fidelity = merge(classes, world)
+        summary, fidelity = merge(classes, world, sieve)
         if file is not None:
             write_lines(results, world, file, authorized.lines if authorized is not None else None)
     return summary, fidelity, world.facts
@@ -156,7 +211,13 @@ def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptR
     Not where somebody answers for webhooks anew, or lines are wanted,
     nor where what is said of a request depends on those before it.
     """
-    if scenario.store is None or options.webhooks or options.outcomes is not None or keeps_books(job.asked):
+    if (
+        job.workspaces is not None
+        or scenario.store is None
+        or options.webhooks
+        or options.outcomes is not None
+        or keeps_books(job.asked)
+    ):
         return None
     current, candidate = job.asked
     validating = {name for each in job.sets for name in policy_names(each, mutating=False)}
@@ -166,11 +227,13 @@ def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptR
         orjson.dumps(sorted(policy_names(current))),
         orjson.dumps(sorted(validating & job.mutators)),
         f"{bool(policy_names(current, mutating=True))} {bool(job.mutators)} {job.mutates} {job.redact}",
+        job.owner_label,
         orjson.dumps(job.snapshot),
+        repr(job.within),
         orjson.dumps([each.objects for each in job.sets]),
         orjson.dumps([[each.name for each in manifests.builtin] for manifests in job.sets[:1]]),
     )
     classes = {CoarseClass(*columns): count for *columns, count in store.answer("admission_classes")}
     mapper = EquivalentResourceMapper(Cluster(job.snapshot).discovery)
     selector = partial(may_select, mapper=mapper, version=job.version)
-    return kept_results(scenario.store, base, (current, candidate), classes, selector)
+    return kept_results(store.storage, base, (current, candidate), classes, selector)

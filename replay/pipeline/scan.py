@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
@@ -13,10 +14,10 @@ import orjson
 from replay.admission.chain import Chain
 from replay.audit.ingest import Progress
 from replay.audit.store import Store
-from replay.case.attributes import Teller, Told
-from replay.case.case import UNSTATED, Case, CaseError, Expectation, Request
+from replay.case.attributes import CaseAttributes, Teller
+from replay.case.case import UNSTATED, Case, CaseError, CaseRequest, Expectation
 from replay.compare.scan import Scan, ScannedObject
-from replay.compare.workload import Owners, controller, workload
+from replay.compare.subject.workload import Owners, controller, workload
 from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
@@ -28,7 +29,7 @@ from replay.kube.redact.redactor import Redactor
 from replay.kube.schema import Schemas
 from replay.pipeline.log import opened
 from replay.pipeline.manifests import Manifests, manifests_of
-from replay.pipeline.replay.job import asked_of
+from replay.pipeline.replay.asked import asked_of
 from replay.pipeline.replay.redaction import redacted_decision
 from replay.pipeline.scenario import Scenario, name_of
 from replay.pipeline.testing.form import As
@@ -52,6 +53,8 @@ class ScanOptions:
     operation: As = As.UPDATE
     user: UserInfo | None = None
     redact: bool = True
+    namespaces: tuple[str, ...] = ()
+    """Only objects there; `*` stands for anything, and nothing for all."""
 
 
 def scan(scenario: Scenario, options: ScanOptions, progress: Progress) -> Scan:
@@ -63,22 +66,51 @@ def scan(scenario: Scenario, options: ScanOptions, progress: Progress) -> Scan:
     if not scenario.candidate_paths:
         raise ReplayError("no candidate set: give --candidate, or --add with a policy on top of --current")
     manifests = manifests_of(scenario)
+    if manifests.folders is not None:
+        raise ReplayError(
+            "what is at rest in workspaces of kcp cannot be asked about: give the set and the objects of one"
+        )
     writers: Writers = {}
     if scenario.logs or scenario.store is not None:
         with opened(scenario, progress) as store:
             writers = _writers(store)
+    name = name_of(Path(scenario.cluster))
+    return scan_snapshot(manifests, options, writers, name, progress)
+
+
+def scan_store(
+    store: Store, scenario: Scenario, manifests: Manifests, namespaces: tuple[str, ...], progress: Progress
+) -> Scan | None:
+    """The snapshot of a scenario whose log is in a store, at the next update; None without a candidate or a snapshot, and for kcp."""
+    if scenario.cluster is None or manifests.candidate is None or manifests.folders is not None:
+        return None
+    name = name_of(Path(scenario.cluster))
+    return scan_snapshot(manifests, ScanOptions(namespaces=namespaces), _writers(store), name, progress)
+
+
+def scan_snapshot(manifests: Manifests, options: ScanOptions, writers: Writers, name: str, progress: Progress) -> Scan:
+    """Ask the candidate about every object of a snapshot that is called `name`."""
     scanner = _Scanner(manifests, options, writers)
     found: list[ScannedObject] = []
     skipped: Counter[str] = Counter()
-    for number, obj in enumerate(manifests.snapshot):
-        progress("scanning", number, len(manifests.snapshot))
+    objects = [obj for obj in manifests.snapshot if _is_in(obj, options.namespaces)]
+    for number, obj in enumerate(objects):
+        progress("scanning", number, len(objects))
         scanned = scanner.scanned(obj)
         if isinstance(scanned, str):
             skipped[scanned] += 1
         else:
             found.append(scanned)
-    name = name_of(Path(scenario.cluster))
     return Scan(name, options.operation.value, scanner.named.username, tuple(found), dict(skipped), manifests.hints)
+
+
+def _is_in(obj: JSON, namespaces: tuple[str, ...]) -> bool:
+    """Whether an object is in one of some namespaces; a Namespace is in itself, as requests about it are."""
+    if not namespaces:
+        return True
+    metadata = obj.get("metadata") or {}
+    namespace = str(metadata.get("name" if obj.get("kind") == "Namespace" else "namespace") or "")
+    return any(fnmatchcase(namespace, pattern) for pattern in namespaces)
 
 
 def _writers(store: Store) -> Writers:
@@ -176,7 +208,7 @@ class _Scanner:
         shown = self.writers.get((served.resource.group, served.resource.resource, *place))
         return (self.named, False) if shown is None else (shown, True)
 
-    def _told(self, obj: JSON, served: APIResource, kind: GroupVersionKind, user: UserInfo) -> Told:
+    def _told(self, obj: JSON, served: APIResource, kind: GroupVersionKind, user: UserInfo) -> CaseAttributes:
         """The request about an object: an update that changes nothing meets itself."""
         metadata = obj.get("metadata") or {}
         name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
@@ -197,7 +229,7 @@ class _Scanner:
             old_object=obj,
             namespace_object=found,
         )
-        return Told(update, update, is_stated=False, namespace=None)
+        return CaseAttributes(update, update, is_stated=False, namespace=None)
 
     def _namespace(self, name: str) -> JSON | Missing:
         """The namespace of an object, which was there when the object was."""
@@ -206,11 +238,11 @@ class _Scanner:
             return found
         return Missing("namespaceObject", f"Namespace `{name}` is not in the snapshot", "take the snapshot again")
 
-    def _created(self, obj: JSON, user: UserInfo, namespace: JSON) -> Told:
+    def _created(self, obj: JSON, user: UserInfo, namespace: JSON) -> CaseAttributes:
         """The object as one would apply it anew: without what the server has written into it."""
         metadata = {name: part for name, part in (obj.get("metadata") or {}).items() if name not in _WRITTEN}
         anew = {name: part for name, part in obj.items() if name != "status"} | {"metadata": metadata}
-        request = Request(operation=Operation.CREATE, object=anew, user_info=user, options=UNSTATED)
+        request = CaseRequest(operation=Operation.CREATE, object=anew, user_info=user, options=UNSTATED)
         case = Case(
             name="",
             path="",
@@ -222,7 +254,7 @@ class _Scanner:
         )
         told = self._teller.told(case)
         before, validated = (replace(each, namespace_object=namespace) for each in (told.before, told.validated))
-        return Told(before, validated, is_stated=False, namespace=None)
+        return CaseAttributes(before, validated, is_stated=False, namespace=None)
 
 
 _WRITTEN = frozenset(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from replay.audit.format.table import LogFormat, formats_named
 from replay.cellib.version import NEWEST, KubernetesVersion
+from replay.storage.remote import shown
 
 STDIN = "-"
 
@@ -27,7 +28,7 @@ class Scenario:
     logs: tuple[str, ...] = ()
     _: KW_ONLY
     log_format: str = ""
-    store: Path | None = None
+    store: Path | str | None = None
     current: Path | None = None
     candidate: Path | None = None
     add: tuple[Path, ...] = ()
@@ -42,8 +43,8 @@ class Scenario:
     @property
     def name(self) -> str:
         """How a report names the log."""
-        names = [name_of(Path(log)) if log != STDIN else "standard input" for log in self.logs]
-        return ", ".join(names) or (name_of(self.store) if self.store else "")
+        names = [name_of(Path(shown(log))) if log != STDIN else "standard input" for log in self.logs]
+        return ", ".join(names) or (name_of(Path(self.store)) if self.store else "")
 
     @property
     def candidate_paths(self) -> tuple[Path, ...]:
@@ -58,7 +59,7 @@ class Scenario:
         logs = sorted(directory.glob("audit.*")) if directory and (directory / "candidate").exists() else []
         if directory is None or not logs:
             return self
-        current, cluster = directory / "current", sorted(directory.glob("cluster.*"))
+        current, cluster = directory / "current", sorted(directory.glob("cluster.*")) or _folder(directory / "cluster")
         return replace(
             self,
             logs=tuple(map(str, logs)),
@@ -66,3 +67,8 @@ class Scenario:
             candidate=self.candidate or (None if self.add else directory / "candidate"),
             cluster=self.cluster or (cluster[0] if cluster else None),
         )
+
+
+def _folder(path: Path) -> list[Path]:
+    """A directory, if it is there."""
+    return [path] if path.is_dir() else []

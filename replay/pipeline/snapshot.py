@@ -165,14 +165,14 @@ def take(resources: Sequence[Wanted], kubectl: Sequence[str], out: Path, run: Ru
     count = 0
     with whole_file(out, "the snapshot") as file:
         for each in resources:
-            for obj in _objects(each, kubectl, run):
+            for obj in objects_of(each, kubectl, run):
                 file.write(orjson.dumps(obj) + b"\n")
                 count += 1
     return count
 
 
-def _objects(each: Wanted, kubectl: Sequence[str], run: Run) -> Iterator[JSON]:
-    """The objects of one resource; a Secret is not written whatever kubectl was asked for."""
+def objects_of(each: Wanted, kubectl: Sequence[str], run: Run) -> Iterator[JSON]:
+    """The objects of one resource; a Secret is not written whatever kubectl was asked for. Raises SnapshotError."""
     try:
         text = run(command(each, kubectl))
     except SnapshotError as error:

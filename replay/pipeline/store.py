@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 from replay.audit.catalog import SegmentEntry
-from replay.audit.directory.prune import prune_store
+from replay.audit.directory.prune import kept_segments, prune_store
 from replay.audit.info import require_store
 from replay.audit.ingest import Progress
+from replay.audit.ingest_report import IngestReport
 from replay.audit.moment import implausible_days
 from replay.audit.reject import write_rejects
-from replay.audit.store import IngestReport, Store
-from replay.errors import ReplayError
+from replay.audit.store import Store
+from replay.errors import ReplayError, StoreError
+from replay.pipeline.log import ingested
 from replay.pipeline.period import instant
 from replay.pipeline.replay.kept import forget
+from replay.pipeline.replay.workers import Fleet
 from replay.pipeline.scenario import Scenario
+from replay.pipeline.size import octets
+from replay.storage.cluster import cluster_location, cluster_names
+from replay.storage.location import opened
 
 _MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -32,35 +40,64 @@ class Pruned(NamedTuple):
     requests: int
 
 
-def fill(scenario: Scenario, rejects: Path | None, progress: Progress) -> tuple[IngestReport, int]:
+def fill(
+    scenario: Scenario, rejects: Path | None, progress: Progress, fleet: Fleet | None = None
+) -> tuple[IngestReport, int]:
     """Ingest the logs of a scenario into its store, which is made if it is not there.
 
     The result is what was read, and how many requests the store holds now. `rejects` is where every line that is not used is written. Raises ReplayError; the store is then as it was.
     """
     with Store.open(scenario.store) as store:
-        report = store.ingest(scenario.logs, progress, scenario.formats)
+        report = ingested(store, scenario, progress, fleet)
         if rejects is not None:
             write_rejects(store.rejects(), rejects)
         return report, store.requests
 
 
-def prune(directory: Path, before: str, keep: str) -> Pruned:
-    """Forget the ingests that ended before an instant, or that are older than a length of time such as `30d`.
+@dataclass(frozen=True)
+class Retention:
+    """What a store keeps: ingests from an instant on, or of a length of time such as `30d`, and of a size such as `50GB`.
 
     Lengths count back from the last request of the store, not from now: the same store gives the same answer. A small ingest
-    that is a year and more after all others is not counted from: its clock was wrong, or --before says what is meant. Raises
-    ReplayError unless exactly one of the two is given, StoreError if another process uses the store.
+    that is a year and more after all others is not counted from: its clock was wrong, or an instant says what is meant.
     """
-    if bool(before) == bool(keep):
-        raise ReplayError("what to forget is not clear: give either --before or --keep")
-    require_store(directory)
-    with Store.open(directory) as store:
-        last = _last(store.segments)
-    limit = instant(before or keep, last, UTC)
-    removed = prune_store(directory, (limit - _EPOCH) // _MICROSECOND)
-    if removed:
-        forget(directory)
-    with Store.open(directory) as store:
+
+    before: str = ""
+    keep: str = ""
+    size: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise ReplayError for what is not clear."""
+        if self.before and self.keep:
+            raise ReplayError("what to forget is not clear: give either --before or --keep")
+        self.octets()
+        self.begin(())
+
+    def begin(self, segments: Sequence[SegmentEntry]) -> int:
+        """The instant before which ingests are forgotten, in microseconds."""
+        asked = self.before or self.keep
+        return (instant(asked, _last(segments), UTC) - _EPOCH) // _MICROSECOND if asked else 0
+
+    def octets(self) -> int | None:
+        """How many bytes are kept at most."""
+        return octets(self.size) if self.size else None
+
+    def forgets(self, segments: Sequence[SegmentEntry]) -> bool:
+        """Whether some of these ingests are not to be kept."""
+        return len(kept_segments(segments, self.begin(segments), self.octets())) < len(segments)
+
+
+def prune(location: Path | str, retention: Retention) -> Pruned:
+    """Forget the ingests of a store that are not to be kept. Raises StoreError if there is none, or another process uses it."""
+    require_store(location)
+    with Store.open(location) as store:
+        begin = retention.begin(store.segments)
+    with ExitStack() as stack:
+        storage = opened(location, stack)
+        removed = prune_store(storage, begin, retention.octets())
+        if removed:
+            forget(storage)
+    with Store.open(location) as store:
         return Pruned(removed, len(store.segments), store.requests)
 
 
@@ -72,3 +109,16 @@ def _last(segments: Sequence[SegmentEntry]) -> datetime:
         counts[end.date()] += requests
     left_out = implausible_days(counts)
     return max((end for end, _ in ends if end.date() not in left_out), default=_EPOCH)
+
+
+def partition(store: str, cluster_name: str | None) -> str:
+    """Where logs of a cluster are put; raises `StoreError` where a store has logs with and without names of clusters."""
+    if cluster_name is None:
+        if not Store.is_at(store) and (names := cluster_names(store)):
+            raise StoreError(
+                f"it has the clusters {', '.join(names)}: say of which one with --cluster-name", path=store
+            )
+        return store
+    if Store.is_at(store):
+        raise StoreError("it was filled without --cluster-name: name another store", path=store)
+    return cluster_location(store, cluster_name)

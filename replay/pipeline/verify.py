@@ -6,18 +6,19 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from replay.admission.decision import Verdict
 from replay.admission.ordered.registry import policy_names
-from replay.audit.directory.scratch import scratch
+from replay.audit.answer.observed import observe
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Progress
-from replay.audit.observed import observe
 from replay.audit.part import StorePart
 from replay.compare.fidelity import Fidelity, merged
 from replay.compare.in_force.evidence import Evidence, evidence_of, mutation_evidence
 from replay.compare.in_force.finding import findings_of
-from replay.compare.in_force.second_opinion import Opinions, SecondOpinion
+from replay.compare.in_force.opinion import Opinions
 from replay.compare.in_force.stranger import Stranger, note_strangers
 from replay.compare.result import VerifyResult
 from replay.errors import ReplayError
@@ -28,6 +29,7 @@ from replay.pipeline.health import health_notes
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
+from replay.pipeline.project.focus import within
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.preparation import job_of
 from replay.pipeline.replay.redaction import redactor_of
@@ -35,12 +37,17 @@ from replay.pipeline.replay.replayer import as_far_as_reached
 from replay.pipeline.replay.workers import prepare_workers, replay_parts
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.request import Reached, ReplayRequest
+from replay.storage.scratch import scratch
 
 NAMESPACE_DELAY = 2_000_000
 """Microseconds for which a change of a namespace may not have come to all API servers."""
 WRITES = frozenset({"create", "update", "patch", "delete"})
 SAMPLE = 25
 """The second engine is asked about one request in so many."""
+
+
+if TYPE_CHECKING:
+    from replay.compare.in_force.second_opinion import SecondOpinion
 
 
 @dataclass(slots=True)
@@ -74,6 +81,8 @@ class VerifyJob:
     def _other_engine(self) -> SecondOpinion | None:
         if not self.second_opinion:
             return None
+        from replay.compare.in_force.second_opinion import SecondOpinion  # noqa: PLC0415 - an engine that may not be there
+
         mapper = EquivalentResourceMapper(self.job.cluster.discovery)
         return SecondOpinion(self.job.sets[0].validating_policies, self.job.version, mapper)
 
@@ -106,7 +115,8 @@ class VerifyJob:
         found.decided += decision.verdict is not Verdict.UNDETERMINED
         observed = observe(record)
         redactor = redactor_of(request, redact=self.job.redact)
-        found.fidelity.record(record.seq, record.audit_id, observed, decision, self._policies, redactor.text)
+        told = (record.seq, record.audit_id, observed, decision, self._policies, redactor.text)
+        found.fidelity.record(*told, in_any_order=bool(record.workspace))
         contention = self._contention(record, records)
         evidence = [*evidence_of(record, observed, decision, self._policies, contention)]
         evidence += mutation_evidence(record, decision, request.attributes.object, self._mutating, redactor.patch)
@@ -140,17 +150,22 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
             "no manifest set: give --current with the set that was in force",
             path=scenario.logs[0] if scenario.logs else str(scenario.store or ""),
         )
+    if second_opinion and find_spec("celpy") is None:
+        raise ReplayError(
+            "cel-python is not installed: `pip install 'replay[second-opinion]'`", path="--second-opinion"
+        )
     prepare_workers(options)
     manifests = manifests_of(replace(scenario, candidate=None))
     authorizers = authorization_inputs(manifests, options)
-    with filled(scenario, progress) as (store, ingest), scratch() as spool:
+    with filled(scenario, progress, options.fleet) as (store, ingest), scratch() as spool:
         says = manifests.sets[0].says_plugins
         job = replace(job_of(store, manifests, options, spool, with_plugins=says), authorizers=authorizers)
+        job = within(store, job, options.focus)
         authorized = replay_authorization(store, authorizers, job).summary if authorizers is not None else None
         work = VerifyJob(job, second_opinion)
-        parts = replay_parts(work, [store.part(number) for number in range(store.parts)], options, progress)
+        parts = replay_parts(work, store, options, progress)
         facts = log_facts(scenario, store, ingest, sum(part.total for part in parts))
-        notes = health_notes(store, job)
+        notes = (*options.focus.notes, *health_notes(store, job))
     fidelity = merged(part.fidelity for part in parts)
     strangers: dict[str, Stranger] = {}
     opinions = Opinions()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,13 +11,18 @@ from typing import BinaryIO
 
 from replay.errors import ReplayError
 
+STDOUT = "-"
+
 
 @contextmanager
 def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
     """A file that takes its place, and the mode of the one there, when it is whole; raises ReplayError saying `what`.
 
-    A device or a pipe is written to as it is.
+    A device or a pipe is written to as it is, and so is standard output, which is called `-`.
     """
+    if str(path) == STDOUT:
+        yield sys.stdout.buffer
+        return
     target = path.resolve()  # a link stays one
     partial = target.with_name(f".{target.name}.partial")
     try:
@@ -47,3 +53,12 @@ def write_files(directory: Path, contents: Mapping[str, str], what: str) -> None
     for name, content in contents.items():
         with whole_file(directory / name, what) as file:
             file.write(content.encode())
+
+
+def put(text: str, out: Path | None) -> None:
+    """Print a text, or write it to a file that takes its place when it is whole; raises ReplayError if that cannot be."""
+    if out is None or str(out) == STDOUT:
+        sys.stdout.write(text)
+        return
+    with whole_file(out, "the output") as file:
+        file.write(text.encode("utf-8", "surrogateescape"))

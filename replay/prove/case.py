@@ -6,7 +6,7 @@ from typing import Any
 
 from replay.json import JSON
 from replay.kube.attributes import UserInfo
-from replay.prove.claim import Level, Witness
+from replay.prove.claim import EnforcementLevel, Witness
 
 PLACE = ("cases", 0)
 """Where the one case stands in the document."""
@@ -28,7 +28,7 @@ def case_of(witness: Witness, policy: str) -> dict[str, JSON]:
         "namespace": request.namespace_object,
         "object": request.object,
         "oldObject": request.old_object,
-        "params": list(request.params),
+        "params": [each for each in request.params if each is not None],
         "dryRun": request.dry_run,
         "authorizer": [{"decision": "allow"}] if request.allowed else [],
         "expect": _expected(witness),
@@ -38,10 +38,10 @@ def case_of(witness: Witness, policy: str) -> dict[str, JSON]:
 
 
 def _expected(witness: Witness) -> dict[str, JSON]:
-    expected: dict[str, JSON] = {"verdict": "denied" if witness.candidate is Level.DENIED else "admitted"}
-    if witness.candidate is Level.WARNED:
+    expected: dict[str, JSON] = {"verdict": "denied" if witness.candidate is EnforcementLevel.DENIED else "admitted"}
+    if witness.candidate is EnforcementLevel.WARNED:
         expected["warnings"] = list(witness.candidate_messages)
-    if "candidate" in witness.patches and witness.candidate is not Level.DENIED:
+    if "candidate" in witness.patches and witness.candidate is not EnforcementLevel.DENIED:
         expected["patch"] = witness.patches["candidate"]
     return expected
 

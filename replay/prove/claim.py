@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 from replay.json import JSON
-from replay.prove.request import Request
+from replay.prove.request import SymbolicRequest
 
 
-class Result(StrEnum):
+class Comparison(StrEnum):
     """How the candidate decides, held against the current policy, over all requests within the bound."""
 
     SAME = "same"
@@ -20,7 +20,7 @@ class Result(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Level(IntEnum):
+class EnforcementLevel(IntEnum):
     """What becomes of a request, from nothing to a refusal: the hardest of the actions that are taken."""
 
     ADMITTED = 0
@@ -35,15 +35,17 @@ class Level(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class ClaimBound:
     """Within what a claim holds; None stands for no limit.
 
     `items` are the most in each list that the expressions walk through, `keys` the most in each map beside those that they
-    name. `within_cost` says that the claim is about requests whose evaluation stays within the cost budgets.
+    name. `sizes` are the most in any text, list or map, so that no evaluation can run out of its cost budget; where no size is known
+    for which that is certain, `within_cost` says that the claim is about requests whose evaluation stays within the budgets.
     """
 
     items: int | None = None
     keys: int | None = None
+    sizes: int | None = None
     within_cost: bool = False
 
     def __str__(self) -> str:
@@ -54,13 +56,19 @@ class Bound:
         if self.keys is not None:
             parts.append(f"{self.keys} further keys in each map")
         size = f"up to {' and '.join(parts)}" if parts else ""
-        cost = "as long as evaluations stay within the cost budgets" if self.within_cost else ""
+        if self.within_cost:
+            cost = "as long as evaluations stay within the cost budgets"
+        else:
+            cost = f"as long as no text, list or map is longer than {self.sizes:,}" if self.sizes is not None else ""
         return ", ".join(each for each in (size, cost) if each)
 
-    def merge(self, other: Bound) -> Bound:
+    def merge(self, other: ClaimBound) -> ClaimBound:
         """What two claims hold within together."""
-        return Bound(
-            _least(self.items, other.items), _least(self.keys, other.keys), self.within_cost or other.within_cost
+        return ClaimBound(
+            _least(self.items, other.items),
+            _least(self.keys, other.keys),
+            _least(self.sizes, other.sizes),
+            self.within_cost or other.within_cost,
         )
 
 
@@ -68,16 +76,16 @@ def _least(one: int | None, other: int | None) -> int | None:
     return other if one is None else one if other is None else min(one, other)
 
 
-UNBOUNDED = Bound()
+UNBOUNDED = ClaimBound()
 
 
 @dataclass(frozen=True, slots=True)
 class Witness:
     """A request about which two policies certainly decide differently; `marked` are the paths of the fields that matter."""
 
-    request: Request
-    current: Level
-    candidate: Level
+    request: SymbolicRequest
+    current: EnforcementLevel
+    candidate: EnforcementLevel
     current_messages: tuple[str, ...] = ()
     candidate_messages: tuple[str, ...] = ()
     marked: tuple[tuple[str | int, ...], ...] = ()
@@ -94,8 +102,8 @@ class Witness:
 class Proof:
     """The claim about one policy; `reason` says why it is not known, or how it was found."""
 
-    result: Result
-    bound: Bound = UNBOUNDED
+    result: Comparison
+    bound: ClaimBound = UNBOUNDED
     witnesses: tuple[Witness, ...] = ()
     reason: str = ""
 
@@ -103,12 +111,12 @@ class Proof:
     def text(self) -> str:
         """The claim in words, with its bound."""
         words = {
-            Result.SAME: "no difference",
-            Result.STRICTER: "only stricter",
-            Result.LOOSER: "only looser",
-            Result.BOTH: "both stricter and looser",
-            Result.UNKNOWN: "not known",
+            Comparison.SAME: "no difference",
+            Comparison.STRICTER: "only stricter",
+            Comparison.LOOSER: "only looser",
+            Comparison.BOTH: "both stricter and looser",
+            Comparison.UNKNOWN: "not known",
         }[self.result]
-        bound = str(self.bound) if self.result in {Result.SAME, Result.STRICTER, Result.LOOSER} else ""
-        because = f": {self.reason}" if self.reason and self.result is Result.UNKNOWN else ""
+        bound = str(self.bound) if self.result in {Comparison.SAME, Comparison.STRICTER, Comparison.LOOSER} else ""
+        because = f": {self.reason}" if self.reason and self.result in {Comparison.UNKNOWN, Comparison.SAME} else ""
         return f"{words}{' ' if bound else ''}{bound}{because}"

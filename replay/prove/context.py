@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from replay.cellib.version import KubernetesVersion
-from replay.kube.admissionregistration import LabelSelector, ManifestSet, MatchResources
+from replay.kube.admissionregistration import LabelSelector, MatchResources
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource, split_api_version
-from replay.prove.judge import Judge
+from replay.prove.judge import WitnessJudge
 from replay.prove.normal.match import match_alike
 from replay.prove.request import Target
 from replay.prove.search.generator import Generator
 from replay.prove.search.interest import Interest, interest_of
-from replay.prove.search.params import ParamSlot, slot_of
-from replay.prove.search.target import matched_targets, with_custom_kinds
-from replay.prove.shape.skeleton import Skeletons
-from replay.prove.unit import CompiledUnit, Unit
-
-_NAMESPACE = "default"
+from replay.prove.search.params import NAMESPACE, ParamSlot, slot_of
+from replay.prove.search.target import CustomResources, matched_targets, with_custom_kinds
+from replay.prove.shape.skeleton import ValidSkeletons
+from replay.prove.unit import BoundPolicy, CompiledUnit, manifests_of
 
 
 @dataclass(slots=True)
-class Context:
+class ProofContext:
     """Some policies, compiled, with all that requests about them are made of."""
 
-    units: Sequence[Unit]
+    units: Sequence[BoundPolicy]
     compiled: Sequence[CompiledUnit]
     discovery: Discovery
     targets: Sequence[Target]
     interest: Interest
     params: tuple[ParamSlot, ...]
-    skeletons: Skeletons
+    skeletons: ValidSkeletons
     version: KubernetesVersion
-    judge: Judge
+    judge: WitnessJudge
 
     def generator(self, seed: str) -> Generator:
         """Random requests; the same for the same seed."""
@@ -43,36 +41,61 @@ class Context:
         return Generator(self.interest, self.targets, self.skeletons, chooser, self.params)
 
 
-def context_of(
-    units: Sequence[Unit],
-    judged: Sequence[Unit | None],
+def context_of(  # noqa: PLR0913 - what requests are made of
+    units: Sequence[BoundPolicy],
+    judged: Sequence[Iterable[BoundPolicy]],
     discovery: Discovery,
-    skeletons: Skeletons,
+    skeletons: ValidSkeletons,
     version: KubernetesVersion,
-) -> Context:
-    """The context of some policies; `judged` are the sides that are decided, None for a side without a policy."""
+    *,
+    world: CustomResources | None = None,
+) -> ProofContext:
+    """The context of some policies; `judged` are the sides that are decided, each some of them."""
     compiled = [unit.compiled(version) for unit in units]
-    rules = [rule for unit in units for rule in unit.rules]
-    known = with_custom_kinds(discovery, rules, apart=not match_alike(units))
-    known = _with_param_kinds(known, units)
+    known = _with_param_kinds(_with_asked_kinds(discovery, units, world), units)
     interest = interest_of(expression for unit in compiled for expression in unit.every)
     for section in (section for unit in units for section in unit.matches):
         _add_match(interest, section)
-    targets = matched_targets(known, [unit.policy.match_constraints for unit in units])
-    sets = [ManifestSet() if unit is None else unit.manifests for unit in judged]
+    targets = _matched(known, units)
+    sets = [manifests_of(side) for side in judged]
     params = tuple(dict.fromkeys(_params(units, known)))
-    return Context(units, compiled, known, targets, interest, params, skeletons, version, Judge(sets, version, known))
+    return ProofContext(
+        units, compiled, known, targets, interest, params, skeletons, version, WitnessJudge(sets, version, known)
+    )
 
 
-def _params(units: Sequence[Unit], discovery: Discovery) -> Iterator[ParamSlot]:
+def targets_of(units: Sequence[BoundPolicy], discovery: Discovery) -> list[Target]:
+    """What some policies may be asked about, by their rules."""
+    return _matched(_with_asked_kinds(discovery, units), units)
+
+
+def kinds_of(units: Sequence[BoundPolicy], discovery: Discovery) -> list[GroupVersionKind]:
+    """The kinds that some policies may be asked about, in the order of the discovery."""
+    return list(dict.fromkeys(target.kind for target in targets_of(units, discovery)))
+
+
+def _with_asked_kinds(
+    discovery: Discovery, units: Sequence[BoundPolicy], world: CustomResources | None = None
+) -> Discovery:
+    """With the custom resources that the rules name or leave room for."""
+    rules = [rule for unit in units for rule in unit.rules]
+    apart = len(units) > 1 and not match_alike(units)
+    return with_custom_kinds(discovery, rules, apart=apart, world=world)
+
+
+def _matched(discovery: Discovery, units: Sequence[BoundPolicy]) -> list[Target]:
+    return matched_targets(discovery, [unit.policy.match_constraints for unit in units])
+
+
+def _params(units: Sequence[BoundPolicy], discovery: Discovery) -> Iterator[ParamSlot]:
     for unit in units:
         kind = unit.policy.param_kind
         if kind is not None:
             refs = [each.param_ref for each in unit.bindings if each.param_ref is not None]
-            yield from (slot_of(kind, ref, discovery, _NAMESPACE) for ref in refs)
+            yield from (slot_of(kind, ref, discovery, NAMESPACE) for ref in refs)
 
 
-def _with_param_kinds(discovery: Discovery, units: Sequence[Unit]) -> Discovery:
+def _with_param_kinds(discovery: Discovery, units: Sequence[BoundPolicy]) -> Discovery:
     """With a resource for each kind of parameters that is not known: a custom one."""
     made = []
     for unit in units:

@@ -12,19 +12,19 @@ from replay.cellib.version import KubernetesVersion
 from replay.errors import UNFORESEEN
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.discovery import Discovery
-from replay.prove.claim import Level
-from replay.prove.request import OneAnswer, Request
+from replay.prove.claim import EnforcementLevel
+from replay.prove.request import OneAnswer, SymbolicRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JudgedVerdict:
     """What one set does with a request; `level` is None where that is not known."""
 
-    level: Level | None
+    level: EnforcementLevel | None
     messages: tuple[str, ...] = ()
 
 
-class Judge:
+class WitnessJudge:
     """Decides requests for several sets at once, exactly."""
 
     def __init__(self, sets: Sequence[ManifestSet], version: KubernetesVersion, discovery: Discovery) -> None:
@@ -32,27 +32,27 @@ class Judge:
         self._admission = ValidatingAdmission(sets, version, discovery, OneAnswer)
         self._count = len(sets)
 
-    def levels(self, request: Request) -> list[Level | None]:
+    def levels(self, request: SymbolicRequest) -> list[EnforcementLevel | None]:
         """What each set does with a request; None where that is not known."""
         return [verdict.level for verdict in self.verdicts(request)]
 
-    def verdicts(self, request: Request) -> list[Verdict]:
+    def verdicts(self, request: SymbolicRequest) -> list[JudgedVerdict]:
         """The same with messages."""
         try:
             decisions = self._admission.decide(request.attributes(), request.lister())
         except UNFORESEEN:
-            return [Verdict(None)] * self._count
+            return [JudgedVerdict(None)] * self._count
         return [verdict_of(decision) for decision in decisions]
 
 
-def verdict_of(decision: Decision) -> Verdict:
+def verdict_of(decision: Decision) -> JudgedVerdict:
     """The hardest action of a decision."""
     if decision.undetermined:
-        return Verdict(None)
+        return JudgedVerdict(None)
     if decision.denials:
-        return Verdict(Level.DENIED, tuple(each.message for each in decision.denials))
+        return JudgedVerdict(EnforcementLevel.DENIED, tuple(each.message for each in decision.denials))
     if decision.warnings:
-        return Verdict(Level.WARNED, decision.warnings)
+        return JudgedVerdict(EnforcementLevel.WARNED, decision.warnings)
     if VALIDATION_FAILURE_KEY in decision.audit_annotations:
-        return Verdict(Level.AUDITED, (decision.audit_annotations[VALIDATION_FAILURE_KEY],))
-    return Verdict(Level.ADMITTED)
+        return JudgedVerdict(EnforcementLevel.AUDITED, (decision.audit_annotations[VALIDATION_FAILURE_KEY],))
+    return JudgedVerdict(EnforcementLevel.ADMITTED)

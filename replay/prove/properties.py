@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from replay.kube.admissionregistration import FailurePolicy, ManifestSet, MatchCondition, Validation
-from replay.prove.claim import Proof, Result
-from replay.prove.normal.match import canonical
+from replay.kube.gvk import GroupVersionKind
+from replay.prove.claim import Comparison, Proof
+from replay.prove.context import kinds_of
 from replay.prove.prover import Prover
-from replay.prove.unit import Pair, Unit, units_of
+from replay.prove.unit import BoundPolicy, Pair, PolicyPair, units_of
 
 _NEVER = "false"
 _ALWAYS = "true"
+_IMPLIED = frozenset({Comparison.SAME, Comparison.STRICTER})
+_MOST_KINDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,41 +37,62 @@ def properties_of(prover: Prover, manifests: ManifestSet) -> Iterator[Property]:
     """All that is worth telling about the validating policies of a set."""
     units = [unit for unit in units_of(manifests).values() if unit.bindings]
     for unit in units:
-        yield from _alone(prover, unit)
+        yield never_errors(prover, unit)
+        yield from _what_it_denies(prover, unit)
+        yield from _conditions(prover, unit)
     for unit in units:
         yield from _beside(prover, unit, units)
+    yield from _contradictions(prover, units)
 
 
-def _alone(prover: Prover, unit: Unit) -> Iterator[Property]:
-    """What one policy does whatever is asked."""
+def errors_of(prover: Prover, manifests: ManifestSet) -> Iterator[Property]:
+    """Of each validating policy whether it ever errs."""
+    yield from (never_errors(prover, unit) for unit in units_of(manifests).values() if unit.bindings)
+
+
+def _what_it_denies(prover: Prover, unit: BoundPolicy) -> Iterator[Property]:
+    """Whether a policy never denies, or denies all that it matches; else of which kinds that is so."""
+    found = _nothing_or_everything(prover, unit, None)
+    if found is not None:
+        yield found
+        return
+    kinds = kinds_of([unit], prover.discovery)
+    if 1 < len(kinds) <= _MOST_KINDS:
+        by_kind = (_nothing_or_everything(prover, unit, kind) for kind in kinds)
+        yield from (each for each in by_kind if each is not None)
+
+
+def _nothing_or_everything(prover: Prover, unit: BoundPolicy, kind: GroupVersionKind | None) -> Property | None:
     name = unit.policy.name
-    yield never_errors(prover, unit)
-    denies = _prove(prover, unit, _with_validations(unit, _ALWAYS))
-    if denies.result is Result.SAME:
-        yield Property("never-denies", name, f"it never denies anything: {denies.text}", denies)
-    everything = _prove(prover, unit, _with_validations(unit, _NEVER))
-    if everything.result is Result.SAME and denies.result is not Result.SAME:
-        yield Property("denies-everything", name, f"it denies all that it matches: {everything.text}", everything)
+    what = "" if kind is None else f" of {kind.kind}"
+    denies = _same(prover, (unit,), _with_validations(unit, _ALWAYS), kind)
+    if denies.result is Comparison.SAME:
+        return Property("never-denies", name, f"it never denies anything{what}: {denies.text}", denies)
+    everything = _same(prover, (unit,), _with_validations(unit, _NEVER), kind)
+    if everything.result is Comparison.SAME:
+        text = f"it denies all{what} that it matches: {everything.text}"
+        return Property("denies-everything", name, text, everything)
+    return None
+
+
+def _conditions(prover: Prover, unit: BoundPolicy) -> Iterator[Property]:
+    """The match conditions that are never true."""
     for index, condition in enumerate(unit.policy.match_conditions):
-        only = MatchCondition(condition.name, condition.expression)
-        asked = replace(
-            unit,
-            policy=replace(
-                unit.policy,
-                match_conditions=(only,),
-                failure_policy=FailurePolicy.IGNORE,
-                validations=(Validation(_NEVER),),
-                audit_annotations=(),
-                variables=unit.policy.variables,
-            ),
+        policy = replace(
+            unit.policy,
+            match_conditions=(MatchCondition(condition.name, condition.expression),),
+            failure_policy=FailurePolicy.IGNORE,
+            validations=(Validation(_NEVER),),
+            audit_annotations=(),
         )
-        never = _prove(prover, asked, _with_validations(asked, _ALWAYS))
-        if never.result is Result.SAME:
+        asked = replace(unit, policy=policy)
+        never = _same(prover, (asked,), _with_validations(asked, _ALWAYS))
+        if never.result is Comparison.SAME:
             text = f"its match condition `{condition.name or index}` is never true: {never.text}"
-            yield Property("condition-never-true", name, text, never)
+            yield Property("condition-never-true", unit.policy.name, text, never)
 
 
-def never_errors(prover: Prover, unit: Unit) -> Property:
+def never_errors(prover: Prover, unit: BoundPolicy) -> Property:
     """Whether some request makes an expression of a policy fail where that counts: then Fail and Ignore differ.
 
     A validation is asked for the type of its value alone, so that no denial by another one hides that it fails.
@@ -78,7 +103,7 @@ def never_errors(prover: Prover, unit: Unit) -> Property:
         for each in (FailurePolicy.FAIL, FailurePolicy.IGNORE)
     )
     proof = _prove(prover, one, other)
-    if proof.result is Result.SAME:
+    if proof.result is Comparison.SAME:
         return Property("never-errors", unit.policy.name, f"it never errors: {proof.text}", proof, is_warning=False)
     if proof.witnesses:
         return Property("errors", unit.policy.name, "a request makes it err", proof)
@@ -87,71 +112,54 @@ def never_errors(prover: Prover, unit: Unit) -> Property:
     )
 
 
-def _beside(prover: Prover, unit: Unit, units: Sequence[Unit]) -> Iterator[Property]:
+def _beside(prover: Prover, unit: BoundPolicy, units: Sequence[BoundPolicy]) -> Iterator[Property]:
     """Another policy that refuses whatever this one does."""
     for other in units:
         if other is unit or other.policy.match_constraints is None or not _may_imply(other, unit):
             continue
-        proof = prover.prove(Pair(unit.policy.name, unit, other))
-        if proof.result in {Result.SAME, Result.STRICTER}:
+        sides = PolicyPair(unit.policy.name, (unit,), (other,))
+        proof = prover.prove_sides(sides, wanted=_IMPLIED)
+        if proof.result in _IMPLIED:
             text = f"{other.policy.name} refuses all that it refuses: {proof.text}"
             yield Property("dead-policy", unit.policy.name, text, proof)
 
 
-def _may_imply(other: Unit, unit: Unit) -> bool:
+def _may_imply(other: BoundPolicy, unit: BoundPolicy) -> bool:
     """Whether it is worth asking: the rules have a resource in common."""
     mine = {name for rule in unit.rules for name in rule.resources}
     return any(name in mine or name == "*" for rule in other.rules for name in rule.resources)
 
 
-def _with_validations(unit: Unit, expression: str) -> Unit:
+def _with_validations(unit: BoundPolicy, expression: str) -> BoundPolicy:
     """The same policy with one validation, and without errors of its own."""
     policy = replace(unit.policy, validations=(Validation(expression),), audit_annotations=())
     return replace(unit, policy=policy)
 
 
-def _prove(prover: Prover, one: Unit, other: Unit) -> Proof:
+def _prove(prover: Prover, one: BoundPolicy, other: BoundPolicy) -> Proof:
     return prover.prove(Pair(one.policy.name, one, other))
 
 
-def contradictions(prover: Prover, manifests: ManifestSet) -> Iterator[Property]:
-    """Pairs of policies with the same match of which one refuses whatever the other lets pass."""
-    units = [unit for unit in units_of(manifests).values() if unit.bindings]
-    for index, one in enumerate(units):
-        for other in units[index + 1 :]:
-            both = _both(one, other)
-            if both is None:
+def _same(
+    prover: Prover, current: tuple[BoundPolicy, ...], other: BoundPolicy, kind: GroupVersionKind | None = None
+) -> Proof:
+    """The claim that some policies decide as another one; given up where a request shows that they do not."""
+    sides = PolicyPair(other.policy.name, current, (other,), kind)
+    return prover.prove_sides(sides, wanted=frozenset({Comparison.SAME}))
+
+
+def _contradictions(prover: Prover, units: Sequence[BoundPolicy]) -> Iterator[Property]:
+    """Pairs of policies of which one refuses whatever the other lets pass, by the kinds that both are asked about."""
+    denying = [unit for unit in units if all("Deny" in each.validation_actions for each in unit.bindings)]
+    kinds = {unit.policy.name: kinds_of([unit], prover.discovery) for unit in denying}
+    for one, other in combinations(denying, 2):
+        shared = [kind for kind in kinds[one.policy.name] if kind in kinds[other.policy.name]]
+        for kind in shared[:_MOST_KINDS]:
+            nothing = _with_validations(one, _NEVER)
+            together = _same(prover, (one, other), nothing, kind)
+            if together.result is not Comparison.SAME:
                 continue
-            proof = _prove(prover, both, _with_validations(both, _NEVER))
-            alone = (_prove(prover, each, _with_validations(each, _NEVER)) for each in (one, other))
-            if proof.result is Result.SAME and all(each.result is not Result.SAME for each in alone):
-                text = f"with {other.policy.name} it lets nothing pass: {proof.text}"
-                yield Property("contradiction", one.policy.name, text, proof)
-
-
-def _bound(unit: Unit) -> set[object]:
-    """What the bindings of a policy say, names apart."""
-    return {
-        (canonical(each.match_resources), canonical(each.param_ref), each.validation_actions) for each in unit.bindings
-    }
-
-
-def _both(one: Unit, other: Unit) -> Unit | None:
-    """Two policies as one, where they match and fail alike and have no variables of one name."""
-    first, second = one.policy, other.policy
-    alike = (
-        first.match_constraints == second.match_constraints
-        and first.match_conditions == second.match_conditions
-        and first.failure_policy == second.failure_policy
-        and first.param_kind == second.param_kind
-        and _bound(one) == _bound(other)
-        and all("Deny" in each.validation_actions for each in one.bindings)
-    )
-    if not alike or {each.name for each in first.variables} & {each.name for each in second.variables}:
-        return None
-    policy = replace(
-        first,
-        variables=(*first.variables, *second.variables),
-        validations=(*first.validations, *second.validations),
-    )
-    return replace(one, policy=policy)
+            alone = (_same(prover, (each,), _with_validations(each, _NEVER), kind) for each in (one, other))
+            if all(each.result is not Comparison.SAME for each in alone):
+                text = f"with {other.policy.name} it lets nothing of {kind.kind} pass: {together.text}"
+                yield Property("contradiction", one.policy.name, text, together)

@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import UNFORESEEN
 from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.schema import Schema
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.matcher import Match, Matcher
-from replay.prove.claim import UNBOUNDED, Bound, Proof, Result, Witness
-from replay.prove.context import Context, context_of
+from replay.matching.matcher import Matcher
+from replay.prove.claim import UNBOUNDED, ClaimBound, Comparison, Proof, Witness
+from replay.prove.context import ProofContext, context_of
+from replay.prove.cost import ANY, affordable_size
+from replay.prove.normal.match import match_alike
 from replay.prove.normal.policy import NormalPolicy, normal_policy
-from replay.prove.request import Request, Target
+from replay.prove.request import SymbolicRequest, Target
 from replay.prove.search.generator import settled
-from replay.prove.search.hunt import Found, hunt
+from replay.prove.search.hunt import WitnessSearch, hunt
 from replay.prove.search.minimal import minimal
-from replay.prove.search.target import attributes_of
-from replay.prove.shape.skeleton import Skeletons, builtin_skeletons
+from replay.prove.search.target import CustomResources, worlds_of
+from replay.prove.shape.skeleton import ValidSkeletons, builtin_skeletons
+from replay.prove.state import Direction, ProofState
 from replay.prove.symbolic import term
 from replay.prove.symbolic.covered import require_covered
 from replay.prove.symbolic.difference import Formulas, formulas_of, is_consistent, solutions
-from replay.prove.symbolic.policy_model import PolicyModel, UnmodelledError
+from replay.prove.symbolic.policy_model import OrderError, PolicyModel, UnmodelledError, met_as
 from replay.prove.symbolic.request_model import ModelTarget, RequestModel
-from replay.prove.symbolic.solving.solver import Answer, Solver, is_available
-from replay.prove.unit import Pair
+from replay.prove.symbolic.solving.solver import Satisfiability, Solver, is_available
+from replay.prove.unit import BoundPolicy, Pair, PolicyPair
 from replay.prove.witness import witness_of
 
 _MOST_KINDS = 14
 _MOST_SOLUTIONS = 4
 _MOST_KINDS_TRIED = 8
 _MOST_OPEN = 3
+_MOST_WORLDS = 14
+UNBOUND = "no binding names it, so that it decides nothing"
 NO_SOLVER = "z3 is not installed (`pip install replay[prove]`), and trying requests shows no difference"
 
 
@@ -48,33 +55,14 @@ class Settings:
     version: KubernetesVersion = NEWEST
 
 
-@dataclass(slots=True)
-class Direction:
-    """What is known of one direction: a request that shows it, or that there is none, or why that is not known."""
-
-    witness: Request | None = None
-    is_excluded: bool = False
-    reason: str = ""
-
-
-@dataclass(slots=True)
-class _State:
-    stricter: Direction = field(default_factory=Direction)
-    looser: Direction = field(default_factory=Direction)
-    bound: Bound = UNBOUNDED
-
-    def take(self, found: Found) -> None:
-        """What was met by trying; it undoes what was excluded."""
-        for direction, request in ((self.stricter, found.stricter), (self.looser, found.looser)):
-            if request is not None and direction.witness is None:
-                if direction.is_excluded:
-                    direction.reason = "a request outside the bound shows it"
-                direction.witness, direction.is_excluded = request, False
-
-    @property
-    def is_open(self) -> bool:
-        """Whether anything is left to find out."""
-        return any(each.witness is None and not each.is_excluded for each in (self.stricter, self.looser))
+@contextmanager
+def proving(version: KubernetesVersion) -> Iterator[Prover]:
+    """A prover for a version, whose solver ends with it."""
+    prover = Prover(Settings(version=version))
+    try:
+        yield prover
+    finally:
+        prover.close()
 
 
 class Prover:
@@ -84,7 +72,7 @@ class Prover:
         self,
         settings: Settings | None = None,
         discovery: Discovery | None = None,
-        skeletons: Skeletons | None = None,
+        skeletons: ValidSkeletons | None = None,
     ) -> None:
         """Without arguments: the API of Kubernetes 1.37, alone."""
         self.settings = settings or Settings()
@@ -98,51 +86,105 @@ class Prover:
 
     def prove(self, pair: Pair) -> Proof:
         """The claim about one pair."""
+        if not any(unit.bindings or unit.policy.match_constraints is None for unit in pair.sides.units):
+            return Proof(Comparison.SAME, reason=UNBOUND)
+        return self.prove_sides(pair.sides)
+
+    def prove_sides(
+        self,
+        sides: PolicyPair,
+        known: Iterable[Proof] | None = None,
+        *,
+        by_trying: bool = False,
+        wanted: frozenset[Comparison] = frozenset(Comparison),
+    ) -> Proof:
+        """The claim about what two sides do together; `by_trying`: without formulas.
+
+        Where a request shows that the claim is none of those that are `wanted`, the rest is not looked for.
+
+        `known` are the claims about all that differs between them, one by one: what each of them excludes is excluded of the
+        whole, since the hardest of harder decisions is harder.
+        """
         term.forget()
-        context = context_of(
-            pair.units, (pair.current, pair.candidate), self.discovery, self.skeletons, self.settings.version
-        )
-        state = _State()
-        same = self._is_same(pair)
-        if same is not None:
+        context = self._context(sides)
+        state = ProofState()
+        one, other = (self._normal(side) for side in (sides.current, sides.candidate))
+        is_same = one.keys() == other.keys()
+        if is_same:
             state.stricter.is_excluded = state.looser.is_excluded = True
-            state.bound = same
         else:
-            found = hunt(context, self.settings.tries, f"{pair.name} tries")
-            state.take(found)
-            if state.is_open:
-                self._exclude(pair, context, state)
+            if known is not None:
+                state.exclude(known)
+            state.take(hunt(context, self.settings.tries, f"{sides.name} tries"))
+            if not state.may_be(wanted):
+                return self._claim(context, state)
+            if by_trying:
+                state.leave_open("there are too many kinds to make formulas for each")
+            elif state.is_open:
+                self._exclude(sides, context, state)
         if any(each.is_excluded for each in (state.stricter, state.looser)):
-            count = self.settings.attacks if same is None else self.settings.tries
-            state.take(hunt(context, count, f"{pair.name} attack"))
+            if one != other:
+                state.bound = state.bound.merge(_cost_bound(context))
+            count = self.settings.tries if is_same else self.settings.attacks
+            state.take(hunt(context, count, f"{sides.name} attack"))
         return self._claim(context, state)
 
-    def _is_same(self, pair: Pair) -> Bound | None:
-        """Within what both sides are the same program, None where they are not."""
-        if pair.current is None or pair.candidate is None:
-            return None
-        one, other = (normal_policy(unit, self.settings.version) for unit in (pair.current, pair.candidate))
-        if one != other:
-            return None
-        return UNBOUNDED if _cost_the_same(one, other) else Bound(within_cost=True)
+    def _context(self, sides: PolicyPair, world: CustomResources | None = None) -> ProofContext:
+        judged = (sides.current, sides.candidate)
+        context = context_of(sides.units, judged, self.discovery, self.skeletons, self.settings.version, world=world)
+        if sides.kind is not None:
+            context.targets = [each for each in context.targets if each.kind == sides.kind]
+        return context
 
-    def _exclude(self, pair: Pair, context: Context, state: _State) -> None:
+    def _normal(self, side: Iterable[BoundPolicy]) -> dict[NormalPolicy, set[Any]]:
+        """The normal forms of some policies, with what is written of each, which decides what evaluations cost."""
+        found: dict[NormalPolicy, set[Any]] = {}
+        for unit in side:
+            form = normal_policy(unit, self.settings.version)
+            found.setdefault(form, set()).add(form.written)
+        return found
+
+    def _exclude(self, sides: PolicyPair, context: ProofContext, state: ProofState) -> None:
         """Ask the solver about what trying left open."""
         if not is_available():
-            for direction in (state.stricter, state.looser):
-                direction.reason = NO_SOLVER
+            state.leave_open(NO_SOLVER)
             return
         try:
-            require_covered(pair.units, context.discovery)
-            _Search(self, pair, context).run(state)
+            require_covered(sides.units)
+            worlds = () if match_alike(sides.units) else tuple(self._worlds(sides))
+            if not worlds:
+                _Search(self, sides, context).run(state)
+            else:
+                self._exclude_in([self._context(sides, world) for world in (None, *worlds)], sides, state)
         except UnmodelledError as error:
-            for direction in (state.stricter, state.looser):
-                direction.reason = direction.reason or str(error)
+            state.leave_open(str(error))
         except UNFORESEEN as error:
-            for direction in (state.stricter, state.looser):
-                direction.reason = direction.reason or f"formulas cannot be made of it ({type(error).__name__})"
+            state.leave_open(f"formulas cannot be made of it ({type(error).__name__})")
 
-    def _claim(self, context: Context, state: _State) -> Proof:
+    def _worlds(self, sides: PolicyPair) -> Iterator[CustomResources]:
+        found = tuple(worlds_of(self.discovery, [rule for unit in sides.units for rule in unit.rules]))
+        if len(found) > _MOST_WORLDS:
+            raise UnmodelledError("rules differ, and tell many versions of custom resources apart")
+        yield from found
+
+    def _exclude_in(self, contexts: Iterable[ProofContext], sides: PolicyPair, state: ProofState) -> None:
+        """Ask of built-in kinds first, and of custom ones in every world that rules tell apart: all of them have to exclude it."""
+        found = []
+        for index, context in enumerate(contexts):
+            context.targets = [each for each in context.targets if self._is_custom(each) == bool(index)]
+            if not context.targets:
+                continue
+            here = state.elsewhere()
+            here.take(hunt(context, self.settings.tries // 4, f"{sides.name} {index}"))
+            if here.is_open:
+                _Search(self, sides, context).run(here)
+            found.append(here)
+        state.meet(found)
+
+    def _is_custom(self, target: Target) -> bool:
+        return all(each.resource.group != target.resource.group for each in self.discovery if not each.custom)
+
+    def _claim(self, context: ProofContext, state: ProofState) -> Proof:
         witnesses = tuple(
             self._witness(context, direction.witness)
             for direction in (state.stricter, state.looser)
@@ -151,20 +193,20 @@ class Prover:
         stricter, looser = state.stricter, state.looser
         bound = state.bound if stricter.is_excluded or looser.is_excluded else UNBOUNDED
         if stricter.witness is not None and looser.witness is not None:
-            return Proof(Result.BOTH, UNBOUNDED, witnesses)
+            return Proof(Comparison.BOTH, UNBOUNDED, witnesses)
         if stricter.is_excluded and looser.is_excluded:
-            return Proof(Result.SAME, bound)
+            return Proof(Comparison.SAME, bound)
         if stricter.witness is not None and looser.is_excluded:
-            return Proof(Result.STRICTER, bound, witnesses)
+            return Proof(Comparison.STRICTER, bound, witnesses)
         if looser.witness is not None and stricter.is_excluded:
-            return Proof(Result.LOOSER, bound, witnesses)
-        return Proof(Result.UNKNOWN, UNBOUNDED, witnesses, _reason(stricter, looser))
+            return Proof(Comparison.LOOSER, bound, witnesses)
+        return Proof(Comparison.UNKNOWN, UNBOUNDED, witnesses, _reason(stricter, looser))
 
-    def _witness(self, context: Context, request: Request) -> Witness:
+    def _witness(self, context: ProofContext, request: SymbolicRequest) -> Witness:
         levels = context.judge.levels(request)
         skeletons, params = self.skeletons, context.params
 
-        def shows(smaller: Request) -> Request | None:
+        def shows(smaller: SymbolicRequest) -> SymbolicRequest | None:
             made = settled(smaller, skeletons, params)
             return made if made is not None and context.judge.levels(made) == levels else None
 
@@ -173,9 +215,10 @@ class Prover:
         return witness_of(context, small, least)
 
 
-def _cost_the_same(one: NormalPolicy, other: NormalPolicy) -> bool:
-    """Whether every evaluation costs the same: the same texts but for names."""
-    return bool(one.written == other.written)
+def _cost_bound(context: ProofContext) -> ClaimBound:
+    """Within what no evaluation runs out of its cost budget."""
+    size = affordable_size(context.units, context.compiled)
+    return ClaimBound(within_cost=True) if size is None else ClaimBound(sizes=None if size >= ANY else size)
 
 
 def _reason(stricter: Direction, looser: Direction) -> str:
@@ -191,34 +234,39 @@ def _reason(stricter: Direction, looser: Direction) -> str:
 class _Search:
     """The solver's part of one proof."""
 
-    def __init__(self, prover: Prover, pair: Pair, context: Context) -> None:
+    def __init__(self, prover: Prover, sides: PolicyPair, context: ProofContext) -> None:
         self._prover = prover
-        self._pair = pair
+        self._sides = sides
         self._context = context
         self._generator = context.generator("base")
         builtin = {each.resource.group for each in prover.discovery if not each.custom}
         self._builtin = builtin
+        self._matcher = Matcher(EquivalentResourceMapper(context.discovery))
         self._targets = [self._model_target(target) for target in context.targets]
 
     def _model_target(self, target: Target) -> ModelTarget:
-        """Open where the resource is custom, or is matched as another version of itself."""
-        matcher = Matcher(EquivalentResourceMapper(self._context.discovery))
-        request_class = matcher.request_class(attributes_of(target))
-        constraints = [unit.policy.match_constraints for unit in self._context.units]
-        results = [matcher.criteria(each).match_rules(request_class, "") for each in constraints if each is not None]
-        converted = any(isinstance(each, Match) and each.resource != target.resource for each in results)
-        return ModelTarget(target, converted or target.resource.group not in self._builtin)
+        """Open where the resource is custom, or is met in another version, which is the same one for all that meet it."""
+        constraints = (unit.policy.match_constraints for unit in self._context.units)
+        met = met_as(self._matcher, (each for each in constraints if each is not None), target)
+        if len(met) > 1:
+            raise UnmodelledError(f"{target} is met in different versions")
+        is_converted = bool(met) and met != {target.resource}
+        return ModelTarget(target, is_converted or target.resource.group not in self._builtin)
 
-    def run(self, state: _State) -> None:
+    def run(self, state: ProofState) -> None:
         """All targets at once without what is known of their types, then kind by kind."""
         if not self._targets:
-            for direction in (state.stricter, state.looser):
-                direction.reason = "no resource that is known is matched"
+            state.leave_open("no resource that is known is matched")
             return
         groups = list(self._by_kind())
         covers = len(groups) <= _MOST_KINDS
-        formulas = self._formulas(self._targets, None, is_struct=None)
-        self._ask(state, [formulas], excludes=True, most=1 if covers else _MOST_SOLUTIONS)
+        try:
+            formulas = self._formulas(self._targets, None, is_struct=None)
+        except OrderError:  # what may be a map where nothing is known of the types may be a list by its type
+            if not covers:
+                raise
+        else:
+            self._ask(state, [formulas], excludes=True, most=1 if covers else _MOST_SOLUTIONS)
         if not state.is_open:
             return
         typed = (self._formulas(*group) for group in groups[: _MOST_KINDS if covers else _MOST_KINDS_TRIED])
@@ -239,13 +287,15 @@ class _Search:
             self._context, self._build, targets, schema, (settings.items, settings.keys), is_struct=is_struct
         )
 
-    def _build(self, model: RequestModel, matcher: Matcher) -> tuple[PolicyModel | None, PolicyModel | None]:
+    def _build(self, model: RequestModel, matcher: Matcher) -> tuple[list[PolicyModel], list[PolicyModel]]:
         compiled = iter(self._context.compiled)
-        sides = (self._pair.current, self._pair.candidate)
-        made = [None if unit is None else PolicyModel(unit, next(compiled), model, matcher) for unit in sides]
-        return made[0], made[1]
+        current, candidate = (
+            [PolicyModel(unit, next(compiled), model, matcher, self._context.discovery) for unit in side]
+            for side in (self._sides.current, self._sides.candidate)
+        )
+        return current, candidate
 
-    def _ask(self, state: _State, every: object, *, excludes: bool, most: int) -> None:
+    def _ask(self, state: ProofState, every: object, *, excludes: bool, most: int) -> None:
         """Both directions of some formulas; one that none of them allows is excluded."""
         formulas_list = list(every)  # type: ignore[call-overload]  # formulas, one after another
         for direction, pick in ((state.stricter, _stricter), (state.looser, _looser)):
@@ -254,10 +304,14 @@ class _Search:
             answers = []
             for formulas in formulas_list:
                 answers.append(self._ask_one(state, direction, formulas, pick(formulas), most))
-                open_kinds = sum(answer is Answer.UNKNOWN for answer in answers)
+                open_kinds = sum(answer is Satisfiability.UNKNOWN for answer in answers)
                 if direction.witness is not None or open_kinds >= _MOST_OPEN:
                     break
-            if direction.witness is None and excludes and all(answer is Answer.UNSATISFIABLE for answer in answers):
+            if (
+                direction.witness is None
+                and excludes
+                and all(answer is Satisfiability.UNSATISFIABLE for answer in answers)
+            ):
                 if not all(is_consistent(self._prover.solver, formulas) for formulas in formulas_list):
                     direction.reason = "what is known of requests excludes itself"
                     continue
@@ -265,26 +319,29 @@ class _Search:
                 for formulas in formulas_list:
                     state.bound = state.bound.merge(formulas.bound)
 
-    def _ask_one(self, state: _State, direction: Direction, formulas: Formulas, wanted: term.Term, most: int) -> Answer:
+    def _ask_one(
+        self, state: ProofState, direction: Direction, formulas: Formulas, wanted: term.Term, most: int
+    ) -> Satisfiability:
         targets = [each.target for each in formulas.model.targets]
-        answer = Answer.UNKNOWN
-        for each in solutions(self._prover.solver, formulas, wanted, lambda index: self._base(targets[index]), most):
-            if isinstance(each, Answer):
+        answer = Satisfiability.UNKNOWN
+
+        def base(index: int) -> SymbolicRequest:
+            return self._generator.least(targets[index])
+
+        for each in solutions(self._prover.solver, formulas, wanted, self._context, base=base, most=most):
+            if isinstance(each, Satisfiability):
                 answer = each
                 continue
             self._try(state, each)
             if direction.witness is not None:
                 break
-        if answer is Answer.UNKNOWN and direction.witness is None:
+        if answer is Satisfiability.UNKNOWN and direction.witness is None:
             direction.reason = "no solution of the formulas is a request that shows it"
         return answer
 
-    def _base(self, target: Target) -> Request:
-        return self._generator.least(target)
-
-    def _try(self, state: _State, request: Request) -> None:
+    def _try(self, state: ProofState, request: SymbolicRequest) -> None:
         """A solution, and changes of it."""
-        found = Found()
+        found = WitnessSearch()
         made = self._generator.settled(request)
         if made is None:
             return
@@ -304,6 +361,3 @@ def _stricter(formulas: Formulas) -> term.Term:
 
 def _looser(formulas: Formulas) -> term.Term:
     return formulas.looser
-
-
-Pick = Callable[[Formulas], term.Term]

@@ -30,10 +30,11 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SymbolicRequest:
     """One request. Objects are never changed in place.
 
-    `allowed` is what every question of an `authorizer` is answered; `params` are the parameter objects that exist.
+    `allowed` is what every question of an `authorizer` is answered; `params` are the
+    parameter objects, None for one that does not exist.
     """
 
     target: Target
@@ -48,7 +49,7 @@ class Request:
     dry_run: bool = False
     options: JSON = None
 
-    def with_parts(self, parts: Mapping[str, Any]) -> Request:
+    def with_parts(self, parts: Mapping[str, Any]) -> SymbolicRequest:
         """The same request with other values of some fields."""
         return replace(self, **parts)
 
@@ -72,7 +73,7 @@ class Request:
     def lister(self) -> RequestLister:
         """The cluster at the time of the request."""
         namespaces = () if self.namespace_object is None else (self.namespace_object,)
-        return RequestLister((*namespaces, *self.params), allowed=self.allowed)
+        return RequestLister((*namespaces, *(each for each in self.params if each is not None)), allowed=self.allowed)
 
 
 class RequestLister(ObjectLister):

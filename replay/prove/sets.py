@@ -1,17 +1,21 @@
-"""Proofs about two whole sets: each policy that changed, and those of other kinds that are only named."""
+"""Proofs about two whole sets: each policy that changed, and for each kind what all policies together decide."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import ManifestSet
-from replay.prove.claim import Proof, Result
+from replay.kube.gvk import GroupVersionKind
+from replay.prove.claim import Comparison, Proof
+from replay.prove.context import kinds_of
 from replay.prove.mutating.proof import prove_mutating
-from replay.prove.prover import Prover
-from replay.prove.unit import KIND, pairs_of
+from replay.prove.prover import Prover, proving
+from replay.prove.unit import KIND, PolicyPair, pairs_of
 
 MUTATING_KIND = "MutatingAdmissionPolicy"
+_MOST_KINDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +31,60 @@ class PolicyProof:
     is_changed: bool = True
 
 
-def prove_sets(prover: Prover, current: ManifestSet, candidate: ManifestSet) -> Iterator[PolicyProof]:
+@dataclass(frozen=True, slots=True)
+class KindProof:
+    """The claim about the requests of one kind, decided by all validating policies of a set together."""
+
+    kind: GroupVersionKind
+    proof: Proof
+
+
+@dataclass(frozen=True, slots=True)
+class SetProof:
+    """What is claimed of two sets: policy by policy, and kind by kind for those that a changed policy is asked about."""
+
+    policies: tuple[PolicyProof, ...]
+    kinds: tuple[KindProof, ...]
+
+
+def prove_sets(current: ManifestSet, candidate: ManifestSet, version: KubernetesVersion) -> SetProof:
+    """All claims about two sets."""
+    with proving(version) as prover:
+        policies = tuple(prove_policies(prover, current, candidate))
+        return SetProof(policies, tuple(prove_kinds(prover, current, candidate, policies)))
+
+
+def prove_policies(prover: Prover, current: ManifestSet, candidate: ManifestSet) -> Iterator[PolicyProof]:
     """A claim for each validating policy, and for each mutating one that changed, by kind and name."""
     for pair in pairs_of(current, candidate):
-        if pair.current == pair.candidate:
-            yield PolicyProof(KIND, pair.name, Proof(Result.SAME), is_changed=False)
+        if not pair.is_changed:
+            yield PolicyProof(KIND, pair.name, Proof(Comparison.SAME), is_changed=False)
             continue
         proof = prover.prove(pair)
         yield PolicyProof(
             KIND, pair.name, proof, pair.new_name, is_added=pair.current is None, is_removed=pair.candidate is None
         )
     yield from (PolicyProof(MUTATING_KIND, *each) for each in prove_mutating(prover, current, candidate))
+
+
+def prove_kinds(
+    prover: Prover, current: ManifestSet, candidate: ManifestSet, proofs: Sequence[PolicyProof]
+) -> Iterator[KindProof]:
+    """A claim for each kind that a changed validating policy is asked about; `proofs` are the claims about the policies.
+
+    Of more than `_MOST_KINDS` kinds no formulas are made: trying them out and the claims about the policies have to do.
+    """
+    pairs = pairs_of(current, candidate)
+    known = {each.name: each.proof for each in proofs if each.kind == KIND}
+    asked = {pair.name: kinds_of(pair.sides.units, prover.discovery) for pair in pairs}
+    kinds = dict.fromkeys(kind for pair in pairs if pair.is_changed for kind in asked[pair.name])
+    for kind in kinds:
+        here = [pair for pair in pairs if kind in asked[pair.name]]
+        sides = PolicyPair(
+            f"{kind.kind} {kind.group}",
+            tuple(pair.current for pair in here if pair.current is not None),
+            tuple(pair.candidate for pair in here if pair.candidate is not None),
+            kind,
+        )
+        claims = [known[pair.name] for pair in here if pair.is_changed]
+        yield KindProof(kind, prover.prove_sides(sides, claims, by_trying=len(kinds) > _MOST_KINDS))

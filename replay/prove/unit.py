@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from replay.cellib.composition import CompiledExpression, ExpressionCompiler
@@ -15,21 +15,17 @@ from replay.kube.admissionregistration import (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 )
+from replay.kube.gvk import GroupVersionKind
 
 KIND = "ValidatingAdmissionPolicy"
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class BoundPolicy:
     """A validating policy and its bindings."""
 
     policy: ValidatingAdmissionPolicy
     bindings: tuple[ValidatingAdmissionPolicyBinding, ...]
-
-    @property
-    def manifests(self) -> ManifestSet:
-        """The unit as a set of its own."""
-        return ManifestSet(validating_policies=(self.policy,), validating_bindings=self.bindings)
 
     @property
     def matches(self) -> tuple[MatchResources, ...]:
@@ -46,6 +42,15 @@ class Unit:
     def compiled(self, version: KubernetesVersion) -> CompiledUnit:
         """The expressions, compiled."""
         return compile_unit(self.policy, version)
+
+
+def manifests_of(units: Iterable[BoundPolicy]) -> ManifestSet:
+    """Some policies with their bindings as a set."""
+    every = tuple(units)
+    return ManifestSet(
+        validating_policies=tuple(each.policy for each in every),
+        validating_bindings=tuple(binding for each in every for binding in each.bindings),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,33 +96,45 @@ def compile_unit(policy: ValidatingAdmissionPolicy, version: KubernetesVersion) 
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyPair:
+    """Some policies as they are and as they are planned, held against each other; with `kind` over its requests alone."""
+
+    name: str
+    current: tuple[BoundPolicy, ...]
+    candidate: tuple[BoundPolicy, ...]
+    kind: GroupVersionKind | None = None
+
+    @property
+    def units(self) -> tuple[BoundPolicy, ...]:
+        """Those of both sides."""
+        return (*self.current, *self.candidate)
+
+
+@dataclass(frozen=True, slots=True)
 class Pair:
     """A policy as it is and as it is planned; None where there is none."""
 
     name: str
-    current: Unit | None
-    candidate: Unit | None
+    current: BoundPolicy | None
+    candidate: BoundPolicy | None
     new_name: str = ""
 
     @property
-    def units(self) -> tuple[Unit, ...]:
-        """Those that there are."""
-        return tuple(each for each in (self.current, self.candidate) if each is not None)
+    def is_changed(self) -> bool:
+        """Whether anything differs."""
+        return self.current != self.candidate
 
     @property
-    def sets(self) -> tuple[ManifestSet, ManifestSet]:
-        """Both sides as sets."""
-        current, candidate = self.current, self.candidate
-        return (
-            current.manifests if current is not None else ManifestSet(),
-            candidate.manifests if candidate is not None else ManifestSet(),
-        )
+    def sides(self) -> PolicyPair:
+        """The same as sides of one policy each, or none."""
+        current, candidate = ((() if each is None else (each,)) for each in (self.current, self.candidate))
+        return PolicyPair(self.name, current, candidate)
 
 
-def units_of(manifests: ManifestSet) -> dict[str, Unit]:
+def units_of(manifests: ManifestSet) -> dict[str, BoundPolicy]:
     """The validating policies of a set with their bindings, by name."""
     return {
-        policy.name: Unit(
+        policy.name: BoundPolicy(
             policy, tuple(each for each in manifests.validating_bindings if each.policy_name == policy.name)
         )
         for policy in manifests.validating_policies
@@ -138,7 +155,7 @@ def pairs_of(current: ManifestSet, candidate: ManifestSet) -> tuple[Pair, ...]:
     return tuple(sorted(found, key=lambda pair: pair.name))
 
 
-def _renamed(before: dict[str, Unit], after: dict[str, Unit]) -> dict[str, str]:
+def _renamed(before: dict[str, BoundPolicy], after: dict[str, BoundPolicy]) -> dict[str, str]:
     gone = [name for name in before if name not in after]
     come = [name for name in after if name not in before]
     renamed: dict[str, str] = {}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.prove.claim import Level, Witness
-from replay.prove.context import Context
-from replay.prove.request import Request
+from replay.prove.claim import EnforcementLevel, Witness
+from replay.prove.context import ProofContext
+from replay.prove.request import SymbolicRequest
 from replay.prove.search.minimal import differences
 
 _SIDES = (("object", "object"), ("old_object", "oldObject"), ("namespace_object", "namespaceObject"))
 
 
-def _ends(context: Context, request: Request) -> Iterator[tuple[str | int, ...]]:
+def _ends(context: ProofContext, request: SymbolicRequest) -> Iterator[tuple[str | int, ...]]:
     """Where what policies read ends early: something matters by not being there."""
     for side, name in _SIDES:
         for path in sorted(context.interest.paths.get(name, ())):
@@ -26,7 +26,7 @@ def _ends(context: Context, request: Request) -> Iterator[tuple[str | int, ...]]
                 yield (name, *found)
 
 
-def witness_of(context: Context, request: Request, least: Request) -> Witness:
+def witness_of(context: ProofContext, request: SymbolicRequest, least: SymbolicRequest) -> Witness:
     """The witness of a request; `least` is what it is compared with to find the fields that matter."""
     current, candidate = context.judge.verdicts(request)
     marked = [
@@ -39,8 +39,8 @@ def witness_of(context: Context, request: Request, least: Request) -> Witness:
         marked = list(dict.fromkeys(_ends(context, request)))
     return Witness(
         request,
-        current.level or Level.ADMITTED,
-        candidate.level or Level.ADMITTED,
+        current.level or EnforcementLevel.ADMITTED,
+        candidate.level or EnforcementLevel.ADMITTED,
         current.messages,
         candidate.messages,
         tuple(marked),

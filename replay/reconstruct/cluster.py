@@ -12,12 +12,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import cached_property
 
-from replay.audit.directory.lookups import ObjectKey, object_key
+from replay.audit.directory.lookups import object_ref
 from replay.audit.event import RequestRecord
 from replay.json import JSON
+from replay.kcp.binding import APIBindings
 from replay.kube.attributes import Basis, Missing
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, split_api_version
+from replay.kube.object_lister import ObjectKey
+from replay.kube.object_ref import ObjectRef
+from replay.kube.plugin.limit_range import LIMIT_RANGE
+from replay.kube.schema import Schemas
 from replay.reconstruct.history.clock import RevisionClock
 from replay.reconstruct.history.collected import CollectionDeletions
 from replay.reconstruct.history.effect import EffectKind
@@ -25,7 +30,6 @@ from replay.reconstruct.history.history import History
 from replay.reconstruct.record.body import Body, revision
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, attribute, merged
-from replay.reconstruct.server.limit_ranger import LIMIT_RANGE
 
 NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 ADMISSIONREGISTRATION = "admissionregistration.k8s.io"
@@ -40,18 +44,15 @@ MOST_HISTORIES = 1024
 
 _NO_DELETIONS = CollectionDeletions()
 
-Key = tuple[str, str, str, str]
-"""Group, kind, namespace and name."""
 
-
-def key_of(obj: JSON) -> Key:
+def key_of(obj: JSON) -> ObjectKey:
     """The identity of an API object."""
     metadata = obj.get("metadata") or {}
     group, _ = split_api_version(str(obj.get("apiVersion") or ""))
     return group, str(obj.get("kind")), str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
 
 
-Writes = Mapping[ObjectKey, Sequence[RequestRecord]]
+Writes = Mapping[ObjectRef, Sequence[RequestRecord]]
 """The writes to each object, in order."""
 
 
@@ -79,12 +80,12 @@ class Cluster:
         self._covered = {key[:2] for key in self._objects}
         self._writes = records if isinstance(records, Mapping) else _by_object(records)
         self.discovery = builtin_discovery().with_crds(self._crds())
-        self._keys: dict[tuple[str, str], dict[Key, ObjectKey | None]] = {}
+        self._keys: dict[tuple[str, str], dict[ObjectKey, ObjectRef | None]] = {}
         for found, key in self._written():
             self._keys.setdefault(found[:2], {})[found] = key
         for found in self._objects:
             self._keys.setdefault(found[:2], {}).setdefault(found, None)
-        self._histories: dict[Key, History] = {}
+        self._histories: dict[ObjectKey, History] = {}
 
     def _crds(self) -> list[JSON]:
         """The CustomResourceDefinitions of the log, then those of the snapshot, which are newer or complete them."""
@@ -114,6 +115,15 @@ class Cluster:
                 found[key[3]] = states[-1]
         return [found[name] for name in sorted(found)]
 
+    def schemas_of(self, workspace: str) -> Schemas:
+        """What is known of the fields of each kind in a workspace of kcp; the same everywhere in other servers."""
+        del workspace
+        return self._schemas
+
+    @cached_property
+    def _schemas(self) -> Schemas:
+        return Schemas(self.crds)
+
     def api_objects(self) -> list[JSON]:
         """The admission policies, bindings and webhook configurations of the snapshot."""
         return [obj for obj in self.snapshot if key_of(obj)[0] == ADMISSIONREGISTRATION]
@@ -122,11 +132,26 @@ class Cluster:
         """The snapshot's version of one object, None if it has none."""
         return self._objects.get((group, kind, namespace, name))
 
+    def of(self, workspace: str) -> Cluster:
+        """What stands in a workspace of kcp; all that there is in other servers."""
+        del workspace
+        return self
+
+    def bindings_of(self, record: RequestRecord) -> APIBindings:
+        """The APIBindings of the workspace of a request of kcp; there are none in other servers."""
+        del record
+        return APIBindings()
+
+    def required_groups(self, record: RequestRecord) -> str | Missing | None:
+        """The groups that one has to be of in the workspace of a request of kcp; none in other servers."""
+        del record
+        return None
+
     def at(self, record: RequestRecord) -> ClusterLister:
         """The cluster as a request found it."""
         return ClusterLister(self, record.received, record.stage_time)
 
-    def keys(self, kind: GroupVersionKind) -> Collection[Key]:
+    def keys(self, kind: GroupVersionKind) -> Collection[ObjectKey]:
         """The objects of a kind, whatever the version."""
         return self._keys.get((kind.group, kind.kind), {})
 
@@ -153,7 +178,7 @@ class Cluster:
         """Whether the snapshot holds objects of a kind, and so is taken to hold all of them."""
         return (kind.group, kind.kind) in self._covered or kind in NONE_UNLESS_SHOWN
 
-    def _written(self) -> Iterator[tuple[Key, ObjectKey]]:
+    def _written(self) -> Iterator[tuple[ObjectKey, ObjectRef]]:
         """The objects of the log; a resource that discovery does not know takes its kind from the first body that tells it."""
         kinds: dict[tuple[str, str], GroupVersionKind] = {}
         for key in self._writes:
@@ -166,12 +191,12 @@ class Cluster:
                 kinds[resource] = kind
             yield (kinds[resource].group, kinds[resource].kind, key.namespace, key.name), key
 
-    def _named(self, key: Key) -> ObjectKey:
+    def _named(self, key: ObjectKey) -> ObjectRef:
         """An object that the log does not name, as its URL would name it; of a kind that is not served, as nothing."""
         kind = next((each for each in self.discovery if (each.kind.group, each.kind.kind) == key[:2]), None)
-        return ObjectKey(key[0], kind.resource.resource if kind is not None else "", key[2], key[3])
+        return ObjectRef(key[0], kind.resource.resource if kind is not None else "", key[2], key[3])
 
-    def _history(self, key: Key) -> History:
+    def _history(self, key: ObjectKey) -> History:
         """The history of a known object; the one that nobody asked for longest is forgotten."""
         found = self._histories.pop(key, None)
         if found is None:
@@ -179,7 +204,7 @@ class Cluster:
             records = self._writes[written] if written is not None else ()
             exchanges = [Exchange(self._timed(r) if self._timed else r, self.discovery, checked=True) for r in records]
             known = [exchange for exchange in exchanges if exchange.parent_kind is not None]
-            collected = self.deletions.effects_on(*(written or self._named(key)))
+            collected = self.deletions.effects_on(written or self._named(key))
             found = History(known, self._objects.get(key), self.clock, collected=collected)
             if len(self._histories) >= MOST_HISTORIES:
                 del self._histories[next(iter(self._histories))]
@@ -189,11 +214,11 @@ class Cluster:
 
 def _by_object(records: Iterable[RequestRecord]) -> Writes:
     """Records by what they are about; a generated name stands in the response."""
-    found: dict[ObjectKey, list[RequestRecord]] = {}
+    found: dict[ObjectRef, list[RequestRecord]] = {}
     for record in records:
         name = record.name or str(Body(record.response_object).metadata.get("name") or "")
         if name:
-            found.setdefault(object_key(record, name), []).append(record)
+            found.setdefault(object_ref(record, name), []).append(record)
     return found
 
 

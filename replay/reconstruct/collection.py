@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing
 from replay.reconstruct.history.old_object import RECORD_RESPONSES
-from replay.reconstruct.record.body import Shape
+from replay.reconstruct.record.body import BodyShape
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get
 
@@ -17,7 +17,7 @@ def deleted_items(exchange: Exchange) -> Iterator[Known | Missing]:
 
     One `Missing` where the response does not list them: then neither their number nor their names are known.
     """
-    if exchange.response.shape(exchange.kind) is not Shape.LIST:
+    if exchange.response.shape(exchange.kind) is not BodyShape.LIST:
         reason = f"which objects were deleted is not recorded at level {exchange.record.level}"
         if exchange.response.fault:
             reason = exchange.response.fault

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from replay.json import JSON
+from replay.json import JSON, FieldPath
 from replay.kube.attributes import Basis, Missing, Operation
 from replay.reconstruct.patch.apply import after_apply, may_remove
 from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, agrees, form_of, touched
 from replay.reconstruct.patch.result import after_patch
-from replay.reconstruct.record.body import Shape
+from replay.reconstruct.record.body import BodyShape
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import Hole, Known, Path, get
+from replay.reconstruct.record.known import Hole, Known, get
 
 _GENERATION = ("metadata", "generation")
 _MANAGED = ("metadata", "managedFields")
@@ -43,7 +43,7 @@ def is_changed_by_webhook(exchange: Exchange) -> bool:
 
 def before_applied(exchange: Exchange) -> Known | Missing:
     """The object of an apply that created it where no mutator changed it: the response without system fields."""
-    if not (exchange.succeeded and exchange.shape is Shape.OBJECT):
+    if not (exchange.succeeded and exchange.shape is BodyShape.OBJECT):
         return Missing("", "an apply configuration is defaulted by the server, and the response is not the object")
     if exchange.record.resource in _SET_BY_STRATEGY:
         return Missing("", "what the server itself sets on creation cannot be told from what the client applied")
@@ -133,7 +133,7 @@ def _check_lists(patch: JSON, old: Known) -> None:
 _NAMES = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
 
 
-def _up_to_known(path: Path, old: Known) -> Path:
+def _up_to_known(path: FieldPath, old: Known) -> FieldPath:
     """A path cut after the first part that the old object does not have."""
     for length in range(1, len(path)):
         if get(old.value, path[:length]) is None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from replay.kube.attributes import Operation
-from replay.reconstruct.history.history import CREATED, History
-from replay.reconstruct.history.old_object import NOT_FOUND, sent_revision
+from replay.reconstruct.history.history import CREATED, NOT_FOUND, History
+from replay.reconstruct.history.old_object import sent_revision
 from replay.reconstruct.patch.body import PatchForm, form_of
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 
 import orjson
 
+from replay.audit.answer.refusal import RefusalPhase, wording_of
 from replay.audit.event import RequestRecord, annotations_of
+from replay.kcp.annotation import OWN_PREFIXES
+from replay.kube.attributes import Missing
 from replay.reconstruct.collection import is_pending
 from replay.reconstruct.history.history import History
 from replay.reconstruct.history.old_object import OldObjects, deletion_began_before, sent_revision
-from replay.reconstruct.record.body import Shape, revision
+from replay.reconstruct.record.body import BodyShape, revision
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
 from replay.reconstruct.request import Reached
@@ -26,41 +29,20 @@ _OF_VALIDATION = (VALIDATION_FAILURE, "apiserver.latency.k8s.io/validating-webho
 _POLICY_DENIAL = re.compile(r"ValidatingAdmissionPolicy '[^']+' (?:with binding '[^']+' )?denied request: ")
 _MUTATING_POLICY_DENIAL = re.compile(r"^policy (?:'[^']+' with binding '[^']+'|\"[^\"]+\") denied request: ")
 """`plugin/policy/generic.PolicyError`, which the mutating dispatcher returns as it is."""
-_BEFORE_MUTATION = (
-    ("is forbidden: unable to create new content in namespace", "NamespaceLifecycle refused it"),
-    ("is forbidden: error looking up service account", "ServiceAccount refused it, which runs before the policies"),
-    ("is forbidden: no PriorityClass with name", "Priority refused it, which runs before the policies"),
-    ("cannot set blockOwnerDeletion if an ownerReference", "OwnerReferencesPermissionEnforcement refused it"),
-    ("cannot set an ownerRef on a resource you can't delete", "OwnerReferencesPermissionEnforcement refused it"),
+_ESCALATION = re.compile(
+    r"is attempting to grant RBAC permissions not currently held|must have cluster-admin privileges to use the aggregationRule"
 )
-_AFTER_MUTATION = (
-    (re.compile("violates PodSecurity"), "PodSecurity refused it, which runs before the policies"),
-    (
-        re.compile(
-            r"(?:minimum|maximum) \S+ usage per (?:Pod|Container|PersistentVolumeClaim) is |\S+ max limit to request ratio per "
-        ),
-        "LimitRanger refused it, which runs before the policies",
-    ),
-    (
-        re.compile(
-            r"is attempting to grant RBAC permissions not currently held|must have cluster-admin privileges to use the "
-            "aggregationRule"
-        ),
-        "RBAC's escalation check refused it, which runs before the policies",
-    ),
-)
-"""Refusals between the mutating and the validating policies: by plugins that validate, and by the storage of RBAC's kinds
-(`pkg/registry/rbac/*/policybased`)."""
-_QUOTA = "exceeded quota: "
+"""The storage of RBAC's kinds refuses between the mutating and the validating policies (`pkg/registry/rbac/*/policybased`)."""
 BAD_REQUEST, FORBIDDEN, CONFLICT, INVALID, SERVER_FAILED = 400, 403, 409, 422, 500
 
 
 @dataclass(frozen=True, slots=True)
 class RequestProgress:
-    """How far a request came and why that is believed."""
+    """How far a request came and why that is believed; `plugin` is the built-in one that refused it, as its wording tells."""
 
     reached: Reached
     reason: str = ""
+    plugin: str = ""
 
 
 def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest first
@@ -77,7 +59,7 @@ def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest 
         return RequestProgress(Reached.VALIDATION, "a validating policy denied it")
     if _MUTATING_POLICY_DENIAL.search(record.status_message):
         return RequestProgress(Reached.VALIDATION, "a mutating policy denied it")
-    if _is_annotated_by_validation(annotations):
+    if _is_annotated_by_validation(annotations, is_shard=bool(record.workspace)):
         return RequestProgress(Reached.VALIDATION, "a validating policy or webhook annotated it")
     if record.code == 0:
         if exchange.is_connect:
@@ -85,7 +67,7 @@ def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest 
         return RequestProgress(Reached.UNKNOWN, exchange.response.fault or "its response is not recorded")
     if exchange.is_connect:
         return _connected(record.code, record.status_message)
-    return _by_message(record.code, record.status_message) or _by_code(exchange)
+    return _by_message(record.code, record.status_message, record.resource) or _by_code(exchange)
 
 
 def _connected(code: int, message: str) -> RequestProgress:
@@ -95,15 +77,17 @@ def _connected(code: int, message: str) -> RequestProgress:
     return RequestProgress(Reached.VALIDATION, "it failed after admission")
 
 
-def _by_message(code: int, message: str) -> RequestProgress | None:
+def _by_message(code: int, message: str, resource: str) -> RequestProgress | None:
     """What the wording of a failure tells."""
-    for part, reason in _BEFORE_MUTATION:
-        if part in message:
-            return RequestProgress(Reached.FAILED_BEFORE, reason)
-    if code == FORBIDDEN and (later := _refused_after_mutation(message)):
-        return RequestProgress(Reached.FAILED_BEFORE, later)
-    if code == 403 and _QUOTA in message:
-        return RequestProgress(Reached.VALIDATION, "ResourceQuota refused it, which runs after the policies")
+    if wording := wording_of(message, resource):
+        is_late = wording.phase is RefusalPhase.AFTER_VALIDATION
+        reached = Reached.VALIDATION if is_late else Reached.FAILED_BEFORE
+        when = "after the policies" if is_late else "before the policies"
+        return RequestProgress(reached, f"{wording.plugin} refused it, which runs {when}", wording.plugin)
+    if code == FORBIDDEN and _ESCALATION.search(message):
+        return RequestProgress(
+            Reached.FAILED_BEFORE, "RBAC's escalation check refused it, which runs before the policies"
+        )
     if code == 404 and message.startswith('namespaces "'):
         return RequestProgress(Reached.FAILED_BEFORE, "its namespace did not exist")
     if "admission webhook" in message:
@@ -111,11 +95,6 @@ def _by_message(code: int, message: str) -> RequestProgress | None:
             Reached.UNKNOWN, "a webhook refused it, and the log does not tell a mutating from a validating one"
         )
     return None
-
-
-def _refused_after_mutation(message: str) -> str:
-    """Who refused a request between the mutating and the validating policies; empty where nobody is known to have."""
-    return next((reason for wording, reason in _AFTER_MUTATION if wording.search(message)), "")
 
 
 def reached_mutation(record: RequestRecord) -> bool:
@@ -126,7 +105,10 @@ def reached_mutation(record: RequestRecord) -> bool:
     """
     if not BAD_REQUEST <= record.code < SERVER_FAILED or record.code in (CONFLICT, INVALID):
         return True
-    return bool(_refused_after_mutation(record.status_message))
+    wording = wording_of(record.status_message, record.resource)
+    if wording is not None:
+        return wording.phase is not RefusalPhase.BEFORE_MUTATION
+    return _ESCALATION.search(record.status_message) is not None
 
 
 def is_denied_by_policy(record: RequestRecord) -> bool:
@@ -161,11 +143,12 @@ def _by_code(  # noqa: PLR0911 - one return per code
     return None
 
 
-def _is_annotated_by_validation(annotations: dict[str, str]) -> bool:
+def _is_annotated_by_validation(annotations: dict[str, str], *, is_shard: bool = False) -> bool:
     """Whether an annotation was written in the validating phase.
 
     Policies and webhooks write `<own name>/<key>`; the webhooks of the mutating phase are told apart by the annotations
-    that it writes about each of its calls. Names of Kubernetes' own components end in `k8s.io` or `kubernetes.io`.
+    that it writes about each of its calls. Names of Kubernetes' own components end in `k8s.io` or `kubernetes.io`, or have no
+    dot; no component of a shard of kcp is called so.
     """
     mutating: set[str] = set()
     for key, value in annotations.items():
@@ -175,7 +158,9 @@ def _is_annotated_by_validation(annotations: dict[str, str]) -> bool:
             mutating.add(_webhook(value))
     for key in annotations:
         owner, slash, _ = key.partition("/")
-        if slash and owner not in mutating and not _is_of_kubernetes(owner):
+        if not slash or owner in mutating or key.startswith(OWN_PREFIXES):
+            continue
+        if not _is_of_kubernetes(owner) or (is_shard and "." not in owner):
             return True
     return False
 
@@ -217,7 +202,7 @@ def progress_of(exchange: Exchange, olds: OldObjects) -> RequestProgress:
 
 def _deleting_already(exchange: Exchange, olds: OldObjects) -> RequestProgress | None:
     """A deletion of a pod whose graceful deletion is under way changes nothing and asks nobody (`Store.Delete`)."""
-    if exchange.record.verb != "delete" or not exchange.succeeded or exchange.shape is not Shape.OBJECT:
+    if exchange.record.verb != "delete" or not exchange.succeeded or exchange.shape is not BodyShape.OBJECT:
         return None
     if not is_pending(exchange.response.json, exchange.request.json):
         return None
@@ -231,9 +216,13 @@ def _deleting_already(exchange: Exchange, olds: OldObjects) -> RequestProgress |
 
 
 def _not_found(exchange: Exchange, history: History) -> RequestProgress:
-    """An object that was gone before is not found before admission; one that goes meanwhile, after it."""
+    """An object that was gone before is not found before admission; one that goes meanwhile, after it.
+
+    Where it may have gone before and nobody wrote to it meanwhile, it had gone.
+    """
     found = history.at(exchange.record.received, exchange.record.stage_time)
-    if found is None or (isinstance(found, Known) and found.value is None):
+    is_settled = isinstance(found, Missing) and history.trusted and not _is_contended(exchange, history)
+    if found is None or is_settled or (isinstance(found, Known) and found.value is None):
         return RequestProgress(Reached.FAILED_BEFORE, "the object did not exist")
     return RequestProgress(Reached.UNKNOWN, "the object was deleted at the same time")
 

@@ -20,7 +20,7 @@ from replay.reconstruct.mutation_input import (
 )
 from replay.reconstruct.patch.apply import created_by_apply
 from replay.reconstruct.patch.body import UnappliedPatchError
-from replay.reconstruct.record.body import Shape
+from replay.reconstruct.record.body import BodyShape
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get
 from replay.reconstruct.request_object import sent_object
@@ -45,7 +45,7 @@ class Rebuilt(NamedTuple):
     before_mutation: Known | Missing
 
 
-class Surroundings(NamedTuple):
+class RebuildContext(NamedTuple):
     """What a request is rebuilt with, apart from its own record."""
 
     olds: OldObjects
@@ -58,7 +58,7 @@ class Surroundings(NamedTuple):
     """Whether anybody will ask for the object before mutation."""
 
 
-def rebuild(exchange: Exchange, around: Surroundings, operation: Operation) -> Rebuilt:
+def rebuild(exchange: Exchange, around: RebuildContext, operation: Operation) -> Rebuilt:
     """The objects of a request of an operation that reached the validating phase, as it ran last."""
     if operation is Operation.CONNECT:
         options = connect_object(exchange)
@@ -71,9 +71,9 @@ def rebuild(exchange: Exchange, around: Surroundings, operation: Operation) -> R
     return _updated(exchange, old, around)
 
 
-def _created(exchange: Exchange, around: Surroundings) -> Rebuilt:
+def _created(exchange: Exchange, around: RebuildContext) -> Rebuilt:
     """A CREATE: the response is the object; where it is not, the body as the plugins and the strategy leave it."""
-    shown = exchange.succeeded and exchange.shape is Shape.OBJECT and exchange.record.subresource not in _AS_SENT
+    shown = exchange.succeeded and exchange.shape is BodyShape.OBJECT and exchange.record.subresource not in _AS_SENT
     if shown and not around.mutation:
         before: Known | Missing = NOT_ASKED
     elif exchange.record.verb == "patch":
@@ -87,12 +87,12 @@ def _created(exchange: Exchange, around: Surroundings) -> Rebuilt:
         validated = before
     else:
         validated = after_create(before, exchange, around.discovery.resource(exchange.resource))
-        if exchange.succeeded and exchange.shape is Shape.PARTIAL_METADATA:
+        if exchange.succeeded and exchange.shape is BodyShape.PARTIAL_METADATA:
             validated = validated.with_value(("metadata",), exchange.response.metadata).without(_REVISION)
     return Rebuilt(Operation.CREATE, validated, NULL, before)
 
 
-def _applied(exchange: Exchange, around: Surroundings) -> Known | Missing:
+def _applied(exchange: Exchange, around: RebuildContext) -> Known | Missing:
     """The object of an apply that creates it, as the built-in mutators leave it."""
     try:
         created = created_by_apply(exchange, around.schemas)
@@ -103,7 +103,7 @@ def _applied(exchange: Exchange, around: Surroundings) -> Known | Missing:
     return _sent(exchange, around, creating=True, created=created)
 
 
-def _sent(exchange: Exchange, around: Surroundings, *, creating: bool, created: JSON = None) -> Known | Missing:
+def _sent(exchange: Exchange, around: RebuildContext, *, creating: bool, created: JSON = None) -> Known | Missing:
     """The body, or the object that an apply creates, as the built-in mutators leave it."""
     sent = sent_object(exchange, creating=creating, created=created)
     if isinstance(sent, Missing):
@@ -115,11 +115,11 @@ def _sent(exchange: Exchange, around: Surroundings, *, creating: bool, created: 
     return around.classes.filled(known, exchange, around.lister, mutated=mutated)
 
 
-def _updated(exchange: Exchange, old: Known | Missing, around: Surroundings) -> Rebuilt:
+def _updated(exchange: Exchange, old: Known | Missing, around: RebuildContext) -> Rebuilt:
     """An UPDATE: the response is the object, with the resourceVersion that it was to replace."""
     validated: Known | Missing
     is_patch = exchange.record.verb == "patch"
-    if exchange.succeeded and exchange.shape is Shape.OBJECT:
+    if exchange.succeeded and exchange.shape is BodyShape.OBJECT:
         validated = _with_found_revision(Known(exchange.response.json, Basis.RECORDED), old, exchange)
         if not around.mutation:
             before: Known | Missing = NOT_ASKED
@@ -132,7 +132,7 @@ def _updated(exchange: Exchange, old: Known | Missing, around: Surroundings) -> 
     before = patched(exchange, old) if is_patch else _sent(exchange, around, creating=False)
     if isinstance(before, Missing):
         return Rebuilt(Operation.UPDATE, before, old, before)
-    if exchange.succeeded and exchange.shape is Shape.PARTIAL_METADATA:
+    if exchange.succeeded and exchange.shape is BodyShape.PARTIAL_METADATA:
         before = before.with_value(("metadata",), exchange.response.metadata)
         validated = _with_found_revision(before, old, exchange)
     else:

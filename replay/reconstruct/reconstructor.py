@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
+from replay.audit.answer.refusal import refused_by
+from replay.audit.directory.lookups import object_ref
 from replay.audit.event import RequestRecord
-from replay.audit.observed import refused_by
 from replay.errors import UNFORESEEN
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject
 from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupResource, GroupVersionKind
-from replay.kube.schema import Schemas
 from replay.reconstruct.cluster import NAMESPACE, Cluster, ClusterLister
 from replay.reconstruct.collection import deleted_items, is_pending
 from replay.reconstruct.history.history import History
@@ -22,15 +22,24 @@ from replay.reconstruct.history.old_object import OldObjects
 from replay.reconstruct.mutation_input import Mutators, is_changed_by_webhook, no_policies, patched
 from replay.reconstruct.operation import operations_of
 from replay.reconstruct.reached import RequestProgress, progress, progress_of
-from replay.reconstruct.rebuild import NOT_ASKED, NULL, Rebuilt, Surroundings, rebuild
+from replay.reconstruct.rebuild import NOT_ASKED, NULL, RebuildContext, Rebuilt, rebuild
 from replay.reconstruct.record.body import UnusableBodyError
 from replay.reconstruct.record.exchange import CONNECT_SUBRESOURCES, Exchange
 from replay.reconstruct.record.known import Known, attribute, basis_of
 from replay.reconstruct.request import Reached, ReplayRequest
-from replay.reconstruct.request_fields import missing_name, missing_of, name_of, namespace_of, options_of
+from replay.reconstruct.request_fields import (
+    NO_KIND,
+    missing_name,
+    missing_of,
+    name_of,
+    namespace_of,
+    options_of,
+    user_of,
+)
 from replay.reconstruct.request_object import sent_object
 from replay.reconstruct.review import is_review, reviewed_request
 from replay.reconstruct.server.default_class import DefaultClasses
+from replay.reconstruct.shard.object import as_sent_to_shard
 from replay.reconstruct.skeleton import Skeletons
 from replay.reconstruct.trust import ALL_TRUSTED, Trust
 
@@ -54,7 +63,7 @@ class Write(NamedTuple):
     sent: Known | Missing
 
 
-class Step(NamedTuple):
+class RebuildStep(NamedTuple):
     """A record of an object, with all that are told of it."""
 
     exchange: Exchange
@@ -84,12 +93,8 @@ class Reconstructor:
     """The built-in plugins that are asked: what one of them refused at the time came as far as this."""
 
     @cached_property
-    def _schemas(self) -> Schemas:
-        return Schemas(self.cluster.crds)
-
-    @cached_property
     def _skeletons(self) -> Skeletons:
-        return Skeletons(self._schemas)
+        return Skeletons(self.cluster.schemas_of)
 
     def requests(self, records: Sequence[RequestRecord]) -> Iterator[ReplayRequest]:
         """The requests among all records of one object, in order; a record with `selected` false only tells history."""
@@ -102,15 +107,15 @@ class Reconstructor:
             nothing = Missing("", _unusable(exchange))
             yield from found if found is not None else [Write(exchange, self._set_aside(exchange), nothing, nothing)]
 
-    def steps(self, records: Sequence[RequestRecord], *, checked: bool = False) -> Iterator[Step]:
+    def steps(self, records: Sequence[RequestRecord], *, checked: bool = False) -> Iterator[RebuildStep]:
         """Every record of an object, in order, with the history of all of them; `checked` looks at all bodies first."""
         about = _ObjectHistory(records, self.cluster.discovery, self._olds)
         if checked:
             about.check()
         for exchange in about.exchanges:
-            yield Step(exchange, about)
+            yield RebuildStep(exchange, about)
 
-    def of_step(self, step: Step) -> ReplayRequest:
+    def of_step(self, step: RebuildStep) -> ReplayRequest:
         """The request of a step, rebuilt only where somebody asks for it."""
         return self._request(step.exchange, step.olds)
 
@@ -170,13 +175,14 @@ class Reconstructor:
             subresource=record.subresource,
             namespace=namespace_of(record),
             name=record.name,
-            user_info=record.user,
+            user_info=user_of(record),
+            workspace=record.workspace,
             dry_run=False,
             options=Missing("request.options", nothing.reason),
             object=attribute(rebuilt.object, "object"),
             old_object=attribute(rebuilt.old_object, "oldObject"),
             namespace_object=attribute(_namespace_object(record, self.cluster.at(record)), "namespaceObject"),
-            missing=missing_of(record),
+            missing=missing_of(exchange),
         )
         basis = dict.fromkeys(("object", "oldObject", "namespaceObject"), Basis.MISSING)
         told = progress(exchange) or RequestProgress(Reached.VALIDATION)
@@ -185,12 +191,14 @@ class Reconstructor:
     def _olds(self, exchanges: Sequence[Exchange]) -> OldObjects:
         """The history of the object, which the snapshot may begin."""
         first = exchanges[0].record
-        kind = next((of.parent_kind for of in exchanges if of.parent_kind is not None), None)
-        name = next((of.record.name for of in exchanges if of.record.name), "")
+        kind = next((each.parent_kind for each in exchanges if each.parent_kind is not None), None)
+        name = next((each.record.name for each in exchanges if each.record.name), "")
         namespace = "" if first.resource == "namespaces" else first.namespace
-        known = self.cluster.snapshot_object(kind.group, kind.kind, namespace, name) if kind else None
+        known = (
+            self.cluster.of(first.workspace).snapshot_object(kind.group, kind.kind, namespace, name) if kind else None
+        )
         trusted = self.trust.holds(GroupResource(first.api_group, first.resource))
-        collected = self.cluster.deletions.effects_on(first.api_group, first.resource, namespace, name)
+        collected = self.cluster.deletions.effects_on(object_ref(first, name))
         history = History(exchanges, known, self.cluster.clock, trusted=trusted, collected=collected)
         return OldObjects(history, trusted=trusted, mutated=self._may_be_mutated)
 
@@ -201,21 +209,26 @@ class Reconstructor:
     def _request(self, exchange: Exchange, olds: OldObjects) -> ReplayRequest:
         lister = self.cluster.at(exchange.record)
         mutation = self.mutation if isinstance(self.mutation, bool) else self.mutation(exchange.record)
-        around = Surroundings(
+        around = RebuildContext(
             olds=olds,
             lister=lister,
-            discovery=self.cluster.discovery,
-            schemas=self._schemas,
+            discovery=self.cluster.discovery.of(exchange.record.workspace),
+            schemas=self.cluster.schemas_of(exchange.record.workspace),
             classes=self.classes,
             mutators=self.mutators,
             mutation=mutation,
         )
         how_far = progress_of(exchange, olds)
         if how_far.reached is Reached.FAILED_BEFORE and self.plugins:
-            plugin = refused_by(exchange.record.status_message)
+            plugin = refused_by(exchange.record.status_message, exchange.record.resource)
             how_far = RequestProgress(Reached.VALIDATION, f"{plugin} refused it") if plugin in self.plugins else how_far
         made, *others = (
-            self._made(exchange, rebuild(exchange, around, operation), lister, how_far)
+            self._made(
+                exchange,
+                as_sent_to_shard(exchange, rebuild(exchange, around, operation), self.cluster),
+                lister,
+                how_far,
+            )
             for operation in operations_of(exchange, olds.history)
         )
         for other in others:
@@ -248,13 +261,14 @@ class Reconstructor:
             subresource=record.subresource,
             namespace=namespace_of(record),
             name=name,
-            user_info=record.user,
+            user_info=user_of(record),
+            workspace=record.workspace,
             dry_run=exchange.dry_run,
             options=options_of(exchange, rebuilt),
             object=self._attribute(rebuilt.object, "object", exchange),
             old_object=old_object,
             namespace_object=attribute(namespace_object, "namespaceObject"),
-            missing=(*missing_name(exchange, name), *missing_of(record)),
+            missing=(*missing_name(exchange, name), *missing_of(exchange)),
         )
         basis = {
             "object": basis_of(rebuilt.object),
@@ -262,27 +276,28 @@ class Reconstructor:
             "namespaceObject": basis_of(namespace_object),
         }
         before = self._before(attributes, rebuilt, exchange)
-        notes = () if exchange.kind else _NO_KIND
+        notes = () if exchange.kind else (NO_KIND,)
         return ReplayRequest(record, attributes, before, basis, how_far.reached, how_far.reason, notes=notes)
 
-    def _before(self, of: Attributes, rebuilt: Rebuilt, exchange: Exchange) -> Attributes | Missing:
+    def _before(self, attributes: Attributes, rebuilt: Rebuilt, exchange: Exchange) -> Attributes | Missing:
         """The attributes of the mutating phase: a name that is to be generated does not exist yet."""
         if rebuilt.before_mutation is NOT_ASKED:
             return NOT_ASKED
         return Attributes(
-            operation=of.operation,
-            kind=of.kind,
-            resource=of.resource,
-            subresource=of.subresource,
-            namespace=of.namespace,
-            name=exchange.record.name if exchange.record.verb == "create" else of.name,
-            user_info=of.user_info,
-            dry_run=of.dry_run,
-            options=of.options,
+            operation=attributes.operation,
+            kind=attributes.kind,
+            resource=attributes.resource,
+            subresource=attributes.subresource,
+            namespace=attributes.namespace,
+            name=exchange.record.name if exchange.record.verb == "create" else attributes.name,
+            user_info=attributes.user_info,
+            workspace=attributes.workspace,
+            dry_run=attributes.dry_run,
+            options=attributes.options,
             object=self._attribute(rebuilt.before_mutation, "object", exchange),
-            old_object=of.old_object,
-            namespace_object=of.namespace_object,
-            missing=missing_of(exchange.record),
+            old_object=attributes.old_object,
+            namespace_object=attributes.namespace_object,
+            missing=missing_of(exchange),
         )
 
     def _attribute(
@@ -293,8 +308,7 @@ class Reconstructor:
             return attribute(known, root) if known.holes else known.value
         kind, record = exchange.kind, exchange.record
         if kind is not None and record.subresource not in _NAMED_IN_URL_ALONE:
-            namespace = "" if record.resource == "namespaces" else record.namespace
-            return self._skeletons.of(known, root, kind, namespace, record.name)
+            return self._skeletons.of(known, root, kind, record)
         return attribute(known, root)
 
 
@@ -347,8 +361,6 @@ _NO_HISTORY = OldObjects(History(()))
 
 _NAMED_IN_URL_ALONE = frozenset({"token", *CONNECT_SUBRESOURCES})
 """Subresources whose object need not carry the name of its parent."""
-
-_NO_KIND = ("the kind of the resource is not known: give a snapshot with its CustomResourceDefinition",)
 
 
 def _found(exchange: Exchange, olds: OldObjects) -> Known | Missing:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import orjson
 
-from replay.audit.directory.lookups import ObjectKey, object_key
+from replay.audit.directory.lookups import object_ref
 from replay.audit.event import RequestRecord
 from replay.json import JSON
 from replay.kube.discovery import Discovery
+from replay.kube.object_ref import ObjectRef
 from replay.reconstruct.collection import deleted_items
 from replay.reconstruct.history.collected import selected_name
 from replay.reconstruct.record.exchange import Exchange
@@ -26,17 +27,17 @@ _GONE = orjson.dumps({"kind": "Status", "apiVersion": "v1", "status": "Success"}
 
 
 @dataclass(frozen=True)
-class WithUnseen(Mapping[ObjectKey, list[RequestRecord]]):
+class WithUnseen(Mapping[ObjectRef, list[RequestRecord]]):
     """The writes to each object, and the deletions of objects that may have been there."""
 
-    writes: Mapping[ObjectKey, list[RequestRecord]]
-    unseen: Mapping[ObjectKey, list[RequestRecord]]
+    writes: Mapping[ObjectRef, list[RequestRecord]]
+    unseen: Mapping[ObjectRef, list[RequestRecord]]
 
-    def __getitem__(self, key: ObjectKey) -> list[RequestRecord]:
+    def __getitem__(self, key: ObjectRef) -> list[RequestRecord]:
         """The records of an object; raises KeyError."""
         return self.unseen[key] if key in self.unseen else self.writes[key]
 
-    def __iter__(self) -> Iterator[ObjectKey]:
+    def __iter__(self) -> Iterator[ObjectRef]:
         """The objects, in no particular order."""
         yield from self.writes
         yield from self.unseen
@@ -47,29 +48,29 @@ class WithUnseen(Mapping[ObjectKey, list[RequestRecord]]):
 
 
 def seen_objects(
-    collections: Iterable[RequestRecord], known: Collection[ObjectKey], discovery: Discovery
+    collections: Iterable[RequestRecord], known: Collection[ObjectRef], discovery: Discovery
 ) -> list[JSON]:
     """The objects that responses list and that are not `known`, as they were."""
-    found: dict[ObjectKey, JSON] = {}
+    found: dict[ObjectRef, JSON] = {}
     for record, items in _items(collections, discovery):
         for item in items or ():
             name = str((item.get("metadata") or {}).get("name") or "")
-            if name and (key := object_key(record, name)) not in known:
+            if name and (key := object_ref(record, name)) not in known:
                 found[key] = item
     return list(found.values())
 
 
 def unseen_deletions(
-    collections: Iterable[RequestRecord], known: Collection[ObjectKey], discovery: Discovery
-) -> dict[ObjectKey, list[RequestRecord]]:
+    collections: Iterable[RequestRecord], known: Collection[ObjectRef], discovery: Discovery
+) -> dict[ObjectRef, list[RequestRecord]]:
     """The deletions of what there may have been where a response does not list it: objects that are not `known`."""
-    found: dict[ObjectKey, list[RequestRecord]] = {}
+    found: dict[ObjectRef, list[RequestRecord]] = {}
     for record, items in _items(collections, discovery):
         if items is None:
             one = record._replace(
                 verb="delete", name=selected_name(record.request_uri) or _UNSEEN, response_object=_GONE
             )
-            key = object_key(one, one.name)
+            key = object_ref(one, one.name)
             if key not in known:
                 found.setdefault(key, []).append(one)
     return found

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from replay.audit.event import RequestRecord, has_query
 from replay.json import JSON
-from replay.kube.attributes import Missing, Operation
+from replay.kcp.user import scoped_user
+from replay.kube.attributes import Missing, Operation, UserInfo
 from replay.reconstruct.history.old_object import RECORD_RESPONSES
 from replay.reconstruct.rebuild import Rebuilt
+from replay.reconstruct.record.body import BodyShape
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.server.options import delete_options, write_options
 
 _NOT_TOLD = "the log has no audit events, and its entries do not tell it"
+_UNKNOWN_KIND = "the kind of the resource is not known"
+_GIVE_KIND = "give a snapshot with its CustomResourceDefinition"
+NO_KIND = f"{_UNKNOWN_KIND}: {_GIVE_KIND}"
 RECORD_EVENTS = "read the audit events of the API server"
+
+
+def user_of(record: RequestRecord) -> UserInfo:
+    """Whom admission saw."""
+    return scoped_user(record.user, record.workspace) if record.scoped else record.user
 
 
 def namespace_of(record: RequestRecord) -> str:
@@ -86,16 +96,21 @@ def _grace_period(options: JSON, old: Known | Missing) -> int | None:
     return 1 if period < 0 else int(period)
 
 
-def missing_of(record: RequestRecord) -> tuple[Missing, ...]:
-    """What a log that is none of audit events does not tell of a request."""
+def missing_of(exchange: Exchange) -> tuple[Missing, ...]:
+    """What is not told of a request: by a log that is none of audit events, or of a resource that is not known."""
+    record = exchange.record
+    kinds = () if exchange.kind else ("kind", "requestKind")
+    unknown = tuple(Missing(f"request.{name}", _UNKNOWN_KIND, _GIVE_KIND) for name in kinds)
     if has_query(record):
-        return ()
+        return unknown
     user = (Missing(f"request.userInfo.{name}", _NOT_TOLD, RECORD_EVENTS) for name in record.user.missing)
-    return (*user, Missing("request.dryRun", _NOT_TOLD, RECORD_EVENTS))
+    return (*unknown, *user, Missing("request.dryRun", _NOT_TOLD, RECORD_EVENTS))
 
 
 def missing_name(exchange: Exchange, name: str) -> tuple[Missing, ...]:
     """Where a name was generated that the log does not hold."""
     if name or exchange.record.verb != "create":
         return ()
+    if exchange.succeeded and exchange.shape is BodyShape.OBJECT:
+        return ()  # reviews have none
     return (Missing("request.name", "the name was generated, and the response is not recorded", RECORD_RESPONSES),)

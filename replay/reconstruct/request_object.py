@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing
-from replay.reconstruct.record.body import Shape
+from replay.reconstruct.record.body import BodyShape
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known
 
@@ -33,11 +33,11 @@ def sent_object(exchange: Exchange, *, creating: bool, created: JSON = None) -> 
     kind = exchange.kind
     if kind is None or body.get("kind") != kind.kind:
         return Missing("", "the request's body is not of the kind that the resource has")
-    if body.get("apiVersion") != kind.api_version and exchange.request.shape(kind) is Shape.OTHER_VERSION:
+    if body.get("apiVersion") != kind.api_version and exchange.request.shape(kind) is BodyShape.OTHER_VERSION:
         return Missing("", f"the request's body is of version {body.get('apiVersion')}, which cannot be converted here")
     metadata = _request_metadata(exchange, body, creating=creating)
     holes: tuple[Hole, ...] = ()
-    if exchange.succeeded and exchange.shape is Shape.OBJECT and exchange.concerns_parent:
+    if exchange.succeeded and exchange.shape is BodyShape.OBJECT and exchange.concerns_parent:
         # Field managers are set before the mutating phase and not changed after it: the response shows them.
         managed = exchange.response.metadata.get("managedFields")
         if managed is not None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from replay.audit.event import RequestRecord
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
@@ -29,25 +31,26 @@ _NAMED = ("apiVersion", "kind", "metadata")
 
 @dataclass
 class Skeletons:
-    """Makes objects that are known by name alone; `schemas` tells which fields a kind may have."""
+    """Makes objects that are known by name alone; `schemas_of` a workspace tells which fields a kind may have."""
 
-    schemas: Schemas
-    _leaves: dict[tuple[GroupVersionKind, str, str], list[Missing]] = field(default_factory=dict)
+    schemas_of: Callable[[str], Schemas]
+    _leaves: dict[tuple[str, GroupVersionKind, str, str], list[Missing]] = field(default_factory=dict)
 
-    def of(
-        self, missing: Missing, root: str, kind: GroupVersionKind, namespace: str, name: str
-    ) -> PartialObject | Missing:
-        """The object called `root` with `missing` in all its other fields.
+    def of(self, missing: Missing, root: str, kind: GroupVersionKind, record: RequestRecord) -> PartialObject | Missing:
+        """The object of a request, called `root`, with `missing` in all its other fields.
 
         `missing` itself where the kind has no schema, so that its fields are not known, or where there is no name.
         """
-        schema = self.schemas.for_kind(kind)
+        name, namespace = record.name, "" if record.resource == "namespaces" else record.namespace
+        schema = self.schemas_of(record.workspace).for_kind(kind)
         if schema is None or not name or schema.preserve_unknown_fields:
             return Missing(root, missing.reason, missing.fix)
-        key = (kind, root, missing.reason)
+        key = (record.workspace, kind, root, missing.reason)
         leaves = self._leaves.get(key)
         if leaves is None:
-            paths = [f"metadata.{of}" for of in _METADATA] + [of for of in schema.fields if of not in _NAMED]
+            paths = [f"metadata.{field}" for field in _METADATA] + [
+                field for field in schema.fields if field not in _NAMED
+            ]
             leaves = self._leaves[key] = [Missing(f"{root}.{path}", missing.reason, missing.fix) for path in paths]
         metadata: dict[str, JSON] = {"name": name}
         if namespace:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from replay.audit.event import RequestRecord
+from replay.identity import IdentityMap
 from replay.reconstruct.history.clock import BEFORE
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.request import Reached, ReplayRequest
@@ -45,9 +46,9 @@ class TolerantReconstructor(Reconstructor):
     def requests(self, records: Sequence[RequestRecord]) -> Iterator[ReplayRequest]:
         """See `Reconstructor.requests`."""
         wider = [widened(record, self.error) for record in records]
-        own = {id(wide): record for wide, record in zip(wider, records, strict=True)}
+        own = IdentityMap(zip(wider, records, strict=True))
         for request in super().requests(wider):
-            request.record = own[id(request.record)]
+            request.record = own[request.record]
             if (
                 request.reached is Reached.FAILED_BEFORE
                 and request.record.verb == "delete"

@@ -125,6 +125,6 @@ def _objects(path: Path, line: int, document: JSON) -> Iterator[JSON]:
     if not (isinstance(items, list) and (kind in _LISTS or kind.endswith("List"))):
         yield document
         return
-    of = {} if kind in _LISTS else {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
+    type_meta = {} if kind in _LISTS else {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
     for item in items:
-        yield from _objects(path, line, {**of, **item} if isinstance(item, dict) else item)
+        yield from _objects(path, line, {**type_meta, **item} if isinstance(item, dict) else item)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
-from replay.case.result import CaseReport, CaseResult, CoverageResult, Status
-from replay.report.findings import github_data, github_property
+from replay.case.result import CaseCoverageResult, CaseReport, CaseResult, Status
+from replay.report.annotate.github import github_data, github_property
+from replay.report.annotate.junit import clean
 
 _MARKS = {Status.PASSED: ".", Status.FAILED: "F", Status.ERROR: "E"}
 _WIDTH = 80
@@ -37,7 +38,7 @@ def text_lines(report: CaseReport) -> Iterator[str]:
     yield _ruled(_tally(report))
 
 
-def coverage_lines(coverage: CoverageResult) -> Iterator[str]:
+def coverage_lines(coverage: CaseCoverageResult) -> Iterator[str]:
     """What no case reaches."""
     share = 100 * coverage.reached // coverage.total if coverage.total else 100
     yield _ruled(f"coverage: {coverage.reached} of {coverage.total} reached ({share} %)")
@@ -63,14 +64,14 @@ def junit_lines(report: CaseReport) -> Iterator[str]:
     root = ET.Element("testsuites", _counts(report.results))
     for suite, found in groupby(report.results, key=lambda result: result.suite):
         results = tuple(found)
-        element = ET.SubElement(root, "testsuite", {"name": _clean(suite), **_counts(results)})
+        element = ET.SubElement(root, "testsuite", {"name": clean(suite), **_counts(results)})
         for result in results:
-            names = {"classname": _clean(suite), "name": _clean(result.name), "file": _clean(result.path)}
+            names = {"classname": clean(suite), "name": clean(result.name), "file": clean(result.path)}
             case = ET.SubElement(element, "testcase", {**names, "line": str(result.line)})
             if result.status is not Status.PASSED:
                 kind = "failure" if result.status is Status.FAILED else "error"
-                message = _clean(result.lines[0] if result.lines else "")
-                ET.SubElement(case, kind, {"message": message}).text = _clean("\n".join(result.lines))
+                message = clean(result.lines[0] if result.lines else "")
+                ET.SubElement(case, kind, {"message": message}).text = clean("\n".join(result.lines))
     ET.indent(root)
     yield '<?xml version="1.0" encoding="utf-8"?>'
     yield ET.tostring(root, encoding="unicode")
@@ -80,16 +81,6 @@ def _counts(results: tuple[CaseResult, ...]) -> dict[str, str]:
     failures = sum(result.status is Status.FAILED for result in results)
     errors = sum(result.status is Status.ERROR for result in results)
     return {"tests": str(len(results)), "failures": str(failures), "errors": str(errors)}
-
-
-def _clean(text: str) -> str:
-    """Text without the characters that XML 1.0 has no place for."""
-    return "".join(
-        each
-        if each in "\t\n" or (each >= " " and each not in "\ufffe\uffff" and not "\ud800" <= each <= "\udfff")
-        else "\ufffd"
-        for each in text
-    )
 
 
 def tap_lines(report: CaseReport) -> Iterator[str]:
@@ -142,7 +133,7 @@ def json_lines(report: CaseReport) -> Iterator[str]:
 
 
 FORMATS: dict[str, Callable[[CaseReport], Iterator[str]]] = {
-    "text": text_lines,
+    "terminal": text_lines,
     "junit": junit_lines,
     "tap": tap_lines,
     "github": github_lines,

@@ -19,6 +19,8 @@ def explain_json(explained: Explained, zone: tzinfo = UTC) -> dict[str, Any]:
     return {
         "auditID": record.audit_id,
         "verdict": document.verdict,
+        "workload": explained.workload,
+        "owner": explained.owner,
         "facts": {fact.label: f"{fact.value} {fact.note}".strip() for fact in document.facts},
         "reached": {"how": request.reached.value, "reason": request.reached_reason},
         "basis": {name: basis.value if basis else None for name, basis in request.basis.items()},

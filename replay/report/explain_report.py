@@ -16,8 +16,9 @@ from replay.admission.explain.explanation import (
     PolicyExplanation,
     WebhookExplanation,
 )
-from replay.audit.observed import Observed
+from replay.audit.answer.observed import Observed
 from replay.authorization.trace import Authorization
+from replay.compare.outcome import NOWHERE, DecidedIn
 from replay.kube.attributes import Missing, PartialObject
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.report.authorization.trace import authorization_trace
@@ -70,7 +71,10 @@ class SetExplanation:
 
 @dataclass(frozen=True)
 class Explained:
-    """A request, one object of a `deletecollection`; `repeats` are other events with its auditID."""
+    """A request, one object of a `deletecollection`; `repeats` are other events with its auditID.
+
+    `workload` is the owner of its object, `owner` what the label of its namespace says, empty where there is none.
+    """
 
     log: str
     request: ReplayRequest
@@ -80,6 +84,9 @@ class Explained:
     repeats: tuple[str, ...]
     sets: tuple[SetExplanation, ...]
     concealer: Concealer
+    workload: str = ""
+    owner: str = ""
+    decided_in: DecidedIn = NOWHERE
     authorized: tuple[tuple[str, Authorization], ...] = ()
     """What the authorizers of each set say, where a set says who they are."""
 
@@ -87,10 +94,20 @@ class Explained:
 def explain_document(explained: Explained, zone: tzinfo = UTC) -> Document:
     """The page that an engineer opens."""
     record = explained.request.record
-    sections = [_knowledge(explained), _observed(explained), *authorization_trace(explained.authorized)]
+    sections = [
+        _policy(explained, each, number, policy)
+        for each in explained.sets
+        for number, policy in each.steps
+        if policy.matches and _denies(policy)
+    ]
+    sections += [_observed(explained), _knowledge(explained), *authorization_trace(explained.authorized)]
     for each in explained.sets:
         sections.append(_decision(explained, each))
-        sections += (_policy(explained, each, number, policy) for number, policy in each.steps if policy.matches)
+        sections += (
+            _policy(explained, each, number, policy)
+            for number, policy in each.steps
+            if policy.matches and not _denies(policy)
+        )
         sections += [_called_again(each), _others(each), _webhooks(explained, each)]
     if not explained.sets:
         sections.append(
@@ -140,7 +157,14 @@ def _facts(explained: Explained, zone: tzinfo) -> Iterator[Fact]:
     where = "/".join(filter(None, (attributes.namespace, attributes.name or record.name)))
     kind = attributes.kind.kind
     dry = ", dry run" if attributes.dry_run else ""
+    workspace, own, planned = explained.decided_in
+    if workspace:
+        text = f"decided by the policies of {own or 'nobody knows whom'}"
+        text += f", with the candidate by those of {planned or 'nobody knows whom'}" if planned != own else ""
+        yield Fact("Workspace", inert(workspace), inert(text))
     yield Fact("Request", inert(f"{attributes.operation} {resource} {where}"), inert(f"{kind}, {record.verb}{dry}"))
+    if explained.workload:
+        yield Fact("Owner", inert(explained.workload), inert(f"of {explained.owner}" if explained.owner else ""))
     yield Fact("Time", moment(record.stage_time, zone), f"{(record.stage_time - record.received) // 1000} ms")
     reason = " ".join(filter(None, (record.status_reason, explained.concealer.text(record.status_message))))
     yield Fact("Answer", str(record.code) if record.code else "not recorded", inert(reason))
@@ -241,7 +265,9 @@ def _policy(explained: Explained, each: SetExplanation, number: int, policy: Pol
     outcomes = [b.outcome for b in policy.bindings if not b.mismatch and b.outcome]
     outcomes = list(dict.fromkeys(map(explained.concealer.text, outcomes)))
     turn = f", pass {number}" if number and each.is_reinvoked else ""
-    title = f"{policy.policy}{turn}: {', '.join(outcomes) or 'matches'}"
+    denies = _denies(policy)
+    of_set = f" in the {each.name} set" if denies else ""  # what denies stands at the top, apart from its set
+    title = f"{policy.policy}{of_set}{turn}: {', '.join(outcomes) or 'matches'}"
     lead = f"{policy.kind}, failurePolicy {policy.failure_policy.value}"
     if policy.matched_as:
         lead += f", matched {policy.matched_as}"
@@ -250,10 +276,14 @@ def _policy(explained: Explained, each: SetExplanation, number: int, policy: Pol
     listings = tuple(
         Listing(_caption(binding), "\n".join(_binding_lines(explained, binding))) for binding in policy.bindings
     )
-    denies = any(outcome.startswith(("denies", "refused")) for outcome in outcomes)
     tone = Tone.BAD if denies else Tone.PLAIN
     again = f"-pass-{number}" if number > 1 else ""
     return Section(f"{each.name}-{policy.policy}{again}", inert(title), inert(lead), listings, tone)
+
+
+def _denies(policy: PolicyExplanation) -> bool:
+    """Whether it is what denies the request."""
+    return any(b.outcome.startswith(("denies", "refused")) for b in policy.bindings if not b.mismatch)
 
 
 def _caption(binding: BindingExplanation) -> str:

@@ -7,6 +7,7 @@ last one is where `all` and `exists` were decided.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -38,6 +39,10 @@ Conceal = Callable[[str, Value], Value]
 def expression_lines(ast: Ast, trace: Trace, conceal: Conceal) -> list[str]:
     """The parts of an expression that are worth a line, each `text → value`; the expression itself is not among them."""
     return list(_Drawing(ast, conceal).parts(ast.expr, trace, 0))
+
+
+_BEGUN = re.compile(r"(?<!\w)\w{2,24}$")
+"""A word of a usual length that goes on, or may, where a text is cut."""
 
 
 def shown(value: Value) -> str:  # noqa: PLR0911 - one form a kind of value
@@ -72,7 +77,12 @@ def _other(value: Any) -> Any:
 
 
 def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]}… ({len(text):,} characters)"
+    """The text as far as there is room, up to the end of a word."""
+    if len(text) <= longest:
+        return text
+    begun = _BEGUN.search(text[: longest + 1])
+    end = begun.start() if begun else longest
+    return f"{text[:end].rstrip()}… ({len(text):,} characters)"
 
 
 class _Drawing:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,19 +12,20 @@ from replay.manifests.check import CheckedSet, counts
 from replay.manifests.finding import SERVER, Finding, Severity
 from replay.manifests.lint.catalogue import REASONS
 from replay.manifests.loader import LoadedDirectory
-
-_SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+from replay.report.annotate.annotation import Annotation, Annotations, FindingLevel, FindingRule
 
 
 def findings_text(checked: CheckedSet) -> Iterator[str]:
     """Lines for a terminal: each finding with its place, then what the server does with the set."""
     for finding in checked.findings:
         yield _line(finding)
+    yield from checked.hints
     errors, warnings = counts(checked.findings)
     for directory in checked.directories:
         if directory.error is None and directory.path:
             kinds = ", ".join(f"{_count(directory, kind)} {kind}" for kind in directory.plugin.kinds)
-            yield f"{directory.path}: {directory.plugin.value} loads {kinds}; {directory.hash or 'no data'}"
+            digest = directory.hash or ("" if directory.objects else "no data")
+            yield f"{directory.path}: {directory.plugin.value} loads {kinds}{f'; {digest}' if digest else ''}"
     if checked.api is not None and checked.api.error is None:
         numbers = Counter(loaded.kind for loaded in checked.api.objects)
         listed = ", ".join(f"{count} {kind}" for kind, count in sorted(numbers.items())) or "nothing"
@@ -44,7 +44,8 @@ def _line(finding: Finding) -> str:
     mark = " (the server stops here)" if finding.first else ""
     subject = f"{finding.object}: " if finding.object else ""
     message = finding.message.replace("\n", "\n    ")
-    return f"{_place(finding)}: {finding.severity.value}: {subject}{message} [{finding.name}]{mark}"
+    fix = f"\n    to mend it: {finding.fix}" if finding.fix else ""
+    return f"{_place(finding)}: {finding.severity.value}: {subject}{message} [{finding.name}]{mark}{fix}"
 
 
 def _place(finding: Finding) -> str:
@@ -134,50 +135,32 @@ def finding_json(finding: Finding) -> dict[str, JSON]:
     }
 
 
-def findings_github(findings: Iterable[Finding]) -> Iterator[str]:
-    """Workflow commands, which annotate the lines of a pull request."""
-    for finding in findings:
-        command = "error" if finding.severity is Severity.ERROR else "warning"
-        line, column = finding.position
-        place = f"file={github_property(finding.path)}" + (f",line={line},col={column}" if line else "")
-        subject = f"{finding.object}: " if finding.object else ""
-        yield f"::{command} {place},title={github_property(f'replay: {finding.name}')}::{github_data(subject + finding.message)}"
-
-
-def github_data(text: str) -> str:
-    """The message of a workflow command, escaped."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def github_property(text: str) -> str:
-    """A property of a workflow command, escaped."""
-    return github_data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def findings_sarif(findings: Iterable[Finding]) -> str:
-    """A SARIF log of one run; the rules are the lints and `server`."""
-    listed = list(findings)
-    names = sorted({finding.name for finding in listed})
-    rules = [
-        {"id": name, "shortDescription": {"text": REASONS.get(name, "the API server refuses this")}} for name in names
-    ]
-    driver = {
-        "name": "replay",
-        "informationUri": "https://kubernetes.io/docs/reference/access-authn-authz/",
-        "rules": rules,
+def findings_annotations(checked: Iterable[CheckedSet]) -> Annotations:
+    """The findings of sets at their places; the files of a set without any are clean."""
+    sets = list(checked)
+    found = [_annotation(finding) for each in sets for finding in each.findings]
+    rules = {
+        each.rule: FindingRule(
+            each.rule,
+            REASONS.get(each.rule, "the API server refuses this" if each.rule == SERVER else each.rule),
+            _help(each.rule),
+        )
+        for each in found
     }
-    run = {"tool": {"driver": driver}, "results": [_sarif_result(finding) for finding in listed]}
-    return json.dumps({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
+    return Annotations("replay check", found, rules, [(each.path, each.path) for each in sets if not each.findings])
 
 
-def _sarif_result(finding: Finding) -> dict[str, JSON]:
-    location: dict[str, JSON] = {"artifactLocation": {"uri": finding.path}}
-    if finding.position.line:
-        location["region"] = {"startLine": finding.position.line, "startColumn": finding.position.column}
-    subject = f"{finding.object}: " if finding.object else ""
-    return {
-        "ruleId": finding.name,
-        "level": "error" if finding.name == SERVER else "warning",
-        "message": {"text": subject + finding.message},
-        "locations": [{"physicalLocation": location}],
-    }
+def _help(name: str) -> str:
+    if name == SERVER:
+        return "The API server refuses this, and does not start with it. The message is that of the server."
+    return (
+        f"The API server accepts this: {REASONS.get(name, name)}. Where it is meant, `# replay: silence {name}` in the document"
+        " silences it."
+    )
+
+
+def _annotation(finding: Finding) -> Annotation:
+    line, column = finding.position
+    level = FindingLevel.ERROR if finding.severity is Severity.ERROR else FindingLevel.WARNING
+    detail = f"{finding.field_path} {finding.message}"
+    return Annotation(finding.name, level, finding.message, finding.object, finding.path, line, column, detail)

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from replay.report.render.document import (
     MICROSECONDS,
@@ -19,6 +20,7 @@ from replay.report.render.document import (
     Section,
     Table,
     Tone,
+    few,
     inert,
     log_name,
     moment,
@@ -35,7 +37,8 @@ class PastDecision:
     """One thing that a policy or webhook did to a request.
 
     `at` is in microseconds since the epoch. `basis` is `observed` where the log itself says it, `replayed` where only a
-    replay of the set in force does. For webhooks `binding` is the configuration. `source` names the field or annotation.
+    replay of the set in force does. `workload` owns the object. For webhooks `binding` is the configuration. `workspace` and
+    `policy_workspace` are the paths of those of kcp, of the request and of the policy, empty elsewhere. `source` names the field or annotation.
     """
 
     at: int
@@ -58,7 +61,16 @@ class PastDecision:
     code: int
     is_static: bool
     place: str
+    workload: str = ""
     basis: str = OBSERVED
+    workspace: str = ""
+    policy_workspace: str = ""
+
+    @property
+    def label(self) -> str:
+        """The policy or webhook, with the workspace of kcp that it is of; a built-in plugin is of none."""
+        is_placed = self.policy_workspace and self.plugin in ("policy", "webhook")
+        return f"{self.policy_workspace}/{self.policy}" if is_placed else self.policy
 
     @property
     def object(self) -> str:
@@ -89,7 +101,14 @@ def lookup_document(lookup: Lookup, zone: tzinfo = UTC, rows: int = 20) -> Docum
     """The document; at most `rows` single decisions, the last ones, are listed."""
     first, last = lookup.period
     asked = ", ".join(f"{name} {value}" for name, value in lookup.question.items()) or "everything but annotations"
-    sections = [_by_policy(lookup, zone), _by("user", lookup.observed), _by("namespace", lookup.observed)]
+    sections = [
+        _by_policy(lookup, zone),
+        _by_workload(lookup.observed, zone, rows),
+        _by_time(lookup, zone, rows),
+        *([_by("workspace", lookup.observed)] if any(each.workspace for each in lookup.observed) else []),
+        _by("user", lookup.observed),
+        _by("namespace", lookup.observed),
+    ]
     listed = Section("decisions", "Decisions", "What the log tells, newest first.")
     sections.append(_listed(listed, lookup.observed, zone, rows))
     if lookup.replayed:
@@ -101,7 +120,7 @@ def lookup_document(lookup: Lookup, zone: tzinfo = UTC, rows: int = 20) -> Docum
         f"{log_name(lookup.log)} · {moment(first, zone)}, {span(last - first)}",
         _verdict(lookup, inert(asked)),
         Tone.PLAIN,
-        tuple(_facts(lookup)),
+        tuple(_facts(lookup, zone)),
         tuple(section for section in sections if section.blocks),
     )
 
@@ -113,10 +132,13 @@ def _verdict(lookup: Lookup, asked: str) -> str:
     return f"{plural(decisions, 'decision')} on {plural(requests, 'request')} ({asked})."
 
 
-def _facts(lookup: Lookup) -> Iterable[Fact]:
+def _facts(lookup: Lookup, zone: tzinfo) -> Iterable[Fact]:
     by_action = Counter(each.action for each in {(d.audit_id, d.action): d for d in lookup.observed}.values())
     shown = ", ".join(f"{action} {number(count)}" for action, count in sorted(by_action.items()))
     yield Fact("Requests", number(lookup.requests), shown)
+    if lookup.observed:
+        last = max(each.at for each in lookup.observed)
+        yield Fact("Last seen", moment(last, zone), lasting(lookup.observed, lookup.period[1]).text)
     if lookup.denied_with_failures:
         text = "denied requests name audited failures as well; they are listed under --action deny"
         yield Fact("Not counted", number(lookup.denied_with_failures), text)
@@ -127,10 +149,32 @@ def _facts(lookup: Lookup) -> Iterable[Fact]:
         yield Fact("Note", note, tone=Tone.WARN)
 
 
+class Lasting(NamedTuple):
+    """Whether something still happens at the end of a period; `goes_on` is None for what happened once."""
+
+    goes_on: bool | None
+    text: str
+
+
+def lasting(found: Sequence[PastDecision], end: int) -> Lasting:
+    """What the times of decisions tell of it: it goes on where it was never seen to pause for longer than it does at the end (microseconds)."""
+    times = sorted({each.at for each in found})
+    quiet = max(end - times[-1], 0)
+    if len(times) == 1:
+        return Lasting(None, f"once, {span(quiet)} before the end")
+    longest = max(later - earlier for earlier, later in pairwise(times))
+    if quiet <= longest:
+        return Lasting(True, f"still happens: {span(quiet)} before the end, and pauses were as long as {span(longest)}")
+    return Lasting(False, f"no longer: not for the last {span(quiet)}, and pauses were {span(longest)} at most before")
+
+
+_LASTING = {True: "still", False: "no longer", None: "once"}
+
+
 def _by_policy(lookup: Lookup, zone: tzinfo) -> Section:
     groups: dict[tuple[str, str, str], list[PastDecision]] = {}
     for each in (*lookup.observed, *lookup.replayed):
-        groups.setdefault((each.policy, each.action, each.basis), []).append(each)
+        groups.setdefault((each.label, each.action, each.basis), []).append(each)
     order = sorted(groups.items(), key=lambda item: (-len({d.audit_id for d in item[1]}), item[0]))
     columns = (
         Column("policy or webhook", Align.CODE),
@@ -140,6 +184,7 @@ def _by_policy(lookup: Lookup, zone: tzinfo) -> Section:
         Column("objects", Align.NUMBER),
         Column("first", optional=True),
         Column("last", optional=True),
+        Column("at the end", Align.SHORT, optional=True),
         Column("basis", optional=True),
     )
     rows = tuple(
@@ -151,6 +196,7 @@ def _by_policy(lookup: Lookup, zone: tzinfo) -> Section:
             number(len({(each.resource, each.object if each.object_name else each.audit_id) for each in found})),
             moment(min(each.at for each in found), zone),
             moment(max(each.at for each in found), zone),
+            _LASTING[lasting(found, lookup.period[1]).goes_on],
             basis,
         )
         for (policy, action, basis), found in order
@@ -158,14 +204,81 @@ def _by_policy(lookup: Lookup, zone: tzinfo) -> Section:
     return _section("policies", "By policy", columns, rows)
 
 
+def _by_workload(found: Sequence[PastDecision], zone: tzinfo, limit: int) -> Section:
+    """Requests by the workload that a team would talk about, and by action."""
+    groups: dict[tuple[str, str, str], list[PastDecision]] = {}
+    for each in found:
+        groups.setdefault((each.namespace, each.workload, each.action), []).append(each)
+    order = sorted(groups.items(), key=lambda item: (-_requests(item[1]), item[0]))
+    columns = (
+        Column("workload", Align.CODE),
+        Column("action"),
+        Column("requests", Align.NUMBER),
+        Column("policies", Align.CODE, optional=True),
+        Column("users", Align.CODE, optional=True),
+        Column("last", Align.SHORT, optional=True),
+    )
+    rows = tuple(
+        (
+            inert(" ".join(filter(None, (namespace, workload)))),
+            action,
+            number(_requests(of_group)),
+            inert(", ".join(sorted({each.label for each in of_group}))),
+            few(sorted({each.username for each in of_group})),
+            moment(max(each.at for each in of_group), zone),
+        )
+        for (namespace, workload, action), of_group in order[:limit]
+    )
+    return _section("workloads", "By workload", columns, rows, len(order))
+
+
+def _requests(found: Iterable[PastDecision]) -> int:
+    return len({each.audit_id for each in found})
+
+
+_HOUR = 3600 * MICROSECONDS
+_BY_MINUTE, _BY_HOUR = 3 * _HOUR, 96 * _HOUR
+"""Periods up to which requests are counted by the minute, and by the hour."""
+
+
+def _by_time(lookup: Lookup, zone: tzinfo, limit: int) -> Section:
+    """Requests by hour, by minute in a short log and by day in a long one, the latest first."""
+    length = lookup.period[1] - lookup.period[0]
+    noun = "minute" if length <= _BY_MINUTE else "hour" if length <= _BY_HOUR else "day"
+    groups: dict[datetime, list[PastDecision]] = {}
+    for each in lookup.observed:
+        at = datetime.fromtimestamp(each.at // MICROSECONDS, tz=zone)
+        start = at.replace(second=0, minute=at.minute if noun == "minute" else 0, hour=0 if noun == "day" else at.hour)
+        groups.setdefault(start, []).append(each)
+    columns = (
+        Column(noun, Align.SHORT),
+        Column("requests", Align.NUMBER),
+        Column("policies", Align.NUMBER),
+        Column("workloads", Align.NUMBER),
+        Column("users", Align.NUMBER),
+    )
+    rows = tuple(
+        (
+            f"{start:%Y-%m-%d}" if noun == "day" else f"{start:%Y-%m-%d %H:%M} {start.tzname()}",
+            number(_requests(groups[start])),
+            number(len({each.label for each in groups[start]})),
+            number(len({(each.namespace, each.workload) for each in groups[start]})),
+            number(len({each.username for each in groups[start]})),
+        )
+        for start in sorted(groups, reverse=True)[:limit]
+    )
+    return _section("times", f"By {noun}", columns, rows, len(groups))
+
+
 def _by(noun: str, found: Sequence[PastDecision]) -> Section:
-    """Requests by user or namespace and action."""
+    """Requests by user, namespace or workspace, and action."""
     groups: dict[tuple[str, str], set[str]] = {}
     policies: dict[tuple[str, str], set[str]] = {}
     for each in found:
-        key = ((each.username if noun == "user" else each.namespace or "(cluster)"), each.action)
+        named = {"user": each.username, "workspace": each.workspace}.get(noun, each.namespace or "(cluster)")
+        key = (named, each.action)
         groups.setdefault(key, set()).add(each.audit_id)
-        policies.setdefault(key, set()).add(each.policy)
+        policies.setdefault(key, set()).add(each.label)
     order = sorted(groups, key=lambda key: (-len(groups[key]), key))
     columns = (Column(noun), Column("action"), Column("requests", Align.NUMBER), Column("policies", Align.NUMBER))
     rows = tuple((inert(k[0]), k[1], number(len(groups[k])), number(len(policies[k]))) for k in order)
@@ -181,8 +294,10 @@ def _listed(section: Section, found: Sequence[PastDecision], zone: tzinfo, limit
 
 def _lines(each: PastDecision, zone: tzinfo) -> Iterable[str]:
     """Two lines: when, what and which; who, on what and why. Whole auditIDs, because people copy them."""
-    yield f"{moment(each.at, zone)}  {each.action}  {inert(each.policy)}  {inert(each.audit_id)}"
+    yield f"{moment(each.at, zone)}  {each.action}  {inert(each.label)}  {inert(each.audit_id)}"
     about = f"{each.username} {each.verb} {each.resource} {each.object}".rstrip("/ ")
+    about += f" ({each.workload})" if each.workload else ""
+    about += f" in {each.workspace}" if each.workspace else ""
     yield inert(f"    {about}: {each.message}" if each.message else f"    {about}")
     if each.patch:
         yield inert(f"    {json.dumps(each.patch, ensure_ascii=False)}")
@@ -193,8 +308,9 @@ def _section(
     title: str,
     columns: tuple[Column, ...],
     rows: tuple[tuple[str, ...], ...],
+    total: int = 0,
 ) -> Section:
-    blocks = (Table(f"{id_}-table", "", columns, rows),) if rows else ()
+    blocks = (Table(f"{id_}-table", "", columns, rows, total),) if rows else ()
     return Section(id_, title, "", blocks)
 
 
@@ -208,6 +324,7 @@ def lookup_json(lookup: Lookup, zone: tzinfo = UTC) -> dict[str, Any]:
         "requests": lookup.requests,
         "deniedRequestsWithAuditedFailures": lookup.denied_with_failures,
         "undetermined": lookup.undetermined,
+        "stillHappens": lasting(lookup.observed, lookup.period[1]).goes_on if lookup.observed else False,
         "notes": list(lookup.notes),
         "decisions": [_decision(each, zone) for each in lookup.observed],
         "replayed": [_decision(each, zone) for each in lookup.replayed],
@@ -223,6 +340,7 @@ def _decision(each: PastDecision, zone: tzinfo) -> dict[str, Any]:
     return {
         "time": _time(each.at, zone),
         "auditID": each.audit_id,
+        **({"workspace": each.workspace, "policyWorkspace": each.policy_workspace or None} if each.workspace else {}),
         "action": each.action,
         "basis": each.basis,
         "plugin": each.plugin,
@@ -239,6 +357,7 @@ def _decision(each: PastDecision, zone: tzinfo) -> dict[str, Any]:
         "resource": each.resource,
         "namespace": each.namespace,
         "name": each.object_name,
+        "workload": each.workload,
         "code": each.code,
         "place": each.place,
     }

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import orjson
 
 from replay.admission.decision import Decision, Denial, Verdict
-from replay.compare.outcome import Outcome
-from replay.world.result import Result
+from replay.compare.outcome import DecidedIn, Outcome
+from replay.world.result import RequestEnd
+
+_NOWHERE: Mapping[str, str | None] = {}
+_PLANNED = "candidatePolicyWorkspace"
+"""Whose policies would decide, where the candidate makes that another workspace."""
 
 
 def outcome_line(outcome: Outcome) -> bytes:
@@ -31,17 +35,31 @@ def outcome_line(outcome: Outcome) -> bytes:
         "outcome": outcome.outcome,
         "basis": outcome.basis,
     }
+    current, candidate = _where(outcome.decided_in)
+    value |= current
+    if candidate != current:
+        value[_PLANNED] = candidate["policyWorkspace"]
     if outcome.item:
         value["item"] = outcome.item
-    value["current"] = decision_value(outcome.current)
-    value["candidate"] = decision_value(outcome.candidate)
+    value["current"] = decision_value(outcome.current, current)
+    value["candidate"] = decision_value(outcome.candidate, candidate)
     return orjson.dumps(value)
 
 
-def denial_values(denials: Iterable[Denial]) -> list[dict[str, Any]]:
-    """Denials as JSON, in the server's order."""
+def _where(decided_in: DecidedIn) -> tuple[dict[str, str | None], dict[str, str | None]]:
+    """The workspaces of kcp that are said of what each set decides."""
+    workspace, policies, planned = decided_in
+    if not workspace:
+        return {}, {}
+    current, candidate = ({"workspace": workspace, "policyWorkspace": own or None} for own in (policies, planned))
+    return current, candidate
+
+
+def denial_values(denials: Iterable[Denial], where: Mapping[str, str | None] = _NOWHERE) -> list[dict[str, Any]]:
+    """Denials as JSON, in the server's order; `where` are the workspaces of a request to kcp."""
     return [
         {
+            **where,
             "policy": denial.policy,
             "binding": denial.binding,
             "expressionIndex": denial.expression_index,
@@ -60,7 +78,7 @@ class Ending(NamedTuple):
     is about the request taken alone.
     """
 
-    result: Result
+    result: RequestEnd
     follows: str = ""
     repetitions: int = 0
     root: bool = False
@@ -82,18 +100,20 @@ def ended_line(line: bytes, found: Ending) -> bytes:
         told = b',"result":' + orjson.dumps(found.result.value) + b"}"
         return line[:-2] + told + (b"," + orjson.dumps(end)[1:] if end else b"}")
     value = orjson.loads(line)
-    decision, met = value["candidate"], denial_values(found.denials)
+    where = {key: value[key] for key in ("workspace", "policyWorkspace") if key in value}
+    where |= {"policyWorkspace": value[_PLANNED]} if _PLANNED in value else {}
+    decision, met = value["candidate"], denial_values(found.denials, where)
     if decision["verdict"] != Verdict.DENIED:
         decision["denials"] = met
     decision["result"] = {**found.result.value, "denials": met}
     return orjson.dumps({**value, **end})
 
 
-def decision_value(decision: Decision) -> dict[str, Any]:
+def decision_value(decision: Decision, where: Mapping[str, str | None] = _NOWHERE) -> dict[str, Any]:
     """A decision as JSON; denials are in the server's order."""
     value: dict[str, Any] = {
         "verdict": decision.verdict,
-        "denials": denial_values(decision.denials),
+        "denials": denial_values(decision.denials, where),
         "warnings": decision.warnings,
         "auditAnnotations": decision.audit_annotations,
         "patch": decision.patch,

@@ -10,10 +10,10 @@ from typing import Any
 import yaml
 
 from replay.json import JSON
+from replay.kube.gvk import GroupVersionKind
 from replay.prove.case import PLACE, PLACES, case_of
 from replay.prove.claim import Proof, Witness
-from replay.prove.properties import Property
-from replay.prove.sets import PolicyProof
+from replay.prove.sets import PolicyProof, SetProof
 
 _MARK = "  # <- matters"
 
@@ -31,10 +31,22 @@ def proofs_json(proofs: Sequence[PolicyProof]) -> list[JSON]:
     ]
 
 
+def set_json(proved: SetProof) -> dict[str, JSON]:
+    """`policies`, and `kinds` with what all policies together decide about each."""
+    kinds = [{**each.kind._asdict(), "proof": proof_json(each.proof, str(each.kind.kind))} for each in proved.kinds]
+    return {"policies": proofs_json(proved.policies), "kinds": kinds}
+
+
 def proof_json(proof: Proof, policy: str) -> dict[str, JSON]:
     """One claim; `bound` is null where it holds without limit."""
     bound = proof.bound
-    limits = {"items": bound.items, "keys": bound.keys, "withinCostBudgets": bound.within_cost, "text": str(bound)}
+    limits = {
+        "items": bound.items,
+        "keys": bound.keys,
+        "sizes": bound.sizes,
+        "withinCostBudgets": bound.within_cost,
+        "text": str(bound),
+    }
     return {
         "result": proof.result.value,
         "text": proof.text,
@@ -63,29 +75,42 @@ def _path_text(path: Sequence[str | int]) -> str:
     return "".join(parts)
 
 
-def proofs_text(proofs: Sequence[PolicyProof]) -> Iterator[str]:
+NamedProof = tuple[str, str, Proof]
+"""What a claim is about, its name, and the claim."""
+
+
+def _claims(proved: SetProof) -> Iterator[NamedProof]:
+    """The claims to be shown: policies that changed; where several did, also what they decide together about each kind."""
+    changed = [each for each in proved.policies if each.is_changed]
+    yield from ((each.kind, each.name, each.proof) for each in changed)
+    if len(changed) > 1:
+        yield from (("all policies", kind_name(each.kind), each.proof) for each in proved.kinds)
+
+
+def kind_name(kind: GroupVersionKind) -> str:
+    """`Deployment.apps`, `Pod`."""
+    return f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+
+
+def proofs_text(proved: SetProof) -> Iterator[str]:
     """Lines for a terminal: what is claimed of each policy that changed, then each request as YAML."""
-    for each in _changed(proofs):
+    for about, name, proof in _claims(proved):
         yield ""
-        yield f"= {each.kind}/{each.name}: {each.proof.text}"
-        for witness in each.proof.witnesses:
+        yield f"= {about}/{name}: {proof.text}"
+        for witness in proof.witnesses:
             yield f"    {witness_title(witness)}"
-            yield from (f"      {line}" for line in witness_yaml(witness, each.name).splitlines())
+            yield from (f"      {line}" for line in witness_yaml(witness, name).splitlines())
 
 
-def proofs_markdown(proofs: Sequence[PolicyProof]) -> Iterator[str]:
+def proofs_markdown(proved: SetProof) -> Iterator[str]:
     """Sections for a pull request."""
-    for each in _changed(proofs):
+    for about, name, proof in _claims(proved):
         yield ""
-        yield f"**{each.kind} `{each.name}`**: {each.proof.text}"
-        for witness in each.proof.witnesses:
+        yield f"**{about} `{name}`**: {proof.text}"
+        for witness in proof.witnesses:
             yield from ("", f"{witness_title(witness).capitalize()}:", "", "```yaml")
-            yield from witness_yaml(witness, each.name).splitlines()
+            yield from witness_yaml(witness, name).splitlines()
             yield "```"
-
-
-def _changed(proofs: Sequence[PolicyProof]) -> list[PolicyProof]:
-    return [each for each in proofs if each.is_changed]
 
 
 def witness_title(witness: Witness) -> str:
@@ -99,15 +124,6 @@ def witness_yaml(witness: Witness, policy: str) -> str:
     """The case as YAML; the fields that matter are marked by a comment."""
     marked = [(*PLACE, PLACES.get(str(path[0]), path[0]), *path[1:]) for path in witness.marked]
     return _Marker(marked).text(case_of(witness, policy))
-
-
-def property_lines(found: Property) -> Iterator[str]:
-    """A property, and the request that shows it."""
-    severity = "warning" if found.is_warning else "info"
-    yield f"{found.policy}: {severity}: {found.text} [{found.name}]"
-    if found.name == "errors":
-        witness = found.proof.witnesses[0]
-        yield from (f"    {line}" for line in witness_yaml(witness, found.policy).splitlines())
 
 
 def save_cases(proofs: Sequence[PolicyProof], directory: Path) -> None:

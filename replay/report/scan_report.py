@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from replay.compare.scan import Scan, ScannedObject, by_owner
@@ -22,6 +23,39 @@ from replay.report.render.document import (
 )
 
 _ASKED = {"update": "at its next unchanged update", "create": "if it were applied anew"}
+
+
+def at_rest_section(scan: Scan | None, rows: int) -> Section:
+    """The objects of a snapshot beside what a log shows: which of them the candidate would deny at their next update."""
+    if scan is None or not scan.objects:
+        return Section("at-rest", "At rest", "", ())
+    owners = by_owner(scan.breaches)
+    unknown = f"; of {number(len(scan.undetermined))} that cannot be told" if scan.undetermined else ""
+    lead = (
+        f"What the candidate says of the {plural(len(scan.objects), 'object')} of {inert(scan.snapshot)} at their next unchanged "
+        f"update: {plural(len(scan.breaches), 'object')} of {plural(len(owners), 'workload')} would be denied{unknown}."
+    )
+    blocks = (*_policies(scan).blocks, *_owners(scan, rows).blocks)
+    renamed = tuple(replace(each, id=f"at-rest-{each.id}") for each in blocks if isinstance(each, Table))
+    return Section("at-rest", "At rest", lead, renamed, Tone.BAD if scan.breaches else Tone.GOOD)
+
+
+def at_rest_value(scan: Scan) -> dict[str, Any]:
+    """The same as JSON."""
+    return {
+        "snapshot": scan.snapshot,
+        "objects": len(scan.objects),
+        "denied": len(scan.breaches),
+        "undetermined": len(scan.undetermined),
+        "owners": _owners_json(scan),
+    }
+
+
+def _owners_json(scan: Scan) -> list[dict[str, Any]]:
+    return [
+        {"namespace": namespace, "owner": owner, "objects": tally.objects, "policies": dict(tally.policies)}
+        for (namespace, owner), tally in by_owner(scan.breaches).items()
+    ]
 
 
 def scan_document(scan: Scan, rows: int = 20) -> Document:
@@ -118,10 +152,7 @@ def scan_json(scan: Scan) -> str:
         "mutated": len(scan.mutated),
         "undetermined": len(scan.undetermined),
         "skipped": dict(scan.skipped),
-        "owners": [
-            {"namespace": namespace, "owner": owner, "objects": tally.objects, "policies": dict(tally.policies)}
-            for (namespace, owner), tally in by_owner(scan.breaches).items()
-        ],
+        "owners": _owners_json(scan),
         "findings": [_object_json(each) for each in scan.objects if _is_told(each)],
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

@@ -8,8 +8,8 @@ from typing import Any
 
 from replay.audit.catalog import SegmentEntry
 from replay.audit.info import StoreInfo
+from replay.audit.ingest_report import IngestReport
 from replay.audit.reject import EXPLANATIONS, RejectReason
-from replay.audit.store import IngestReport
 from replay.report.render.document import (
     MICROSECONDS,
     Align,

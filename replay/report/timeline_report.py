@@ -63,13 +63,14 @@ class TimelineEvent:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The events of one object; `reads` counts those that only read it."""
+    """The events of one object that were asked for; `reads` counts those that only read it."""
 
     log: str
     kind: str
     object: str
     events: tuple[TimelineEvent, ...]
     reads: int = 0
+    asked: str = ""
 
 
 def timeline_document(timeline: Timeline, zone: tzinfo = UTC) -> Document:
@@ -88,7 +89,8 @@ def timeline_document(timeline: Timeline, zone: tzinfo = UTC) -> Document:
     section = Section("events", "Events", "", (Listing("", text),) if text else ())
     verdict = f"{plural(len(events), 'request')} by {plural(len(users), 'user')}."
     title = f"What happened to {inert(timeline.kind)} {inert(timeline.object)}?"
-    return Document(title, f"{log_name(timeline.log)} · {period}", verdict, Tone.PLAIN, facts, (section,))
+    subtitle = " · ".join(filter(None, (log_name(timeline.log), period, inert(timeline.asked))))
+    return Document(title, subtitle, verdict, Tone.PLAIN, facts, (section,))
 
 
 def _lines(event: TimelineEvent, zone: tzinfo) -> Iterator[str]:
@@ -128,6 +130,7 @@ def timeline_json(timeline: Timeline, zone: tzinfo = UTC) -> dict[str, Any]:
         "kind": timeline.kind,
         "object": timeline.object,
         "reads": timeline.reads,
+        "asked": timeline.asked,
         "events": [
             {
                 "time": datetime.fromtimestamp(event.at // MICROSECONDS, tz=zone)

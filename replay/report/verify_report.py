@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from replay.compare.fidelity import Agreement, Fidelity
 from replay.compare.in_force.evidence import Sign
 from replay.compare.in_force.finding import PolicyHistory, Story
-from replay.compare.in_force.second_opinion import Opinions
+from replay.compare.in_force.opinion import Opinions
 from replay.compare.result import VerifyResult
 from replay.json import JSON
 from replay.report.authorization.changes import authorization_differences, authorization_fidelity, fidelity_json
+from replay.report.disagreement import agreement_json
 from replay.report.render.document import (
     Align,
     Column,
@@ -260,7 +261,7 @@ def verify_json(result: VerifyResult) -> dict[str, JSON]:
         "decided": {"requests": result.decided, "of": result.total},
         "agrees": agrees(result),
         **({"authorization": fidelity_json(result.authorization)} if result.authorization is not None else {}),
-        **{name: _agreement_json(getattr(fidelity, name)) for name, _ in _ASPECTS},
+        **{name: agreement_json(getattr(fidelity, name)) for name, _ in _ASPECTS},
         "policies": list(_histories_json(result.findings.histories)),
         "contradictions": [
             {
@@ -287,16 +288,6 @@ def verify_json(result: VerifyResult) -> dict[str, JSON]:
             "differing": [each._asdict() for each in result.opinions.differing],
         }
     return value
-
-
-def _agreement_json(agreement: Agreement) -> dict[str, int]:
-    return {
-        "observed": agreement.observed,
-        "reproduced": agreement.reproduced,
-        "undetermined": agreement.undetermined,
-        "differs": agreement.differs,
-        "notInLog": agreement.extra,
-    }
 
 
 def _histories_json(histories: Sequence[PolicyHistory]) -> Iterator[JSON]:

@@ -7,9 +7,11 @@ from typing import Any
 
 from replay.admission.json_patch import JSONPatchError, apply, equal
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
+from replay.admission.webhook.webhooks import Phase, WebhookInvocation
+from replay.audit.answer.observed import Observed, WebhookMutation, observe
 from replay.audit.event import RequestRecord
-from replay.audit.observed import Observed, WebhookMutation, observe
 from replay.json import JSON
+from replay.kcp.annotation import shown_to_webhook
 from replay.kube.attributes import Attributes, Missing, PartialObject
 
 _FIX = "keep audit events at level Request or above, or call the webhook itself"
@@ -26,21 +28,33 @@ class RecordedBackend:
         """`before` and `attributes` are what the mutating and the validating phase were told at the time."""
         self._record = record
         self._observed: Observed = observe(record)
+        self._validated = attributes.object
         self._objects = {
-            "mutating": before if isinstance(before, Missing) else before.object,
-            "validating": attributes.object,
+            "mutating": before if isinstance(before, Missing) else shown_to_webhook(before),
+            "validating": shown_to_webhook(attributes),
         }
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
         """The recorded answers; `Missing` where there is none or the request is another."""
         return [self._answer(review) for review in reviews]
 
+    def recall(
+        self, invocation: WebhookInvocation, phase: Phase, attributes: Attributes
+    ) -> WebhookAnswer | Missing | None:
+        """What a validating webhook answered about the object of the log, of which parts may not be known."""
+        if phase != "validating" or attributes.object is not self._validated:
+            return None
+        return self._validating(invocation.hook.webhook.name)
+
     def _answer(self, review: WebhookReview) -> WebhookAnswer | Missing:
         if review.phase == "mutating":
             return self._mutating(review)
         if not _is_same(self._objects["validating"], review.request):
             return Missing("webhook", "what it answered is recorded for another object")
-        refusal = self._refusal(review)
+        return self._validating(review.invocation.hook.webhook.name)
+
+    def _validating(self, name: str) -> WebhookAnswer | Missing:
+        refusal = self._refusal(name)
         if refusal is not None:
             return refusal
         if 200 <= self._record.code < 300:
@@ -59,7 +73,9 @@ class RecordedBackend:
             return Missing("webhook", "what it answered is recorded for another object")
         if any(value == hook.webhook.name for value in self._observed.failed_open.values()):
             return WebhookAnswer(error="the call had failed at the time")
-        return self._refusal(review) or WebhookAnswer(allowed=True, patch=entry.patch or ())
+        return self._refusal(review.invocation.hook.webhook.name) or WebhookAnswer(
+            allowed=True, patch=entry.patch or ()
+        )
 
     def _seen_by(self, entry: WebhookMutation) -> JSON | PartialObject | Missing | None:
         """The object that a mutating webhook was shown: with the patches of those before it."""
@@ -75,9 +91,9 @@ class RecordedBackend:
                 return Missing("object", "the recorded patch of a webhook does not apply")
         return value
 
-    def _refusal(self, review: WebhookReview) -> WebhookAnswer | None:
+    def _refusal(self, name: str) -> WebhookAnswer | None:
         denial = self._observed.denial
-        if denial is None or not denial.webhook or denial.policy != review.invocation.hook.webhook.name:
+        if denial is None or not denial.webhook or denial.policy != name:
             return None
         status: Mapping[str, Any] = {
             "message": denial.message,

@@ -6,25 +6,36 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from replay.audit.event import RequestRecord
-from replay.audit.place import Place
+from replay.audit.place import LogPosition
 from replay.json import JSON
 from replay.kube.discovery import Discovery
 from replay.kube.selector import SelectorError, parse_field_selector, parse_label_selector
 from replay.reconstruct.collection import deleted_items
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get
+from replay.world.result import Cause, answered
 
 
 class Collection(NamedTuple):
-    """A `deletecollection`; `items` are the uids of the objects that it deleted in the log, with their numbers."""
+    """A `deletecollection`; `items` are the uids of the objects that it deleted in the log, with their numbers.
+
+    `names` are those of the same objects, in the order in which the server deletes them (`Store.DeleteCollection`, which has one
+    worker unless told otherwise, and ends at the first error).
+    """
 
     record: RequestRecord
     items: Mapping[str, int]
+    names: tuple[str, ...] = ()
 
     @property
-    def place(self) -> Place:
+    def place(self) -> LogPosition:
         """The position of the request."""
-        return Place(self.record.seq, 0)
+        return LogPosition(self.record.seq, 0)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a policy or webhook refused it in the log; the answer does not tell for which object."""
+        return answered(self.record).cause == Cause.DENIED
 
     def selects(self, exchange: Exchange, value: JSON) -> bool:
         """Whether an object is one of those to delete; a selector of other fields than its name and namespace selects nothing."""
@@ -41,28 +52,37 @@ class Collection(NamedTuple):
 
 
 class Collections(NamedTuple):
-    """All of a log, by group, resource and namespace."""
+    """All of a log, by group, resource, namespace and workspace."""
 
-    by_place: Mapping[tuple[str, str, str], tuple[Collection, ...]]
+    by_place: Mapping[tuple[str, str, str, str], tuple[Collection, ...]]
+
+    @property
+    def all(self) -> Iterator[Collection]:
+        """All of them, in no particular order."""
+        return (each for found in self.by_place.values() for each in found)
 
     @staticmethod
     def of(records: Iterable[RequestRecord], discovery: Discovery) -> Collections:
         """Those that deleted something or may delete something elsewhere; bodies are not kept."""
-        found: dict[tuple[str, str, str], list[Collection]] = {}
+        found: dict[tuple[str, str, str, str], list[Collection]] = {}
         for record in records:
-            items = dict(_uids(Exchange(record, discovery)))
-            key = (record.api_group, record.resource, record.namespace)
-            found.setdefault(key, []).append(Collection(record._replace(response_object=None), items))
+            listed = list(_listed(Exchange(record, discovery)))
+            items = {uid: number for uid, number, _ in listed}
+            names = tuple(name for _, _, name in listed)
+            key = (record.api_group, record.resource, record.namespace, record.workspace)
+            found.setdefault(key, []).append(Collection(record._replace(response_object=None), items, names))
         return Collections({key: tuple(collections) for key, collections in found.items()})
 
     def about(self, record: RequestRecord) -> tuple[Collection, ...]:
         """Those that may be about the object of a record."""
-        everywhere = self.by_place.get((record.api_group, record.resource, ""), ()) if record.namespace else ()
-        return (*self.by_place.get((record.api_group, record.resource, record.namespace), ()), *everywhere)
+        group, resource, workspace = record.api_group, record.resource, record.workspace
+        everywhere = self.by_place.get((group, resource, "", workspace), ()) if record.namespace else ()
+        return (*self.by_place.get((group, resource, record.namespace, workspace), ()), *everywhere)
 
 
-def _uids(exchange: Exchange) -> Iterator[tuple[str, int]]:
+def _listed(exchange: Exchange) -> Iterator[tuple[str, int, str]]:
+    """The uid, the number and the name of each object that a response lists."""
     for number, item in enumerate(deleted_items(exchange)):
-        uid = get(item.value, ("metadata", "uid")) if isinstance(item, Known) else None
-        if isinstance(uid, str):
-            yield uid, number
+        metadata = get(item.value, ("metadata",)) if isinstance(item, Known) else None
+        if isinstance(metadata, dict) and isinstance(metadata.get("uid"), str):
+            yield metadata["uid"], number, str(metadata.get("name") or "")

@@ -9,6 +9,8 @@ _ACCOUNTS = "system:serviceaccount:kube-system:"
 _COMPONENTS = ("system:kube-controller-manager", "system:kube-scheduler", "system:apiserver")
 GARBAGE_COLLECTOR = f"{_ACCOUNTS}generic-garbage-collector"
 REPLICASET_CONTROLLER = f"{_ACCOUNTS}replicaset-controller"
+JOB_CONTROLLER = f"{_ACCOUNTS}job-controller"
+STATEFULSET_CONTROLLER = f"{_ACCOUNTS}statefulset-controller"
 NAMESPACE_CONTROLLER = f"{_ACCOUNTS}namespace-controller"
 
 
@@ -24,7 +26,7 @@ class Retry(NamedTuple):
     pause: float
 
 
-_FIRST_PAUSES = {f"{_ACCOUNTS}job-controller": 1.0}
+_FIRST_PAUSES = {JOB_CONTROLLER: 1.0}
 """`pkg/controller/job` (`DefaultJobApiBackOff`)."""
 _FIRST_PAUSE = 0.005
 """All others (`workqueue.DefaultTypedControllerRateLimiter`), which double their pauses too."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 
+from replay.admission import json_patch
+from replay.admission.json_patch import JSONPatchError
+from replay.admission.mutating.merge_key import MergeError
 from replay.admission.mutating.object_patcher import ObjectPatchers
-from replay.admission.mutating.structured_merge import MergeError
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing, Operation
 from replay.kube.go_object import DecodeError
 from replay.kube.lister import Lister
 from replay.reconstruct.history.derived import scale_of
-from replay.reconstruct.mutation_input import patched
-from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, agrees, form_of
-from replay.reconstruct.patch.result import after_patch
+from replay.reconstruct.patch.body import PatchForm, agrees, form_of
 from replay.reconstruct.rebuild import NULL, Rebuilt
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
@@ -23,12 +22,16 @@ from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.request_object import sent_object
 from replay.reconstruct.server.builtin import after_builtin_mutators
 from replay.reconstruct.server.strategy import after_create, after_update
-from replay.world.step import Step
+from replay.world.controller import is_controller
+from replay.world.patching import after_patch_of
+from replay.world.step import WorldStep
 
 _MANAGED = Hole(("metadata", "managedFields"), "managedFields in a world that did not come to pass are not followed")
 COUNTED = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")
 """Metadata that the server counts and that differs in every world."""
 _STATUS = ("status",)
+_NOT_SENT = tuple(f"/metadata/{name}" for name in COUNTED)
+"""Where the server decides alone what an object holds."""
 _UNANSWERED = 409
 """A status of no consequence: whatever failed shows nothing of the object."""
 
@@ -52,7 +55,7 @@ class Elsewhere:
         validated = after_create(before, alone, alone.api_resource)
         return self.reconstructor.on_another(alone, Rebuilt(Operation.CREATE, validated, NULL, before))
 
-    def updated(self, step: Step, found: Known | Missing) -> ReplayRequest:
+    def updated(self, step: WorldStep, found: Known | Missing) -> ReplayRequest:
         """An update, patch or apply of the object found."""
         alone = self._alone(step.exchange)
         found = self._settled(found)
@@ -67,10 +70,16 @@ class Elsewhere:
         found = self._settled(found)
         return self.reconstructor.on_another(self._alone(exchange), Rebuilt(Operation.DELETE, NULL, found, NULL))
 
-    def _before_update(self, step: Step, alone: Exchange, found: Known | Missing) -> Known | Missing:
+    def _before_update(self, step: WorldStep, alone: Exchange, found: Known | Missing) -> Known | Missing:
         if alone.record.verb == "patch":
-            return self._applied(alone, found) if _is_apply(alone) else _patched(step, alone, found)
+            return (
+                self._applied(alone, found)
+                if _is_apply(alone)
+                else after_patch_of(alone, found, strategic=step.is_strategic)
+            )
         sent = sent_object(alone, creating=False)
+        if is_controller(alone.record.user.username) and alone.record.subresource != "scale":
+            sent = _written_back(step, sent, found)
         return sent if isinstance(sent, Missing) else after_builtin_mutators(sent, alone, step.lister, creating=False)
 
     def _settled(self, found: Known | Missing) -> Known | Missing:
@@ -120,16 +129,24 @@ class Elsewhere:
         return Exchange(record, self.reconstructor.cluster.discovery)
 
 
-def _patched(step: Step, alone: Exchange, found: Known | Missing) -> Known | Missing:
-    """The object after a JSON, merge or strategic merge patch.
+def _written_back(step: WorldStep, sent: Known | Missing, found: Known | Missing) -> Known | Missing:
+    """What a controller sends where it has seen another object: that with the changes that it made to the one of the log.
 
-    What form a patch had shows in what it did in the log; where it did nothing, it is taken for the one that `kubectl` sends.
+    Controllers change a copy of what they watch (`pkg/controller/statefulset`, `UpdateStatus`), so that all else in what they
+    send is only what they saw.
     """
-    if isinstance(found, Known) and not found.holes:
-        with suppress(UnappliedPatchError):
-            strategic = True if step.is_strategic is None else step.is_strategic
-            return Known(after_patch(alone, found.value, strategic=strategic), Basis.RECONSTRUCTED)
-    return patched(alone, found)
+    before = step.before
+    if isinstance(sent, Missing) or isinstance(found, Missing) or isinstance(before, Missing):
+        return sent
+    if before.value is None or found.value is None:
+        return sent
+    changes = [
+        change for change in json_patch.diff(before.value, sent.value) if not change["path"].startswith(_NOT_SENT)
+    ]
+    try:
+        return Known(json_patch.apply(found.value, changes), Basis.RECONSTRUCTED, sent.holes)
+    except JSONPatchError:
+        return sent
 
 
 def after_write(state: Known | Missing, exchange: Exchange, written: Known | Missing) -> Known | Missing:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from replay.audit.event import RequestRecord
 from replay.reconstruct import reconstructor
 from replay.reconstruct.history.effect import EffectKind, effect_of
-from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
 from replay.world.result import Cause, answered
 
@@ -18,7 +17,7 @@ _DELETED = '"deletionTimestamp"'
 class Existence:
     """What the answers to an object's requests tell, one after the other."""
 
-    def __init__(self, told: Sequence[reconstructor.Step]) -> None:
+    def __init__(self, told: Sequence[reconstructor.RebuildStep]) -> None:
         """`told` are all requests of the object; none of them has come yet."""
         self._told = told
         self._known: dict[int, bool] = {}
@@ -39,7 +38,7 @@ class Existence:
         for index in range(place, -1, -1):
             found = self._known.get(index)
             if found is None and index > 0:
-                found = _shows(self._told[index - 1].exchange)
+                found = _shows(self._told[index - 1])
             if found is not None:
                 break
         known = self._known[place] = _existed_before(self._told[0]) if found is None else found
@@ -56,8 +55,9 @@ def is_creation(record: RequestRecord) -> bool:
     return record.verb == "create" and not record.subresource
 
 
-def _shows(exchange: Exchange) -> bool | None:
+def _shows(told: reconstructor.RebuildStep) -> bool | None:
     """Whether the object is there after a request, None if its answer does not tell."""
+    exchange = told.exchange
     record = exchange.record
     if not exchange.succeeded:
         if record.code == NOT_FOUND and not record.status_message.startswith("namespaces "):
@@ -68,10 +68,20 @@ def _shows(exchange: Exchange) -> bool | None:
     if record.verb != "delete" and exchange.concerns_parent and _DELETED not in (record.response_object or ""):
         return True
     effect = effect_of(exchange)
+    if effect is not None and effect.kind is EffectKind.EVICTION:
+        return _is_left(told)
     return effect.kind is not EffectKind.GONE if effect is not None else None
 
 
-def _existed_before(first: reconstructor.Step) -> bool:
+def _is_left(told: reconstructor.RebuildStep) -> bool:
+    """Whether a pod is there after its eviction, which removes one that runs nowhere at once."""
+    history = told.olds.history
+    place = history.index_of(told.exchange)
+    after = history.after(place) if place is not None else None
+    return not isinstance(after, Known) or after.value is not None
+
+
+def _existed_before(first: reconstructor.RebuildStep) -> bool:
     """Whether it was there before its first request."""
     record = first.exchange.record
     if is_creation(record) and first.exchange.succeeded:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from replay.admission.chain import Chain
+from replay.admission.chain import Decider
+from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Verdict
-from replay.admission.mutating.mutator import Object
 from replay.admission.place import Place
 from replay.admission.webhook.plugin import Backends
 from replay.audit.event import RequestRecord
@@ -35,13 +35,15 @@ class Judge:
     a request, by its class alone, `heeds` whether one that may reads some places of its objects.
     """
 
-    chain: Chain
-    alone: Callable[[], Chain]
+    chain: Decider
+    alone: Callable[[], Decider]
     decide: Callable[[ReplayRequest, Lister], Sequence[Decision]]
     backends: Callable[[ReplayRequest], Backends]
     schemas: Schemas
     asks: Callable[[RequestRecord], bool]
     heeds: Callable[[RequestRecord, frozenset[Place]], bool]
+    consults: Callable[[RequestRecord], bool]
+    """Whether a policy of the candidate that may match a request asks authorizers, or for parameters."""
     shown: Callable[[ReplayRequest, Decision], Decision]
     """A decision as far as people may see it."""
 

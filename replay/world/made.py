@@ -1,8 +1,9 @@
-"""Pods that the ReplicaSet controller would make in the candidate's world alone: the template of their Deployment tells what they are.
+"""Pods that controllers would make in the candidate's world alone: what they are tells the template of their owner.
 
 A Deployment whose template the log never had there gets a ReplicaSet that is not in the log
-(`pkg/controller/deployment/util.FindNewReplicaSet`), and that makes pods of the template (`pkg/controller.GetPodFromTemplate`). Where
-the candidate refuses them, the controller tries again and again.
+(`pkg/controller/deployment/util.FindNewReplicaSet`), and that makes pods of the template (`pkg/controller.GetPodFromTemplate`), as a
+StatefulSet or a Job does itself (`pkg/controller/statefulset`, `pkg/controller/job`). Where the candidate refuses them, the controller
+tries again and again.
 """
 
 from __future__ import annotations
@@ -12,79 +13,134 @@ from typing import NamedTuple
 
 import orjson
 
+from replay.audit.event import RequestRecord
 from replay.json import JSON
 from replay.kube.attributes import Attributes, UserInfo
 from replay.reconstruct import reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get
-from replay.world.controller import REPLICASET_CONTROLLER
+from replay.world.controller import JOB_CONTROLLER, REPLICASET_CONTROLLER, STATEFULSET_CONTROLLER
 from replay.world.elsewhere import Elsewhere
 from replay.world.judge import Judge
 from replay.world.owner import TEMPLATE, plain_template
 from replay.world.state import Branch, Later, content, known_of
-from replay.world.step import Step
+from replay.world.step import WorldStep
 from replay.world.validation import breaks_metadata, breaks_rules
 
-_USER = UserInfo(
-    REPLICASET_CONTROLLER,
-    "",
-    ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"),
-)
-_HASH = "pod-template-hash"
 _UNANSWERED = 409
 
 
-class Refused(NamedTuple):
-    """A ReplicaSet of this world alone whose pods are refused: from which request on, until which; None for the end of the log."""
+class _Maker(NamedTuple):
+    """What a controller makes pods for, and as whose: `kind` is that of the object that owns the pods.
 
+    `name` is what a pod's name begins with, in which `{}` is the name of the object; `added` are labels with values of the controller's own. `none` are fields of the
+    spec and the values with which no pods are wanted.
+    """
+
+    username: str
+    api_version: str
+    kind: str
+    name: str
+    added: tuple[str, ...]
+    none: tuple[tuple[str, JSON], ...]
+
+    @property
+    def user(self) -> UserInfo:
+        """The controller."""
+        return UserInfo(
+            self.username, "", ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated")
+        )
+
+
+_MAKERS = {
+    ("apps", "deployments"): _Maker(
+        REPLICASET_CONTROLLER,
+        "apps/v1",
+        "ReplicaSet",
+        "{}-new",
+        ("pod-template-hash",),
+        (("paused", True), ("replicas", 0)),
+    ),
+    ("apps", "statefulsets"): _Maker(
+        STATEFULSET_CONTROLLER,
+        "apps/v1",
+        "StatefulSet",
+        "{}",
+        ("apps.kubernetes.io/pod-index", "controller-revision-hash", "statefulset.kubernetes.io/pod-name"),
+        (("replicas", 0),),
+    ),
+    ("batch", "jobs"): _Maker(
+        JOB_CONTROLLER,
+        "batch/v1",
+        "Job",
+        "{}",
+        ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"),
+        (("suspend", True), ("parallelism", 0), ("completions", 0)),
+    ),
+}
+
+
+class RefusedPods(NamedTuple):
+    """What is in this world alone, and whose pods are refused to a controller: from which request on, until which; None for the end of the log."""
+
+    username: str
     since: int
     until: int | None = None
 
 
-class Made:
-    """The ReplicaSets that one Deployment gets in this world alone."""
+def makes_pods(record: RequestRecord) -> bool:
+    """Whether controllers make pods for the object of a request."""
+    return (record.api_group, record.resource) in _MAKERS
 
-    def __init__(self, told: Sequence[reconstructor.Step], judge: Judge, elsewhere: Elsewhere) -> None:
-        """`told` are all requests about the Deployment."""
+
+class Made:
+    """The pods that one object gets in this world alone: a Deployment by its ReplicaSets, a StatefulSet, a Job."""
+
+    def __init__(self, told: Sequence[reconstructor.RebuildStep], judge: Judge, elsewhere: Elsewhere) -> None:
+        """`told` are all requests about the object, for which pods are made (`makes_pods`)."""
+        record = told[0].exchange.record
+        self._maker = _MAKERS[record.api_group, record.resource]
         self._told = told
         self._judge = judge
         self._elsewhere = elsewhere
         self._template: JSON = None
         self._logged: set[bytes] | None = None
-        self.refused: list[Refused] = []
+        self.refused: list[RefusedPods] = []
 
-    def follow(self, step: Step, branches: tuple[Branch, ...]) -> None:
-        """The Deployment after a request."""
-        template = self._wanted(branches)
+    def follow(self, step: WorldStep, branches: tuple[Branch, ...], *, is_alone: bool) -> None:
+        """The object after a request; `is_alone` says that the log's is not there."""
+        # Of a Deployment the pods of each template are others; the log tells of those of its own StatefulSet or Job.
+        template = self._wanted(branches) if is_alone or self._maker.kind == "ReplicaSet" else None
         if template == self._template:
             return
         self._template = template
         if self.refused and self.refused[-1].until is None:
             self.refused[-1] = self.refused[-1]._replace(until=step.record.seq)
-        if template is not None and _key(template) not in self._of_log() and self._is_refused(step, template):
-            self.refused.append(Refused(step.record.seq))
+        if template is None or (not is_alone and _key(template) in self._of_log()):
+            return
+        if self._is_refused(step, template):
+            self.refused.append(RefusedPods(self._maker.username, step.record.seq))
 
-    @staticmethod
-    def _wanted(branches: tuple[Branch, ...]) -> JSON:
+    def _wanted(self, branches: tuple[Branch, ...]) -> JSON:
         """The template of which pods are wanted, where it is certain and may be another one than in the log."""
         state = branches[0].state
         if len(branches) > 1 or state is None or (isinstance(state, Later) and not state.differs_at(TEMPLATE)):
             return None
         here = content(state)
         spec = get(here.value, ("spec",)) if isinstance(here, Known) else None
-        if not isinstance(spec, dict) or spec.get("paused") or not spec.get("replicas", 1):
+        if not isinstance(spec, dict) or any(spec.get(name) == value for name, value in self._maker.none):
             return None
         return spec.get("template")
 
     def _of_log(self) -> set[bytes]:
-        """The templates that the Deployment had in the log: their pods are there, or were never wanted."""
+        """The templates that the object had in the log: their pods are there, or were never wanted."""
         if self._logged is None:
             shown = (told.exchange.response.json for told in self._told if told.exchange.concerns_parent)
             templates = (get(body, ("spec", "template")) for body in shown)
             self._logged = {_key(each) for each in templates if isinstance(each, dict)}
         return self._logged
 
-    def _is_refused(self, step: Step, template: JSON) -> bool:
+    def _is_refused(self, step: WorldStep, template: JSON) -> bool:
         request = step.in_namespace(self._elsewhere.created(self._creation(step, template), step.lister))
         decision, made = self._judge.elsewhere(request, step.lister)
         before, after = request.before_mutation, known_of(made)
@@ -96,11 +152,11 @@ class Made:
         schema = self._judge.schemas.for_kind(request.attributes.kind)
         return isinstance(sent, Known) and breaks_rules(schema, after, sent, decision.patch)
 
-    def _creation(self, step: Step, template: JSON) -> Exchange:
+    def _creation(self, step: WorldStep, template: JSON) -> Exchange:
         """The request that the controller would send."""
-        record, metadata = step.record, template.get("metadata") or {}
-        name = f"{record.name}-new"
-        reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": "", "controller": True}
+        record, metadata, maker = step.record, template.get("metadata") or {}, self._maker
+        name = maker.name.format(record.name)
+        reference = {"apiVersion": maker.api_version, "kind": maker.kind, "name": name, "uid": "", "controller": True}
         kept = {key: metadata[key] for key in ("annotations", "finalizers") if metadata.get(key)}
         pod = {
             "kind": "Pod",
@@ -109,7 +165,7 @@ class Made:
                 **kept,
                 "generateName": f"{name}-",
                 "namespace": record.namespace,
-                "labels": {**(metadata.get("labels") or {}), _HASH: "new"},
+                "labels": {**(metadata.get("labels") or {}), **dict.fromkeys(maker.added, "new")},
                 "ownerReferences": [{**reference, "blockOwnerDeletion": True}],
             },
             "spec": template.get("spec"),
@@ -117,8 +173,8 @@ class Made:
         sent = record._replace(
             verb="create",
             request_uri=f"/api/v1/namespaces/{record.namespace}/pods",
-            user=_USER,
-            caller=_USER.username,
+            user=maker.user,
+            caller=maker.username,
             api_group="",
             api_version="v1",
             resource="pods",

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from replay.audit.place import Place
+from replay.audit.place import LogPosition
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
-from replay.kube.gvk import GroupVersionKind
-from replay.kube.lister import Lister
-from replay.reconstruct.cluster import NAMESPACE
 from replay.reconstruct.record.known import Known, attribute, get
 from replay.world.result import Blame
 from replay.world.state import State, content
-from replay.world.timeline import Change, branches_at
+from replay.world.timeline import WorldChange, branches_at
 
-Namespaces = Mapping[str, Sequence[Change]]
-"""The namespaces that differ at some time, with when they do."""
+NamespaceChanges = Mapping[str, Sequence[WorldChange]]
+"""The namespaces that differ at some time, by `namespace_key`, with when they do."""
+_BETWEEN = "\x1f"
+
+
+def namespace_key(name: str, workspace: str) -> str:
+    """What keeps a namespace apart from those of other workspaces; its name where there are none."""
+    return f"{name}{_BETWEEN}{workspace}" if workspace else name
 
 
 class NamespaceAt(NamedTuple):
@@ -52,30 +55,12 @@ class NamespaceAt(NamedTuple):
 SAME_NAMESPACE = NamespaceAt()
 
 
-def namespaces_at(namespaces: Namespaces, name: str, place: Place) -> list[NamespaceAt]:
+def namespaces_at(
+    namespaces: NamespaceChanges, name: str, place: LogPosition, workspace: str = ""
+) -> list[NamespaceAt]:
     """All that the namespace of a request may be."""
-    changes = namespaces.get(name)
+    changes = namespaces.get(namespace_key(name, workspace))
     if not name or not changes:
         return [SAME_NAMESPACE]
     branches = branches_at(changes, place)
     return [NamespaceAt(branch.state, branch.blame, len(branches) > 1) for branch in branches]
-
-
-class WorldLister:
-    """`replay.kube.lister.Lister` with a namespace of the candidate's world."""
-
-    def __init__(self, lister: Lister, name: str, state: State) -> None:
-        """All but the namespace is that of the log."""
-        self._lister = lister
-        self._name = name
-        self._state = state
-
-    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
-        """See `Lister.get`."""
-        if kind == NAMESPACE and name == self._name and self._state is not None:
-            return attribute(content(self._state), "Namespace")
-        return self._lister.get(kind, namespace, name)
-
-    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
-        """See `Lister.list`."""
-        return self._lister.list(kind, namespace)

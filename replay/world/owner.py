@@ -4,28 +4,41 @@ from __future__ import annotations
 
 from replay.admission.place import Place
 from replay.json import JSON
-from replay.reconstruct.record.known import get
-from replay.world.controller import Retry, is_controller, retry_of
-from replay.world.result import Cause, Result
-from replay.world.step import Step
+from replay.kube.attributes import Missing
+from replay.reconstruct.record.known import Known, get
+from replay.world.controller import STATEFULSET_CONTROLLER, Retry, is_controller, retry_of
+from replay.world.result import Cause, RequestEnd
+from replay.world.state import GONE
+from replay.world.step import WorldStep
 from replay.world.timeline import OwnerChange, Presence
 
 TEMPLATE: Place = ("object", "spec", "template")
+ONCE_FOR = (("batch", "jobs"), ("apps", "replicasets"), ("apps", "statefulsets"))
+"""The resources for whose objects pods are made when the object is new."""
 TEMPLATES_OF = ("deployments",)
 """The resources whose pod template decides which object is made for them."""
 
 
-def is_missing(owner: OwnerChange, step: Step, is_creation: bool) -> bool:
+def is_missing(owner: OwnerChange, step: WorldStep, is_creation: bool) -> bool:
     """Whether nothing asks for a creation, or for a deletion by the garbage collector.
 
     A ReplicaSet is made for the pod template that its Deployment has (`pkg/controller/deployment/util.FindNewReplicaSet`).
     """
     if not is_creation or owner.presence is not Presence.OTHER:
-        return owner.presence is (Presence.ABSENT if is_creation else Presence.LEFT)
+        return owner.presence in ((Presence.ABSENT, Presence.EARLIER) if is_creation else (Presence.LEFT,))
     if step.record.resource != "replicasets" or owner.template is None:
         return False
     own = get(step.exchange.request.json, ("spec", "template"))
     return own is not None and plain_template(own) != plain_template(owner.template)
+
+
+def left_by(presence: Presence, step: WorldStep) -> Known | Missing:
+    """What there is where a request of a controller is not sent because of an owner."""
+    if presence is Presence.LEFT:
+        return step.before
+    # The pods of a StatefulSet have the same names whenever they are made.
+    is_named = presence is Presence.EARLIER and step.record.user.username == STATEFULSET_CONTROLLER
+    return Missing("", "it was made before, for another object of the same name") if is_named else GONE
 
 
 def plain_template(template: JSON) -> JSON:
@@ -35,7 +48,7 @@ def plain_template(template: JSON) -> JSON:
     return {**template, "metadata": {**metadata, "labels": labels, "creationTimestamp": None}}
 
 
-def retry(step: Step, result: Result) -> Retry | None:
+def retry(step: WorldStep, result: RequestEnd) -> Retry | None:
     """Who tries a creation again that one of the worlds refuses, for which owner."""
     username, ends = step.record.user.username, {result.cause, step.logged.cause}
     is_refused = Cause.SUCCEEDS in ends and not ends.isdisjoint((Cause.DENIED, Cause.INVALID))

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from replay.admission.decision import Denial
 from replay.audit.event import RequestRecord
-from replay.audit.place import Place
+from replay.audit.place import LogPosition
 from replay.world.controller import Retry
 
 _DENIED = re.compile(
-    r"(?:ValidatingAdmissionPolicy|MutatingAdmissionPolicy|policy) '[^']+' (?:with binding '[^']+' )?denied request: "
-    r"|admission webhook \"[^\"]+\" denied the request"
+    r"(?:ValidatingAdmissionPolicy|MutatingAdmissionPolicy|policy) '([^']+)' (?:with binding '([^']+)' )?denied request: "
+    r"|admission webhook \"([^\"]+)\" denied the request"
 )
 _ERRORS_FROM = 400
 
@@ -36,7 +36,7 @@ class Cause(StrEnum):
 _BY_CODE = {404: Cause.ABSENT, 422: Cause.INVALID, 403: Cause.FORBIDDEN}
 
 
-class Result(NamedTuple):
+class RequestEnd(NamedTuple):
     """The end of a request; `code` is the HTTP status, 0 where there is none or it is not known.
 
     `certain` is false where something that the log does not hold, or that is not checked here, may change it.
@@ -52,33 +52,44 @@ class Result(NamedTuple):
         return {"cause": str(self.cause), "code": self.code, "certain": self.certain}
 
 
-UNKNOWN = Result(Cause.UNKNOWN, 0, certain=False)
-NOT_SENT = Result(Cause.NOT_SENT)
-ABSENT = Result(Cause.ABSENT, 404)
-EXISTS = Result(Cause.EXISTS, 409)
-CONFLICT = Result(Cause.CONFLICT, 409)
-INVALID = Result(Cause.INVALID, 422)
-FORBIDDEN = Result(Cause.FORBIDDEN, 403)
+UNKNOWN = RequestEnd(Cause.UNKNOWN, 0, certain=False)
+NOT_SENT = RequestEnd(Cause.NOT_SENT)
+DELETED = RequestEnd(Cause.SUCCEEDS, 200)
+ABSENT = RequestEnd(Cause.ABSENT, 404)
+EXISTS = RequestEnd(Cause.EXISTS, 409)
+CONFLICT = RequestEnd(Cause.CONFLICT, 409)
+INVALID = RequestEnd(Cause.INVALID, 422)
+FORBIDDEN = RequestEnd(Cause.FORBIDDEN, 403)
 
 
-def answered(record: RequestRecord) -> Result:
+def answered(record: RequestRecord) -> RequestEnd:
     """What the server of the log answered."""
-    code = record.code
+    return result_of(record.code, record.status_message, record.status_reason)
+
+
+def result_of(code: int, message: str, reason: str) -> RequestEnd:
+    """What an answer says; `reason` is that of its `Status`."""
     if not code:
         return UNKNOWN
     if code < _ERRORS_FROM:
-        return Result(Cause.SUCCEEDS, code)
-    if _DENIED.search(record.status_message):
-        return Result(Cause.DENIED, code)
+        return RequestEnd(Cause.SUCCEEDS, code)
+    if _DENIED.search(message):
+        return RequestEnd(Cause.DENIED, code)
     if code == EXISTS.code:
-        return EXISTS if record.status_reason == "AlreadyExists" else CONFLICT
-    return Result(_BY_CODE.get(code, f"error {code}"), code)
+        return EXISTS if reason == "AlreadyExists" else CONFLICT
+    return RequestEnd(_BY_CODE.get(code, f"error {code}"), code)
+
+
+def refusers(record: RequestRecord) -> frozenset[str]:
+    """The policy and the binding, or the webhook, that refused a request of the log."""
+    found = _DENIED.search(record.status_message)
+    return frozenset(name for name in found.groups() if name) if found is not None else frozenset()
 
 
 class Alone(NamedTuple):
     """How a finding ends taken alone, where that is certain; `paths` are what the candidate's mutations touch, as JSON pointers."""
 
-    result: Result
+    result: RequestEnd
     paths: tuple[str, ...] = ()
 
 
@@ -93,18 +104,18 @@ class Consequence(NamedTuple):
     """How a request ends in the candidate's world.
 
     `follows` is the request that is to blame, None for a root: a difference that needs no other to happen. `differs` tells
-    whether the log's answer was another one, `denials` are those of another object than the log's. `retry` says that a controller tries again, and
+    whether the log's answer was another one, `denials` are those of another object than the log's. `item` is the name of the object of a collection. `retry` says that a controller tries again, and
     `repetitions` how often in all, as far as its pauses tell.
     """
 
-    place: Place
+    place: LogPosition
     own: Blame
-    result: Result
+    result: RequestEnd
     follows: Blame | None = None
     root: bool = False
     differs: bool = True
     denials: tuple[Denial, ...] | None = None
-    of_collection: bool = False
+    item: str = ""
     retry: Retry | None = None
     repetitions: int = 0
 

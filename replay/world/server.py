@@ -20,31 +20,35 @@ from replay.reconstruct.request import ReplayRequest
 from replay.world.creation import creates
 from replay.world.elsewhere import Elsewhere, after_write
 from replay.world.judge import ADMITTED, Judge
-from replay.world.result import ABSENT, EXISTS, INVALID, UNKNOWN, Alone, Blame, Cause, Result
+from replay.world.result import ABSENT, CONFLICT, EXISTS, INVALID, UNKNOWN, Alone, Blame, Cause, RequestEnd
 from replay.world.state import GONE, Later, State, content, known_of
-from replay.world.step import Step
-from replay.world.validation import changes_immutable, has_immutable, lacks_required, may_break, touches_immutable
+from replay.world.step import WorldStep
+from replay.world.validation import (
+    has_immutable,
+    may_break,
+    touches_immutable,
+)
 
 _ASKS_FIRST = frozenset({"eviction", "binding"})
 """Subresources whose storage asks the validating phase before it looks up the pod (`EvictionREST.Create`, `BindingREST.Create`)."""
 _NO_STORE = frozenset({"token", "log"})
 
 
-class Answer(NamedTuple):
+class ServerAnswer(NamedTuple):
     """A result, and what the object then is.
 
     `decision` is the one that was made on another object, if any was; `blame` who is to blame where it is not the object.
     """
 
-    result: Result
+    result: RequestEnd
     state: State
     decision: Decision | None = None
     blame: Blame | None = None
 
 
-def denied(decision: Decision) -> Result:
+def denied(decision: Decision) -> RequestEnd:
     """The answer of a denial: that of the first one."""
-    return Result(Cause.DENIED, decision.denials[0].code)
+    return RequestEnd(Cause.DENIED, decision.denials[0].code)
 
 
 class Server:
@@ -55,15 +59,17 @@ class Server:
         self._judge = judge
         self._elsewhere = elsewhere
 
-    def answers(self, step: Step, state: State) -> Iterator[Answer]:
+    def answers(self, step: WorldStep, state: State) -> Iterator[ServerAnswer]:
         """All that may be answered where the object is in a state; more than one where a verdict is open."""
         if step.fails_anyway or (state is None and step.is_absent_in_both):
-            yield Answer(step.logged, state)
+            yield ServerAnswer(step.logged, state)
+        elif state is not None and not _is_absent(state) and step.conflicts:
+            yield ServerAnswer(CONFLICT, state)
         elif self._is_alike(step, state) and isinstance(state, Later):
             yield self._alike(step, state)
         elif self._is_unasked(step, state):
-            yield Answer(step.logged, state if step.is_dry else Later(lambda: self._after(step, state)))
-        elif state is None and not step.namespace_differs:
+            yield ServerAnswer(step.logged, state if step.is_dry else Later(lambda: self._after(step, state)))
+        elif state is None and not step.around_differs:
             yield from self.as_decided(step)
         elif step.exchange.is_connect:
             yield self._connect(step, state)
@@ -74,37 +80,41 @@ class Server:
         else:
             yield from self._update(step, _here(step, state))
 
-    def as_decided(self, step: Step) -> Iterator[Answer]:
+    def as_decided(self, step: WorldStep) -> Iterator[ServerAnswer]:
         """Where both worlds are the same, only the verdicts of the two sets tell them apart."""
         log = step.logged
         if step.alone is not None:
             yield self._as_found(step, step.alone)
             return
         if not (step.is_reached or step.is_invalid_by_current):
-            yield Answer(log, None)
+            yield ServerAnswer(log, None)
             return
         current, candidate = step.decisions
         if current is candidate or candidate.verdict is Verdict.NOT_REACHED:
-            yield Answer(log, None)
+            yield ServerAnswer(log, None)
         elif candidate.denials and step.is_made_invalid:
-            yield Answer(INVALID._replace(certain=False), step.unless_written)
+            yield ServerAnswer(INVALID._replace(certain=False), step.unless_written)
         elif candidate.denials:
-            yield Answer(denied(candidate), step.unless_written)
+            # The line of a request that was invalid in the log does not have them.
+            told = candidate if step.is_invalid_by_current else None
+            yield ServerAnswer(denied(candidate), step.unless_written, told)
         elif candidate.verdict is Verdict.UNDETERMINED:
             yield from self._undetermined(step)
         elif step.is_refused_by_current:
             yield from self._newly_admitted(step)
         elif log.cause == Cause.SUCCEEDS and candidate.patch != current.patch:
             yield self._mutated(step)
+        elif log.cause == Cause.EXISTS and candidate.patch != current.patch and step.is_made_invalid:
+            yield ServerAnswer(INVALID, None)  # the storage finds last that the object exists
         else:
-            yield Answer(log, None)
+            yield ServerAnswer(log, None)
 
     @staticmethod
-    def _as_found(step: Step, alone: Alone) -> Answer:
+    def _as_found(step: WorldStep, alone: Alone) -> ServerAnswer:
         """What the first pass has found out: a refusal, or an object that is mutated otherwise, and is valid."""
         if alone.result.cause != Cause.SUCCEEDS:
-            return Answer(alone.result, step.unless_written)
-        return Answer(step.logged, None if step.is_last or step.is_dry else _mutated_later(step))
+            return ServerAnswer(alone.result, step.unless_written)
+        return ServerAnswer(step.logged, None if step.is_last or step.is_dry else _mutated_later(step))
 
     def meets_alike(self, record: RequestRecord, state: State) -> bool:
         """Whether an object is that of the log for all who look at a request: the candidate's policies and the API."""
@@ -116,27 +126,29 @@ class Server:
             return False
         return not self._judge.asks(record) or not self._judge.heeds(record, state.touched)
 
-    def _is_alike(self, step: Step, state: State) -> bool:
+    def _is_alike(self, step: WorldStep, state: State) -> bool:
         """Whether a write that succeeded is decided as it would be taken alone."""
         is_known = step.alone is not None or not step.is_finding
         is_write = step.record.verb in ("update", "patch", "delete") and step.logged.cause == Cause.SUCCEEDS
-        return is_known and is_write and not step.namespace_differs and self.meets_alike(step.record, state)
+        return is_known and is_write and not step.around_differs and self.meets_alike(step.record, state)
 
-    def _alike(self, step: Step, state: Later) -> Answer:
+    def _alike(self, step: WorldStep, state: Later) -> ServerAnswer:
         alone, record = step.alone, step.record
         if alone is not None and alone.result.cause != Cause.SUCCEEDS:
-            return Answer(alone.result, state)
+            return ServerAnswer(alone.result, state)
         if step.is_dry or (record.verb == "delete" and not step.is_removed):
-            return Answer(step.logged, state if step.is_dry else Later(lambda: _removed(state.content), state.touched))
+            return ServerAnswer(
+                step.logged, state if step.is_dry else Later(lambda: _removed(state.content), state.touched)
+            )
         if record.verb == "delete":
-            return Answer(step.logged, None)
+            return ServerAnswer(step.logged, None)
         if record.verb == "update" and not record.subresource:  # what it found is replaced as a whole
-            return Answer(step.logged, None if alone is None else _mutated_later(step))
+            return ServerAnswer(step.logged, None if alone is None else _mutated_later(step))
         assert state.touched is not None
         touched = state.touched | _places(alone)
-        return Answer(step.logged, Later(lambda: self._after(step, state), touched))
+        return ServerAnswer(step.logged, Later(lambda: self._after(step, state), touched))
 
-    def _is_unasked(self, step: Step, state: State) -> bool:
+    def _is_unasked(self, step: WorldStep, state: State) -> bool:
         """Whether no policy of the candidate can match a write to an object that is there, and no other rule compares contents."""
         record = step.record
         if (
@@ -149,75 +161,74 @@ class Server:
         is_compared = not record.subresource and has_immutable(step.exchange.resource.group_resource)
         return not is_compared and not self._judge.asks(record)
 
-    def _after(self, step: Step, state: State) -> Known | Missing:
+    def _after(self, step: WorldStep, state: State) -> Known | Missing:
         """What a write that is admitted makes of another object."""
         here = _here(step, state)
         request = step.in_namespace(self._elsewhere.updated(step, here))
         return after_write(here, step.exchange, known_of(self._judge.elsewhere(request, step.lister).object))
 
-    def _undetermined(self, step: Step) -> Iterator[Answer]:
+    def _undetermined(self, step: WorldStep) -> Iterator[ServerAnswer]:
         """Either as in the log, or the other way round."""
         if step.is_refused_by_current:
-            yield Answer(UNKNOWN, None)
+            yield ServerAnswer(UNKNOWN, None)
             for answer in self._newly_admitted(step):
                 yield answer._replace(result=UNKNOWN)
         elif step.logged.cause == Cause.SUCCEEDS:
-            yield Answer(UNKNOWN, None)
+            yield ServerAnswer(UNKNOWN, None)
             if step.is_stored:
-                yield Answer(UNKNOWN, step.before)
+                yield ServerAnswer(UNKNOWN, step.before)
         else:
-            yield Answer(UNKNOWN, None)
+            yield ServerAnswer(UNKNOWN, None)
 
-    def _newly_admitted(self, step: Step) -> Iterator[Answer]:
+    def _newly_admitted(self, step: WorldStep) -> Iterator[ServerAnswer]:
         """What the current set refused goes on to the storage."""
         seen = known_of(step.seen)
         verb, record = step.record.verb, step.record
         if verb == "create" and not record.subresource:
             if step.existed:
-                yield Answer(EXISTS, None)
+                yield ServerAnswer(EXISTS, None)
             else:
-                yield Answer(_succeeds(201), seen if not step.is_dry else None)
+                yield ServerAnswer(_succeeds(201), seen if not step.is_dry else None)
         elif verb == "delete":
-            yield Answer(_succeeds(200), _removed(step.before) if not step.is_dry else None)
+            yield ServerAnswer(_succeeds(200), _removed(step.before) if not step.is_dry else None)
         elif verb in ("update", "patch") and not isinstance(step.before, Missing) and step.before.value is None:
-            yield Answer(_succeeds(201), seen if not step.is_dry else None)
+            yield ServerAnswer(_succeeds(201), seen if not step.is_dry else None)
         elif verb in ("update", "patch"):
-            invalid = (
-                isinstance(step.before, Known) and isinstance(seen, Known) and _is_invalid(step, step.before, seen)
-            )
-            if invalid:
-                yield Answer(INVALID, None)
+            if step.breaks_update(step.before, seen):
+                yield ServerAnswer(INVALID, None)
             else:
                 stored = after_write(step.before, step.exchange, seen)
-                yield Answer(_succeeds(200), stored if not step.is_dry else None)
+                yield ServerAnswer(_succeeds(200), stored if not step.is_dry else None)
         elif not step.existed:
-            yield Answer(ABSENT, None)
+            yield ServerAnswer(ABSENT, None)
         elif step.exchange.is_connect:
-            yield Answer(_connected(step.before), None)
+            yield ServerAnswer(_connected(step.before), None)
         else:
             yield self._subresource_done(step, None)
 
-    def _mutated(self, step: Step) -> Answer:
+    def _mutated(self, step: WorldStep) -> ServerAnswer:
         """What the candidate mutates otherwise is stored otherwise, if it is valid."""
         if step.is_last and not may_break(step.candidate.patch):
-            return Answer(step.logged, None)
+            return ServerAnswer(step.logged, None)
         seen = known_of(step.seen)
         if isinstance(seen, Known) and step.is_made_invalid:
-            return Answer(INVALID, step.unless_written)
-        return Answer(step.logged, None if step.is_dry else step.meeting(after_write(step.before, step.exchange, seen)))
+            return ServerAnswer(INVALID, step.unless_written)
+        return ServerAnswer(
+            step.logged, None if step.is_dry else step.meeting(after_write(step.before, step.exchange, seen))
+        )
 
-    def _connect(self, step: Step, state: State) -> Answer:
+    def _connect(self, step: WorldStep, state: State) -> ServerAnswer:
         """Admission comes before the pod is looked up (`handlers.ConnectResource`), which needs a node to connect to."""
         decision = step.candidate
         if decision.denials:
-            return Answer(denied(decision), state)
+            return ServerAnswer(denied(decision), state)
         if decision.verdict is Verdict.UNDETERMINED:
-            return Answer(UNKNOWN, state)
+            return ServerAnswer(UNKNOWN, state)
         if _is_absent(state) or (state is None and not step.existed):
-            return Answer(ABSENT, state)
-        return Answer(step.logged if step.is_connected else _connected(_here(step, state)), state)
+            return ServerAnswer(ABSENT, state)
+        return ServerAnswer(step.logged if step.is_connected else _connected(_here(step, state)), state)
 
-    def _create(self, step: Step, state: State) -> Iterator[Answer]:
+    def _create(self, step: WorldStep, state: State) -> Iterator[ServerAnswer]:
         """A creation: the storage finds last that the object exists."""
         kept = step.unless_written if state is None else state
         exists = step.existed if state is None else not _is_absent(state)
@@ -226,65 +237,65 @@ class Server:
             return
         decision, seen = step.decided()
         if step.is_made_invalid:
-            yield Answer(INVALID, kept, decision)
+            yield ServerAnswer(INVALID, kept, decision)
             return
         if decision.denials:
-            yield Answer(denied(decision), kept, decision)
+            yield ServerAnswer(denied(decision), kept, decision)
             return
         opens = decision.verdict is Verdict.UNDETERMINED
         if opens:
-            yield Answer(UNKNOWN, kept, decision)
+            yield ServerAnswer(UNKNOWN, kept, decision)
         if exists:
-            yield Answer(UNKNOWN if opens else EXISTS, kept, decision)
+            yield ServerAnswer(UNKNOWN if opens else EXISTS, kept, decision)
         else:
             stored = kept if step.is_dry else step.meeting(known_of(seen))
-            yield Answer(UNKNOWN if opens else _succeeds(201), stored, decision)
+            yield ServerAnswer(UNKNOWN if opens else _succeeds(201), stored, decision)
 
     @staticmethod
-    def _created_as_found(step: Step, kept: State, *, exists: bool) -> Answer | None:
+    def _created_as_found(step: WorldStep, kept: State, *, exists: bool) -> ServerAnswer | None:
         """A creation whose decision is known: its own object is the same in every world. None where it is to be worked out."""
         alone = step.alone
         is_admitted_by_both = not step.is_finding and step.logged.cause == Cause.SUCCEEDS
-        if step.namespace_differs or (alone is None and not is_admitted_by_both):
+        if step.around_differs or (alone is None and not is_admitted_by_both):
             return None
         if alone is not None and alone.result.cause != Cause.SUCCEEDS:
-            return Answer(alone.result, kept)
+            return ServerAnswer(alone.result, kept)
         if exists:
-            return Answer(EXISTS, kept)
+            return ServerAnswer(EXISTS, kept)
         if alone is None:
-            return Answer(step.logged, kept if step.is_dry else None)
-        return Answer(step.logged, kept if step.is_dry else _mutated_later(step))
+            return ServerAnswer(step.logged, kept if step.is_dry else None)
+        return ServerAnswer(step.logged, kept if step.is_dry else _mutated_later(step))
 
-    def _subresource(self, step: Step, state: State) -> Iterator[Answer]:
+    def _subresource(self, step: WorldStep, state: State) -> Iterator[ServerAnswer]:
         """An eviction, a binding, a token: the first two ask the validating phase before they look up the pod."""
         if step.record.subresource not in _ASKS_FIRST and _is_absent(state):
-            yield Answer(ABSENT, state)
+            yield ServerAnswer(ABSENT, state)
             return
         decision = step.candidate
         kept = step.unless_written if state is None else state
         if decision.denials:
-            yield Answer(denied(decision), kept)
+            yield ServerAnswer(denied(decision), kept)
         elif _is_absent(state) or (state is None and not step.existed):
-            yield Answer(UNKNOWN if decision.verdict is Verdict.UNDETERMINED else ABSENT, state)
+            yield ServerAnswer(UNKNOWN if decision.verdict is Verdict.UNDETERMINED else ABSENT, state)
         elif decision.verdict is Verdict.UNDETERMINED:
-            yield Answer(UNKNOWN, kept)
+            yield ServerAnswer(UNKNOWN, kept)
             yield self._subresource_done(step, state)._replace(result=UNKNOWN)
         else:
             yield self._subresource_done(step, state)
 
-    def _subresource_done(self, step: Step, state: State) -> Answer:
+    def _subresource_done(self, step: WorldStep, state: State) -> ServerAnswer:
         result = step.logged if step.logged.cause not in (Cause.ABSENT, Cause.DENIED) else _succeeds(201)
         if step.is_dry or result.cause != Cause.SUCCEEDS or step.record.subresource in _NO_STORE:
-            return Answer(result, state)
+            return ServerAnswer(result, state)
         if step.record.subresource == "eviction":
-            return Answer(result, step.meeting(_removed(_here(step, state))))
+            return ServerAnswer(result, step.meeting(_removed(_here(step, state))))
         if step.record.subresource == "binding":
-            return Answer(result, Later(lambda: _bound(step, _here(step, state)), _touched(state)))
-        return Answer(result, Missing("", f"its {step.record.subresource} was written"))
+            return ServerAnswer(result, Later(lambda: _bound(step, _here(step, state)), _touched(state)))
+        return ServerAnswer(result, Missing("", f"its {step.record.subresource} was written"))
 
-    def _delete(self, step: Step, here: Known | Missing) -> Iterator[Answer]:
+    def _delete(self, step: WorldStep, here: Known | Missing) -> Iterator[ServerAnswer]:
         if isinstance(here, Known) and here.value is None:
-            yield Answer(ABSENT, here)
+            yield ServerAnswer(ABSENT, here)
             return
         decision = ADMITTED
         if self._judge.asks(step.record):
@@ -292,62 +303,61 @@ class Server:
             decision = self._judge.elsewhere(step.in_namespace(request), step.lister).decision
         kept, gone = here, step.meeting(_removed(here))
         if decision.denials:
-            yield Answer(denied(decision), kept, decision)
+            yield ServerAnswer(denied(decision), kept, decision)
         elif decision.verdict is Verdict.UNDETERMINED:
-            yield Answer(UNKNOWN, kept, decision)
-            yield Answer(UNKNOWN, kept if step.is_dry else gone, decision)
+            yield ServerAnswer(UNKNOWN, kept, decision)
+            yield ServerAnswer(UNKNOWN, kept if step.is_dry else gone, decision)
         else:
-            yield Answer(_succeeds(200), kept if step.is_dry else gone, decision)
+            result = _succeeds(200)._replace(certain=not step.may_conflict)
+            yield ServerAnswer(result, kept if step.is_dry else gone, decision)
 
-    def _update(self, step: Step, here: Known | Missing) -> Iterator[Answer]:
+    def _update(self, step: WorldStep, here: Known | Missing) -> Iterator[ServerAnswer]:
         """An update, patch or apply of what is there; what is not there some of them create."""
         if isinstance(here, Known) and here.value is None:
             if not creates(step.exchange):
-                yield Answer(ABSENT, here)
+                yield ServerAnswer(ABSENT, here)
                 return
             request = step.in_namespace(self._elsewhere.created(step.exchange, step.lister))
         else:
             request = step.in_namespace(self._elsewhere.updated(step, here))
         yield from self._written(step, here, request)
 
-    def _written(self, step: Step, here: Known | Missing, request: ReplayRequest) -> Iterator[Answer]:
+    def _written(self, step: WorldStep, here: Known | Missing, request: ReplayRequest) -> Iterator[ServerAnswer]:
         judged = self._judge.elsewhere(request, step.lister)
         decision, written = judged.decision, known_of(judged.object)
         creates = isinstance(here, Known) and here.value is None
-        if isinstance(here, Known) and isinstance(written, Known) and _is_invalid(step, here, written):
-            yield Answer(INVALID, here, decision)
-            return
-        if step.is_invalid_whatever:
-            yield Answer(INVALID, here, decision)
+        if step.is_refused_as_invalid(here, written):
+            yield ServerAnswer(INVALID, here, decision)
             return
         if decision.denials:
-            yield Answer(denied(decision), here, decision)
+            yield ServerAnswer(denied(decision), here, decision)
             return
         stored = here if step.is_dry else step.meeting(after_write(here, step.exchange, written))
         opens = decision.verdict is Verdict.UNDETERMINED
         if opens:
-            yield Answer(UNKNOWN, here, decision)
-        yield Answer(UNKNOWN if opens else _succeeds(201 if creates else 200), stored, decision)
+            yield ServerAnswer(UNKNOWN, here, decision)
+        result = _succeeds(201 if creates else 200)._replace(certain=creates or not step.may_conflict)
+        yield ServerAnswer(UNKNOWN if opens else result, stored, decision)
 
 
 def _is_absent(state: State) -> bool:
     return isinstance(state, Known) and state.value is None
 
 
-def _connected(pod: Known | Missing) -> Result:
+def _connected(pod: Known | Missing) -> RequestEnd:
     """The answer of a connection to a pod that is there (`pod/strategy.go`, `streamLocation`)."""
     if isinstance(pod, Missing):
         return UNKNOWN
     if not get(pod.value, ("spec", "nodeName")):
-        return Result("error 400", 400)
-    return Result(Cause.SUCCEEDS, 101, certain=False)
+        return RequestEnd("error 400", 400)
+    return RequestEnd(Cause.SUCCEEDS, 101, certain=False)
 
 
-def _succeeds(code: int) -> Result:
-    return Result(Cause.SUCCEEDS, code)
+def _succeeds(code: int) -> RequestEnd:
+    return RequestEnd(Cause.SUCCEEDS, code)
 
 
-def _here(step: Step, state: State) -> Known | Missing:
+def _here(step: WorldStep, state: State) -> Known | Missing:
     """The object of a state; where both worlds are the same, the one of the log."""
     return step.before if state is None else content(state)
 
@@ -361,19 +371,13 @@ def _places(alone: Alone | None) -> frozenset[Place]:
     return changed_places("object", ({"path": path} for path in paths))
 
 
-def _mutated_later(step: Step) -> Later:
+def _mutated_later(step: WorldStep) -> Later:
     """What a write leaves that the candidate mutates otherwise."""
     return Later(lambda: after_write(step.before, step.exchange, known_of(step.seen)), _places(step.alone))
 
 
-def _bound(step: Step, here: Known | Missing) -> Known | Missing:
+def _bound(step: WorldStep, here: Known | Missing) -> Known | Missing:
     return here if isinstance(here, Missing) else after_binding(here, step.exchange, None)
-
-
-def _is_invalid(step: Step, old: Known, new: Known) -> bool:
-    if old.value is None or new.value is None or step.record.subresource:
-        return False
-    return changes_immutable(step.exchange.resource.group_resource, old, new) or lacks_required(new.value)
 
 
 def _removed(here: Known | Missing) -> Known | Missing:

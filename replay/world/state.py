@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from replay.admission.place import Place
-from replay.json import JSON
+from replay.json import JSON, FieldPath
 from replay.kube.attributes import Basis, Missing, PartialObject
 from replay.reconstruct.patch.body import agrees
-from replay.reconstruct.record.known import Hole, Known, Path, removed, replaced
+from replay.reconstruct.record.known import Hole, Known, removed, replaced
 from replay.world.result import Blame
 
 
@@ -57,7 +57,7 @@ def content(state: Known | Missing | Later) -> Known | Missing:
 GONE = Known(None, Basis.RECONSTRUCTED)
 MOST_BRANCHES = 4
 """In so many states an object may be; beyond, nothing is said about it."""
-NOISE: tuple[Path, ...] = (
+NOISE: tuple[FieldPath, ...] = (
     *(("metadata", name) for name in ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")),
     ("status",),
 )
@@ -124,7 +124,7 @@ def known_of(value: JSON | PartialObject | Missing | None) -> Known | Missing:
     return Known(plain, Basis.RECONSTRUCTED, tuple(holes))
 
 
-def _without(value: JSON, path: Path) -> JSON:
+def _without(value: JSON, path: FieldPath) -> JSON:
     """A copy without the entry at a path, which may lead through lists."""
     for depth, part in enumerate(path[:-1], 1):
         if isinstance(part, int):
@@ -135,7 +135,7 @@ def _without(value: JSON, path: Path) -> JSON:
     return removed(value, path)
 
 
-def _leaves(value: JSON, path: Path) -> Iterator[tuple[Path, Missing]]:
+def _leaves(value: JSON, path: FieldPath) -> Iterator[tuple[FieldPath, Missing]]:
     if isinstance(value, Missing):
         yield path, value
     elif isinstance(value, dict):

@@ -7,13 +7,15 @@ from dataclasses import replace
 from functools import cached_property
 
 from replay.admission import json_patch
+from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Verdict
 from replay.admission.json_patch import JSONPatchError
-from replay.admission.mutating.mutator import Object
-from replay.audit.place import Place
+from replay.audit.place import LogPosition
 from replay.kube.attributes import Attributes, Basis, Missing, Operation
 from replay.kube.lister import Lister
 from replay.reconstruct import reconstructor
+from replay.reconstruct.cluster import NAMESPACE
+from replay.reconstruct.history.effect import NO_WRITE
 from replay.reconstruct.history.old_object import OldObjects
 from replay.reconstruct.patch.result import is_strategic
 from replay.reconstruct.reached import progress
@@ -22,21 +24,32 @@ from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.world.existence import Existence, is_creation
 from replay.world.judge import ADMITTED, Judge, Judged
-from replay.world.namespace import NamespaceAt, WorldLister
+from replay.world.looked_up import SAME_LOOKED_UP, LookedUp, WorldLister
+from replay.world.namespace import NamespaceAt
 from replay.world.result import INVALID, Alone, Blame, Cause, answered, label
-from replay.world.state import GONE, NOISE, Later, State, known_of, same_object
-from replay.world.validation import breaks_metadata, breaks_rules, changes_immutable, may_break
+from replay.world.state import GONE, NOISE, Later, State, content, known_of, same_object
+from replay.world.validation import (
+    breaks_metadata,
+    breaks_rules,
+    breaks_schema,
+    changes_immutable,
+    is_mended,
+    lacks_required,
+    may_break,
+)
+from replay.world.version import WorldVersion
 
-_OF_THE_NAMESPACE = ("its namespace did not exist", "NamespaceLifecycle refused it", "what it names did not exist")
+_OF_THE_NAMESPACE = ("its namespace did not exist", "what it names did not exist")
+_LIFECYCLE = "NamespaceLifecycle"
 _OF_POLICIES = ("a mutating policy refused it",)
 
 
-class Step:
+class WorldStep:
     """A request on its way into the candidate's world."""
 
     def __init__(
         self,
-        told: reconstructor.Step,
+        told: reconstructor.RebuildStep,
         rebuilder: Reconstructor,
         judge: Judge,
         namespace: NamespaceAt,
@@ -45,7 +58,7 @@ class Step:
         """`existence` tells whether the log's object was there; `namespace` what the request's namespace is in the other world."""
         self.exchange = told.exchange
         self.record = self.exchange.record
-        self.place = Place(self.record.seq, 0)
+        self.place = LogPosition(self.record.seq, 0)
         self.logged = answered(self.record)
         self.is_dry = self.exchange.dry_run
         self.namespace = namespace
@@ -57,6 +70,10 @@ class Step:
         """How a finding ends taken alone, None where that is to be worked out."""
         self.owners: Sequence[str] | None = None
         """The uids of the owners of what it creates, None where nobody has looked."""
+        self.looked_up: LookedUp = SAME_LOOKED_UP
+        """What policies and authorizers look up and find otherwise than in the log."""
+        self.version: WorldVersion | None = None
+        """The version of the object in this world, None where nothing is told of it."""
         self._existence = existence
         self._position = existence.passed
         self._told = told
@@ -88,16 +105,19 @@ class Step:
         return self._rebuilder.cluster.at(self.record)
 
     @property
-    def namespace_differs(self) -> bool:
-        """Whether the namespace is another one than in the log."""
-        return self.namespace.differs
+    def around_differs(self) -> bool:
+        """Whether the namespace, or what policies look up, is another one than in the log."""
+        return self.namespace.differs or bool(self.looked_up.states)
 
     @cached_property
     def lister(self) -> Lister:
         """The cluster that the policies of the candidate see."""
-        if not self.namespace.differs:
+        if not self.around_differs:
             return self._lister
-        return WorldLister(self._lister, self.record.namespace, self.namespace.state)
+        states = dict(self.looked_up.states)
+        if self.namespace.state is not None:
+            states[NAMESPACE.group, NAMESPACE.kind, "", self.record.namespace] = content(self.namespace.state)
+        return WorldLister(self._lister, states)
 
     def in_namespace(self, request: ReplayRequest) -> ReplayRequest:
         """A request with the namespace of the other world."""
@@ -131,7 +151,22 @@ class Step:
         told = progress(self.exchange)
         if told is None:  # it depends on the object
             return False
-        return told.reached is Reached.FAILED_BEFORE and told.reason not in (*_OF_THE_NAMESPACE, *_OF_POLICIES)
+        is_open = told.plugin == _LIFECYCLE or told.reason in (*_OF_THE_NAMESPACE, *_OF_POLICIES)
+        return told.reached is Reached.FAILED_BEFORE and not is_open
+
+    @property
+    def conflicts(self) -> bool:
+        """Whether it named a version that was outdated in the log, and is so in this world too."""
+        return self.logged.cause == Cause.CONFLICT and self.version is not None and self._fits is False
+
+    @property
+    def may_conflict(self) -> bool:
+        """Whether it names a version of the log that is another one in this world, where its client may have read that one."""
+        return self.version is not None and self.logged.cause == Cause.SUCCEEDS and self._fits is False
+
+    @cached_property
+    def _fits(self) -> bool | None:
+        return self.version.fits(self.exchange, self.olds.history) if self.version is not None else None
 
     @property
     def is_connected(self) -> bool:
@@ -148,7 +183,7 @@ class Step:
     def is_of_namespace(self) -> bool:
         """Whether it failed for its namespace."""
         told = progress(self.exchange)
-        return told is not None and told.reason in _OF_THE_NAMESPACE
+        return told is not None and (told.plugin == _LIFECYCLE or told.reason in _OF_THE_NAMESPACE)
 
     @cached_property
     def is_invalid_by_current(self) -> bool:
@@ -189,7 +224,7 @@ class Step:
         """The candidate's decision about the request's own object, in the namespace of the other world."""
         if not self._judge.asks(self.record):
             return ADMITTED
-        if not self.namespace.differs:
+        if not self.around_differs:
             return self.decisions[1]
         return self._judge.decide(self.in_namespace(self.request), self.lister)[1]
 
@@ -235,6 +270,12 @@ class Step:
         if is_creation(self.record):
             return self.exchange.succeeded and not self.is_dry
         return self.exchange.succeeded and not self.is_dry and self.olds.history.index_of(self.exchange) is not None
+
+    @property
+    def stores(self) -> bool:
+        """Whether it writes the object where it succeeds."""
+        is_write = self.record.verb in ("create", "update", "patch", "delete") and not self.is_dry
+        return is_write and self.record.subresource not in NO_WRITE
 
     @cached_property
     def is_creation(self) -> bool:
@@ -292,10 +333,29 @@ class Step:
             return state
         return None if same_object(state, self.after) else state
 
-    @cached_property
-    def is_invalid_whatever(self) -> bool:
+    def is_refused_as_invalid(self, here: Known | Missing, written: Known | Missing) -> bool:
+        """Whether the API refuses what a write makes of what is there; what no server has seen yet is held against its schema."""
+        if self.breaks_update(here, written):
+            return True
+        kind, schemas = self.exchange.kind, self._judge.schemas
+        if self.logged.cause == Cause.ABSENT and kind is not None and schemas.is_custom(kind):
+            return isinstance(written, Known) and breaks_schema(schemas.for_kind(kind), written)
+        return self._is_invalid_whatever(written)
+
+    def breaks_update(self, old: Known | Missing, new: Known | Missing) -> bool:
+        """Whether an update changes what may not change, or leaves out what may not be missing."""
+        if isinstance(old, Missing) or isinstance(new, Missing) or old.value is None or new.value is None:
+            return False
+        if self.record.subresource:
+            return False
+        return changes_immutable(self.exchange.resource.group_resource, old, new) or lacks_required(new.value)
+
+    def _is_invalid_whatever(self, written: Known | Missing) -> bool:
         """Whether the log's request was invalid, and not for what it found."""
-        if self.record.code != 422 or self.logged.cause == Cause.DENIED:
+        if self.record.code != INVALID.code or self.logged.cause == Cause.DENIED:
+            return False
+        made = written if self.record.verb == "patch" and isinstance(written, Known) else None
+        if made is not None and is_mended(self.exchange.response.json, made):
             return False
         old, new = self.before, known_of(self.request.attributes.object)
         if isinstance(old, Missing) or isinstance(new, Missing) or old.value is None:

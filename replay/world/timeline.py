@@ -7,20 +7,20 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from replay.audit.place import Place
+from replay.audit.place import LogPosition
 from replay.json import JSON
 from replay.world.result import Blame
 from replay.world.state import SAME, Branch
 
 
-class Change(NamedTuple):
+class WorldChange(NamedTuple):
     """From a request on an object is in other branches."""
 
-    place: Place
+    place: LogPosition
     branches: tuple[Branch, ...]
 
 
-def branches_at(changes: Sequence[Change], place: Place) -> tuple[Branch, ...]:
+def branches_at(changes: Sequence[WorldChange], place: LogPosition) -> tuple[Branch, ...]:
     """The branches that a request finds."""
     index = bisect_left(changes, place, key=lambda change: change.place)
     return changes[index - 1].branches if index else SAME
@@ -36,22 +36,24 @@ class Presence(StrEnum):
     """It is still there, though it is gone in the log."""
     OTHER = "other"
     """It is there with another content."""
+    EARLIER = "earlier"
+    """It was there before that of the log was created, and its controller has made then what it wants."""
 
 
 class OwnerChange(NamedTuple):
     """From a request on an object with a uid is there, or is not; `template` is the pod template that it has then."""
 
-    place: Place
+    place: LogPosition
     presence: Presence
     blame: Blame | None
     template: JSON = None
 
 
-Owners = Mapping[str, Sequence[OwnerChange]]
+OwnerChanges = Mapping[str, Sequence[OwnerChange]]
 """By uid of the log, in order."""
 
 
-def presence_at(owners: Owners, uid: str, place: Place) -> OwnerChange | None:
+def presence_at(owners: OwnerChanges, uid: str, place: LogPosition) -> OwnerChange | None:
     """How an owner differs when a request comes, None if it does not."""
     changes = owners.get(uid)
     if not changes:

@@ -12,15 +12,17 @@ from collections.abc import Iterator, Sequence
 import orjson
 
 from replay.admission.place import Place
-from replay.json import JSON
+from replay.json import JSON, FieldPath
 from replay.kube import names
 from replay.kube.gvk import GroupResource, GroupVersionKind
 from replay.kube.immutable import FROZEN, IMMUTABLE, POD_TEMPLATE
 from replay.kube.schema import Schema, Schemas
-from replay.reconstruct.record.known import Known, Path, get
+from replay.reconstruct.record.known import Known, get
 
 MOST_OPERATIONS = 10_000
 """So many operations of patches are remembered."""
+_FIELD = re.compile(r"\[\d+\]|[^.\[\]]+")
+"""The parts of a `field.Path`."""
 _LIMITS = ("minItems", "maxItems", "minProperties", "maxProperties", "uniqueItems")
 
 
@@ -43,7 +45,7 @@ def touches_immutable(resource: GroupResource, places: frozenset[Place]) -> bool
 def changes_immutable(resource: GroupResource, old: Known, new: Known) -> bool:
     """Whether an update would change what may not change."""
     key = (resource.group, resource.resource)
-    paths: tuple[Path, ...] = IMMUTABLE.get(key, ())
+    paths: tuple[FieldPath, ...] = IMMUTABLE.get(key, ())
     if key in FROZEN and get(old.value, ("immutable",)) is True:
         paths += tuple((name,) for name in FROZEN[key])
     return any(
@@ -63,7 +65,31 @@ def breaks_rules(schema: Schema | None, value: Known, before: Known, patch: Sequ
     return bool(found) and not found <= set(_broken(schema, before, touched))
 
 
-def _above_list(pointer: str) -> Path:
+def breaks_schema(schema: Schema | None, value: Known) -> bool:
+    """Whether an object is not what its schema says, as far as it is known."""
+    if schema is None:
+        return False
+    return any(not _is_open(path, value) for path in _against(schema, value.value, ()))
+
+
+def is_mended(status: JSON, value: Known) -> bool:
+    """Whether all that a refusal names as required is there in an object, or is not asked for: no causes count as none."""
+    causes = get(status, ("details", "causes")) or ()
+    return bool(causes) and all(
+        each.get("reason") == "FieldValueRequired" and _is_filled(str(each.get("field")), value.value)
+        for each in causes
+        if isinstance(each, dict)
+    )
+
+
+def _is_filled(field: str, value: JSON) -> bool:
+    """Whether there is a value at a field as causes name it (`spec.containers[1].image`), or no item that would need it."""
+    *above, last = [int(part[1:-1]) if part.startswith("[") else part for part in _FIELD.findall(field)]
+    parent = get(value, tuple(above))
+    return parent is None or get(parent, (last,)) not in (None, "")
+
+
+def _above_list(pointer: str) -> FieldPath:
     """The path of a JSON pointer, cut before its first list index, and before its last key: that may be one that is required."""
     path: list[str] = []
     for part in pointer.split("/")[1:-1]:
@@ -124,7 +150,7 @@ def breaks_metadata(patch: Sequence[JSON]) -> bool:
     )
 
 
-def _path(operation: JSON) -> Path:
+def _path(operation: JSON) -> FieldPath:
     return tuple(_unescaped(part) for part in str(operation["path"]).split("/")[1:])
 
 
@@ -144,7 +170,7 @@ def _is_harmless(schema: Schema | None, operation: JSON) -> bool:
     return is_whole and (own is None or not any(_against(own, value, path)))
 
 
-def _has_images(path: Path, value: JSON) -> bool:
+def _has_images(path: FieldPath, value: JSON) -> bool:
     """Whether all containers that a value adds are seen, and have an image."""
     if b'"containers"' in orjson.dumps(value) or path[-1] == "image":
         return False
@@ -152,14 +178,14 @@ def _has_images(path: Path, value: JSON) -> bool:
     return all(isinstance(each, dict) and each.get("image") for each in added or ())
 
 
-def _metadata_in(path: Path, value: JSON) -> Iterator[JSON]:
+def _metadata_in(path: FieldPath, value: JSON) -> Iterator[JSON]:
     """The metadata of an object and of a pod template, as far as a value at a path holds them."""
     for at in _METADATA:
         if at[: len(path)] == path[: len(at)]:
             yield _nested(path[len(at) :], value) if len(path) >= len(at) else get(value, at[len(path) :])
 
 
-def _nested(path: Path, value: JSON) -> JSON:
+def _nested(path: FieldPath, value: JSON) -> JSON:
     for part in reversed(path):
         value = {part: value}
     return value
@@ -174,7 +200,7 @@ def touches_metadata(patch: Sequence[JSON]) -> bool:
     )
 
 
-def _broken(schema: Schema | None, value: Known, touched: set[Path]) -> Iterator[Path]:
+def _broken(schema: Schema | None, value: Known, touched: set[FieldPath]) -> Iterator[FieldPath]:
     for path in _METADATA:
         yield from _broken_metadata(get(value.value, path), path)
     if lacks_required(value.value):
@@ -187,7 +213,7 @@ def _broken(schema: Schema | None, value: Known, touched: set[Path]) -> Iterator
             yield from (path for path in found if path not in open_paths)
 
 
-def _at(schema: Schema, path: Path) -> Schema | None:
+def _at(schema: Schema, path: FieldPath) -> Schema | None:
     """The schema of what stands at a path."""
     found: Schema | None = schema
     for part in path:
@@ -196,7 +222,7 @@ def _at(schema: Schema, path: Path) -> Schema | None:
     return found
 
 
-def _broken_metadata(metadata: JSON, at: Path) -> Iterator[Path]:
+def _broken_metadata(metadata: JSON, at: FieldPath) -> Iterator[FieldPath]:
     if not isinstance(metadata, dict):
         return
     for key, text in (metadata.get("labels") or {}).items():
@@ -207,7 +233,7 @@ def _broken_metadata(metadata: JSON, at: Path) -> Iterator[Path]:
             yield (*at, "annotations", key)
 
 
-def _against(schema: Schema, value: JSON, at: Path) -> Iterator[Path]:
+def _against(schema: Schema, value: JSON, at: FieldPath) -> Iterator[FieldPath]:
     """Where a value is not what its schema says."""
     if value is None:
         return
@@ -264,7 +290,7 @@ def _matches(pattern: str, text: str) -> bool:
         return True
 
 
-_METADATA: tuple[Path, ...] = (("metadata",), ("spec", "template", "metadata"))
+_METADATA: tuple[FieldPath, ...] = (("metadata",), ("spec", "template", "metadata"))
 
 
 def lacks_required(value: JSON) -> bool:
@@ -275,5 +301,5 @@ def lacks_required(value: JSON) -> bool:
     return isinstance(containers, list) and any(isinstance(each, dict) and not each.get("image") for each in containers)
 
 
-def _is_open(path: Path, known: Known) -> bool:
+def _is_open(path: FieldPath, known: Known) -> bool:
     return any(hole.path[: len(path)] == path or path[: len(hole.path)] == hole.path for hole in known.holes)

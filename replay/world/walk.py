@@ -6,27 +6,37 @@ from collections.abc import Collection as Sized
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property
 
-from replay.admission.decision import Verdict
+from replay.admission.decision import Denial
 from replay.audit.event import RequestRecord
-from replay.audit.place import Place
+from replay.audit.place import LogPosition
 from replay.errors import UNFORESEEN
 from replay.json import JSON
 from replay.kube.attributes import Missing
+from replay.kube.object_lister import ObjectKey
 from replay.reconstruct import reconstructor
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.body import UnusableBodyError
-from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get
+from replay.world.collecting import Collector
 from replay.world.collection import Collection, Collections
 from replay.world.controller import GARBAGE_COLLECTOR, NAMESPACE_CONTROLLER, is_controller
 from replay.world.elsewhere import Elsewhere
 from replay.world.existence import Existence
 from replay.world.judge import Judge
-from replay.world.made import Made, Refused
-from replay.world.namespace import NamespaceAt, Namespaces, namespaces_at
-from replay.world.owner import TEMPLATE, TEMPLATES_OF, is_missing, retry
+from replay.world.looked_up import (
+    SAME_LOOKED_UP,
+    LookedUp,
+    LookedUpChanges,
+    LookedUpInTime,
+    WorldLister,
+    is_served,
+    refused,
+)
+from replay.world.made import Made, RefusedPods, makes_pods
+from replay.world.namespace import NamespaceChanges, namespaces_at
+from replay.world.owner import ONCE_FOR, TEMPLATE, TEMPLATES_OF, is_missing, left_by, retry
 from replay.world.result import (
     ABSENT,
     FORBIDDEN,
@@ -36,18 +46,18 @@ from replay.world.result import (
     Blame,
     Cause,
     Consequence,
-    Result,
-    answered,
+    RequestEnd,
     label,
 )
-from replay.world.server import Answer, Server, denied
-from replay.world.state import GONE, LABELS, SAME, Branch, Later, content, merged_branches
-from replay.world.step import Step
-from replay.world.timeline import Change, OwnerChange, Owners, Presence, presence_at
+from replay.world.server import Server, ServerAnswer, denied
+from replay.world.state import GONE, SAME, Branch, Later, content, merged_branches
+from replay.world.step import WorldStep
+from replay.world.timeline import OwnerChange, OwnerChanges, Presence, WorldChange, presence_at
+from replay.world.version import WorldVersion
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class WalkContext:
     """What an object meets: the collections of the log, namespaces and owners of the other world.
 
     `findings` are the numbers of the requests that the sets decide otherwise, with how each ends taken alone; None where that
@@ -56,14 +66,30 @@ class Surroundings:
 
     collections: Collections
     findings: Mapping[int, Alone | None] = field(default_factory=dict)
-    namespaces: Namespaces = field(default_factory=dict)
-    owners: Owners = field(default_factory=dict)
+    namespaces: NamespaceChanges = field(default_factory=dict)
+    owners: OwnerChanges = field(default_factory=dict)
     owned: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By uid of an object the uids of its owners."""
     owning: Sized[str] = ()
     """The uids of what owns something."""
+    stops: Mapping[int, str] = field(default_factory=dict)
+    """By the number of a collection the name of the first object that is refused in the other world."""
     barred: frozenset[int] = frozenset()
     """The numbers of the writes that the candidate's authorizers refuse."""
+    kinds: Mapping[tuple[str, str], str] = field(default_factory=lambda: {("", "namespaces"): "Namespace"})
+    """By group and resource the kinds of what decisions look up."""
+    objects: LookedUpChanges = field(default_factory=dict)
+    """What decisions look up, where it differs, but for namespaces."""
+
+    def looked_up(self, record: RequestRecord) -> LookedUp:
+        """What is looked up for a request and is another one than in the log; of workspaces of kcp it is not followed."""
+        if not self.objects or record.workspace:
+            return SAME_LOOKED_UP
+        return self._in_time.at(LogPosition(record.seq, 0))
+
+    @cached_property
+    def _in_time(self) -> LookedUpInTime:
+        return LookedUpInTime(self.objects)
 
 
 @dataclass
@@ -71,11 +97,13 @@ class Walked:
     """What becomes of one object: its requests, itself, and its being there for what it owns."""
 
     consequences: list[Consequence] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
-    namespaces: dict[str, list[Change]] = field(default_factory=dict)
+    changes: list[WorldChange] = field(default_factory=list)
+    namespaces: dict[str, list[WorldChange]] = field(default_factory=dict)
+    objects: dict[ObjectKey, list[WorldChange]] = field(default_factory=dict)
+    """What decisions look up, but for namespaces."""
     owners: dict[str, list[OwnerChange]] = field(default_factory=dict)
-    refused: list[Refused] = field(default_factory=list)
-    """The ReplicaSets of this world alone whose pods are refused."""
+    refused: list[RefusedPods] = field(default_factory=list)
+    """What is in this world alone, and whose pods are refused."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +113,7 @@ class Walker:
     reconstructor: Reconstructor
     judge: Judge
     elsewhere: Elsewhere
-    around: Surroundings
+    around: WalkContext
 
     def walk(self, records: Sequence[RequestRecord]) -> Walked:
         """One object, from all of its records in order; nothing is said of one whose bodies cannot be used."""
@@ -98,7 +126,7 @@ class Walker:
 class _ObjectWalk:
     """The walk of one object."""
 
-    def __init__(self, walker: Walker, told: list[reconstructor.Step]) -> None:
+    def __init__(self, walker: Walker, told: list[reconstructor.RebuildStep]) -> None:
         self._walker = walker
         self._around = walker.around
         self._server = Server(walker.judge, walker.elsewhere)
@@ -106,10 +134,21 @@ class _ObjectWalk:
         self._found = Walked()
         self._branches: tuple[Branch, ...] = SAME
         self._existence = Existence(told)
+        self._collector = Collector(
+            self._server,
+            walker.judge,
+            walker.elsewhere,
+            walker.reconstructor,
+            walker.around.findings,
+            walker.around.stops,
+            told,
+            self._existence,
+        )
         self._uid = ""
+        self._version = WorldVersion()
+        self._is_earlier = False
         record = told[0].exchange.record
-        has_templates = record.resource in TEMPLATES_OF and record.api_group == "apps"
-        self._made = Made(told, walker.judge, walker.elsewhere) if has_templates else None
+        self._made = Made(told, walker.judge, walker.elsewhere) if makes_pods(record) else None
 
     def run(self) -> Walked:
         collections = self._around.collections.about(self._told[0].exchange.record)
@@ -117,7 +156,7 @@ class _ObjectWalk:
             for step in self._told:
                 self._take(step)
             return self._found
-        events: list[reconstructor.Step | Collection] = [*collections, *self._told]
+        events: list[reconstructor.RebuildStep | Collection] = [*collections, *self._told]
         for event in sorted(events, key=_seq):
             if isinstance(event, Collection):
                 self._collect(event)
@@ -125,55 +164,79 @@ class _ObjectWalk:
                 self._take(event)
         return self._found
 
-    def _take(self, told: reconstructor.Step) -> None:
+    def _take(self, told: reconstructor.RebuildStep) -> None:
         """One request."""
         before, record = self._branches, told.exchange.record
-        step: Step | None = None
-        place = Place(record.seq, 0)
-        answers: list[tuple[Answer, Branch]] = []
+        step: WorldStep | None = None
+        place = LogPosition(record.seq, 0)
+        answers: list[tuple[ServerAnswer, Branch]] = []
         namespace = record.namespace if record.resource != "namespaces" else ""
-        for at in namespaces_at(self._around.namespaces, namespace, place):
-            step = Step(told, self._walker.reconstructor, self._walker.judge, at, self._existence)
+        for at in namespaces_at(self._around.namespaces, namespace, place, record.workspace):
+            step = WorldStep(told, self._walker.reconstructor, self._walker.judge, at, self._existence)
             step.is_last = told is self._told[-1]
             step.is_finding, step.alone = record.seq in self._around.findings, self._around.findings.get(record.seq)
+            step.version = self._version
             step.owners = self._around.owned.get(record.response_uid)
+            looked_up = self._around.looked_up(record)
+            if self._walker.judge.consults(record):
+                step.looked_up = looked_up
+            # Who refuses its own request is to blame for that, whatever else differs.
+            blame = at.blame or (None if step.is_newly_denied else step.looked_up.blame)
             for branch in before:
-                answers += [(answer, _branch(branch, answer, at, step.own)) for answer in self._answers(step, branch)]
+                answers += [
+                    (answer, _branch(branch, answer, blame, step.own)) for answer in self._answers(step, branch)
+                ]
         assert step is not None
-        self._consider(step, [answer for answer, _ in answers])
+        result = _merged([answer.result for answer, _ in answers])
+        if step.stores and result.cause == Cause.SUCCEEDS:
+            self._version.write(record.seq, record.response_uid if step.is_creation else None)
+        self._consider(step, result, [answer for answer, _ in answers])
         self._branches = merged_branches([branch for _, branch in answers])
         self._existence.follow()
         if step.exchange.succeeded and record.verb != "delete" and step.exchange.concerns_parent and not step.is_dry:
             self._uid = record.response_uid or record.object_uid or self._uid
+            if step.is_creation:
+                self._is_earlier = all(branch.state is not None and not branch.is_absent for branch in before)
         self._note(place, before)
         if self._made is not None and not self._branches == SAME == before:
-            self._made.follow(step, self._branches)
+            self._made.follow(step, self._branches, is_alone=not self._existence.now)
             self._found.refused = self._made.refused
 
-    def _answers(self, step: Step, branch: Branch) -> Iterator[Answer]:
+    def _answers(self, step: WorldStep, branch: Branch) -> Iterator[ServerAnswer]:
         """What may be answered in one branch: first by what is around the object, then by the server."""
         controls = is_controller(step.record.user.username)
         is_creation = step.record.verb == "create" and not step.record.subresource
         if step.record.seq in self._around.barred:
-            yield Answer(FORBIDDEN, step.unless_written if branch.state is None else branch.state)
+            yield ServerAnswer(FORBIDDEN, step.unless_written if branch.state is None else branch.state)
+        elif (unlike := self._refused(step)) is not None:
+            kept = step.unless_written if branch.state is None else branch.state
+            yield ServerAnswer(unlike, kept, blame=self._around.looked_up(step.record).blame)
         elif (owner := self._owner_of(step, is_creation=is_creation)) is not None:
-            stays = owner.presence is Presence.LEFT
-            yield Answer(NOT_SENT, step.before if stays else GONE, blame=owner.blame)
+            yield ServerAnswer(NOT_SENT, left_by(owner.presence, step), blame=owner.blame)
         elif step.namespace.is_absent:
             yield self._without_namespace(step, controls=controls)
         elif step.namespace.is_terminating and is_creation:
-            yield Answer(NOT_SENT if controls else FORBIDDEN, branch.state)
-        elif branch.state is None and not step.namespace_differs:
-            yield from self._server.as_decided(step) if step.is_finding else [Answer(step.logged, None)]
+            yield ServerAnswer(NOT_SENT if controls else FORBIDDEN, branch.state)
+        elif branch.state is None and not step.around_differs:
+            yield from self._server.as_decided(step) if step.is_finding else [ServerAnswer(step.logged, None)]
         elif (controls and branch.is_absent and not is_creation) or self._is_finalized(step, branch):
-            yield Answer(NOT_SENT, branch.state)
+            yield ServerAnswer(NOT_SENT, branch.state)
         else:
             for answer in self._server.answers(step, branch.state):
                 # A controller that sees the object does not make it.
                 is_seen = controls and answer.result.cause == Cause.EXISTS != step.logged.cause
                 yield answer._replace(result=NOT_SENT) if is_seen else answer
 
-    def _owner_of(self, step: Step, *, is_creation: bool) -> OwnerChange | None:
+    def _refused(self, step: WorldStep) -> RequestEnd | None:
+        """How a request ends before admission because of what is looked up, None where it does not."""
+        looked_up = self._around.looked_up(step.record)
+        if not looked_up.states:
+            return None
+        if not is_served(step.record, looked_up):
+            return ABSENT
+        return refused(step.record, WorldLister(step.lister, looked_up.states), looked_up)
+
+    def _owner_of(self, step: WorldStep, *, is_creation: bool) -> OwnerChange | None:
         """An owner that makes a request one that is not sent: absent for a creation, still there for the collector."""
         if not self._around.owners:
             return None
@@ -183,40 +246,39 @@ class _ObjectWalk:
         found = (presence_at(self._around.owners, uid, step.place) for uid in uids)
         return next((each for each in found if each is not None and is_missing(each, step, is_creation)), None)
 
-    def _owners_of(self, step: Step) -> Sequence[str]:
+    def _owners_of(self, step: WorldStep) -> Sequence[str]:
         """The uids of the owners of the object that is there."""
         known = self._around.owned.get(self._uid)
         return known if known is not None else _owners(step.before)
 
     @staticmethod
-    def _is_finalized(step: Step, branch: Branch) -> bool:
+    def _is_finalized(step: WorldStep, branch: Branch) -> bool:
         """Whether a controller ends a namespace that nobody deleted in this world."""
         if step.record.user.username != NAMESPACE_CONTROLLER or step.record.subresource != "finalize":
             return False
         here = content(branch.state) if branch.state is not None else None
         return isinstance(here, Known) and not get(here.value, ("metadata", "deletionTimestamp"))
 
-    def _without_namespace(self, step: Step, *, controls: bool) -> Answer:
+    def _without_namespace(self, step: WorldStep, *, controls: bool) -> ServerAnswer:
         if controls:
-            return Answer(NOT_SENT, GONE)
+            return ServerAnswer(NOT_SENT, GONE)
         if step.fails_anyway:
-            return Answer(step.logged, GONE)
+            return ServerAnswer(step.logged, GONE)
         if step.exchange.is_connect and step.decisions[1].denials:
-            return Answer(denied(step.decisions[1]), GONE)
-        return Answer(ABSENT, GONE)
+            return ServerAnswer(denied(step.decisions[1]), GONE)
+        return ServerAnswer(ABSENT, GONE)
 
-    def _consider(self, step: Step, answers: list[Answer]) -> None:
+    def _consider(self, step: WorldStep, result: RequestEnd, answers: list[ServerAnswer]) -> None:
         """Note how a request ends, if anything about it is not as in the log."""
-        result = _merged([answer.result for answer in answers])
         if result == step.logged and not step.is_finding:
             return
-        was_same = self._branches == SAME and not step.namespace_differs
+        was_same = self._branches == SAME and not step.around_differs
         if was_same and result == step.logged and all(answer.state is None for answer in answers):
             return
         differs = result.cause != step.logged.cause
-        blame = self._blame(step)
+        blame = self._blame(step, answers)
         is_root = (was_same and blame is None) or (result.cause == Cause.DENIED and step.is_newly_denied)
-        denials = next((a.decision.denials for a in answers if a.decision is not None and a.decision.denials), None)
+        denials = _denials(answers)
         self._found.consequences.append(
             Consequence(
                 step.place,
@@ -230,111 +292,49 @@ class _ObjectWalk:
             )
         )
 
-    def _blame(self, step: Step) -> Blame | None:
+    def _blame(self, step: WorldStep, answers: Iterable[ServerAnswer]) -> Blame | None:
         """Who is to blame for a difference, None if nobody is before the request itself."""
         is_creation = step.record.verb == "create" and not step.record.subresource
         owner = self._owner_of(step, is_creation=is_creation)
         if owner is not None:
             return owner.blame
         found = [branch.blame for branch in self._branches if branch.blame is not None]
-        return found[0] if found else step.namespace.blame
+        found += [answer.blame for answer in answers if answer.blame is not None]
+        return found[0] if found else step.namespace.blame or step.looked_up.blame
 
     def _collect(self, collection: Collection) -> None:
         """A `deletecollection`, which deletes the object in the log, in this world, in both or in neither."""
-        number = collection.items.get(self._uid) if self._uid else None
-        if number is None and all(branch.state is None or branch.is_absent for branch in self._branches):
+        before, record = self._branches, collection.record
+        place = LogPosition(record.seq, collection.items.get(self._uid) or 0)
+        at = namespaces_at(self._around.namespaces, record.namespace, place, record.workspace)[0]
+        looked_up = self._around.looked_up(record) if self._walker.judge.consults(record) else SAME_LOOKED_UP
+        met = self._collector.meeting(collection, self._uid, at, looked_up)
+        if not self._collector.concerns(met, before):
             return
-        before, place = self._branches, Place(collection.record.seq, number or 0)
-        exchange = Exchange(collection.record, self._walker.reconstructor.cluster.discovery)
-        at = namespaces_at(self._around.namespaces, collection.record.namespace, place)[0]
-        own = Blame(collection.record.audit_id, label(collection.record))
-        branches: list[Branch] = []
-        results: list[Result] = []
-        for branch in before:
-            for answer in self._collected(branch, collection, exchange, number, at):
-                results.append(answer.result)
-                branches.append(_branch(branch, answer, at, own))
-        logged, result = answered(collection.record), _merged(results)
-        differs = result.cause != logged.cause
+        own = Blame(record.audit_id, label(record))
+        found = [(answer, branch) for branch in before for answer in self._collector.answers(met, branch)]
+        result = _merged([answer.result for answer, _ in found])
+        self._branches = merged_branches([_branch(branch, answer, at.blame, own) for answer, branch in found])
+        differs = result.cause != met.logged.cause
         blame = (before[0].blame or at.blame) if differs else None
-        self._branches = merged_branches(branches)
-        if differs or number is not None:
+        if differs or met.number is not None or collection.is_refused:
+            denials = _denials(answer for answer, _ in found) if result.cause == Cause.DENIED else None
+            is_root = differs and blame is None
             self._found.consequences.append(
-                Consequence(place, own, result, blame, differs and blame is None, differs, of_collection=True)
+                Consequence(place, own, result, blame, is_root, differs, denials, item=met.name)
             )
-        if number is not None:
+        if met.number is not None and not met.exchange.dry_run:
             self._existence.end()
         self._note(place, before)
 
-    def _log_state(self, passed: int) -> Known | Missing:
-        """The object as the last write of the log left it, of as many requests."""
-        history = self._told[0].olds.history
-        for told in reversed(self._told[:passed]):
-            place = history.index_of(told.exchange)
-            if place is not None:
-                return history.after(place)
-        return Missing("", "no write to it is logged")
-
-    def _collected(
-        self, branch: Branch, collection: Collection, exchange: Exchange, number: int | None, at: NamespaceAt
-    ) -> Iterator[Answer]:
-        logged = answered(collection.record)
-        controls = collection.record.user.username == NAMESPACE_CONTROLLER
-        if branch.state is None and number is None:
-            yield Answer(logged, None)
-            return
-        if branch.is_absent:
-            yield Answer(NOT_SENT if controls else logged, None if number is not None else branch.state)
-            return
-        state = branch.state
-        is_found = collection.record.seq in self._around.findings
-        if (
-            number is not None
-            and not at.differs
-            and not is_found
-            and self._server.meets_alike(collection.record, state)
-        ):
-            yield Answer(logged, None)
-            return
-        if number is None and isinstance(state, Later) and not state.differs_at(LABELS) and self._existence.now:
-            yield Answer(logged, state)  # it was there, and was not selected
-            return
-        if controls and at.differs and not at.is_terminating and not at.is_absent:
-            yield Answer(
-                NOT_SENT, state if state is not None else Later(partial(self._log_state, self._existence.passed))
-            )
-            return
-        here = content(state) if state is not None else self._log_state(self._existence.passed)
-        if isinstance(here, Missing) or (state is not None and not collection.selects(exchange, here.value)):
-            yield Answer(logged, here)
-        else:
-            yield from self._decided(branch, collection, exchange, number, here)
-
-    def _decided(
-        self, branch: Branch, collection: Collection, exchange: Exchange, number: int | None, here: Known
-    ) -> Iterator[Answer]:
-        """The verdict about one object of a collection."""
-        judge = self._walker.judge
-        lister = self._walker.reconstructor.cluster.at(collection.record)
-        logged = answered(collection.record)
-        gone = None if number is not None else GONE
-        request = self._walker.elsewhere.deleted(exchange, here)
-        decision = judge.elsewhere(request, lister).decision
-        if decision.denials:
-            yield Answer(denied(decision), here if number is not None or branch.state is not None else None)
-        elif decision.verdict is Verdict.UNDETERMINED:
-            yield Answer(UNKNOWN, here)
-            yield Answer(UNKNOWN, gone)
-        else:
-            yield Answer(logged, gone)
-
-    def _note(self, place: Place, before: tuple[Branch, ...]) -> None:
+    def _note(self, place: LogPosition, before: tuple[Branch, ...]) -> None:
         """Keep when the object changes in the other world, and whether it is there for what it owns."""
         record = self._told[0].exchange.record
         if self._branches == SAME == before:
             return
-        if record.resource == "namespaces" and not record.api_group and self._branches != before:
-            self._found.changes.append(Change(place, tuple(map(_settled, self._branches))))
+        is_looked_up = (record.api_group, record.resource) in self._around.kinds
+        if is_looked_up and self._branches != before:
+            self._found.changes.append(WorldChange(place, tuple(map(_settled, self._branches))))
         if self._uid not in self._around.owning:
             return
         known = self._found.owners.setdefault(self._uid, [])
@@ -361,28 +361,38 @@ class _ObjectWalk:
             return Presence.SAME
         if is_gone:
             return Presence.ABSENT if self._existence.now else Presence.SAME
-        return Presence.OTHER if self._existence.now else Presence.LEFT
+        if not self._existence.now:
+            return Presence.LEFT
+        record = self._told[0].exchange.record
+        is_earlier = self._is_earlier and (record.api_group, record.resource) in ONCE_FOR
+        return Presence.EARLIER if is_earlier else Presence.OTHER
 
 
-def _branch(before: Branch, answer: Answer, at: NamespaceAt, own: Blame) -> Branch:
+def _branch(before: Branch, answer: ServerAnswer, around: Blame | None, own: Blame) -> Branch:
     """What an answer makes of a branch."""
-    return SAME[0] if answer.state is None else Branch(answer.state, before.blame or answer.blame or at.blame or own)
+    return SAME[0] if answer.state is None else Branch(answer.state, before.blame or answer.blame or around or own)
 
 
 def _settled(branch: Branch) -> Branch:
     return branch if branch.state is None else Branch(content(branch.state), branch.blame)
 
 
-def _seq(event: reconstructor.Step | Collection) -> int:
+def _seq(event: reconstructor.RebuildStep | Collection) -> int:
     return event.record.seq if isinstance(event, Collection) else event.exchange.record.seq
 
 
-def _merged(results: Iterable[Result]) -> Result:
+def _merged(results: Iterable[RequestEnd]) -> RequestEnd:
     """What several possible answers have in common."""
     found = list(dict.fromkeys(results))
     if len({result.cause for result in found}) > 1:
         return UNKNOWN
     return found[0]._replace(certain=all(result.certain for result in found))
+
+
+def _denials(answers: Iterable[ServerAnswer]) -> tuple[Denial, ...] | None:
+    """Those of the first answer that was decided on another object and has any."""
+    decisions = (answer.decision for answer in answers if answer.decision is not None)
+    return next((decision.denials for decision in decisions if decision.denials), None)
 
 
 def _owners(known: Known | Missing) -> list[str]:

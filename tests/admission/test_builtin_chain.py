@@ -17,11 +17,11 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, PluginSettings
 from replay.kube.attributes import Missing
 from replay.kube.discovery import builtin_discovery
-from replay.kube.object_lister import ObjectLister
+from replay.kube.object_lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.manifests.plugin import ALL_PLUGINS
-from tests.support.chain_sets import POD, request, validating
+from tests.support.chain_sets import POD, policy, request, validating
 
 NAMESPACE: JSON = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "a"}}}
 ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -55,7 +55,7 @@ def decide(current: ManifestSet, candidate: ManifestSet, before: Any = POD) -> l
     sets = without_shared_plugins((current, candidate))
     attributes = request(namespace_object=NAMESPACE)
     chain = Chain(sets, NEWEST, builtin_discovery(), Schemas())
-    return chain.decide(request(before, namespace_object=NAMESPACE), attributes, ObjectLister([NAMESPACE]))
+    return chain.decide(request(before, namespace_object=NAMESPACE), attributes, ObjectTracker([NAMESPACE]))
 
 
 def told(decision: Decision) -> tuple[list[str], list[str], list[JSON]]:
@@ -69,6 +69,9 @@ TOLERATION = [
 NOTHING: tuple[list[str], list[str], list[JSON]] = ([], [], [])
 PULL = [{"op": "replace", "path": "/spec/containers/0/imagePullPolicy", "value": "Always"}]
 IS_ALWAYS = "object.spec.containers.all(c, c.imagePullPolicy == 'Always')"
+
+SAYS_PULLED = "Object{metadata: Object.metadata{labels: {'pull': object.spec.containers[0].imagePullPolicy}}}"
+SAID = {"op": "add", "path": "/metadata/labels/pull", "value": "Always"}
 
 CASES: list[tuple[str, ManifestSet, ManifestSet, Any, Any]] = [
     ("what both have alike is not asked", a_set("AlwaysDeny"), a_set("AlwaysDeny"), NOTHING, NOTHING),
@@ -101,6 +104,13 @@ CASES: list[tuple[str, ManifestSet, ManifestSet, Any, Any]] = [
         a_set(policies=validating("p", IS_ALWAYS)),
         ([], ["AlwaysPullImages"], PULL),
         (["p"], [], []),
+    ),
+    (
+        "a mutating policy sees what a plugin that both have makes",
+        a_set("AlwaysPullImages"),
+        a_set("AlwaysPullImages", policies=policy("m", SAYS_PULLED)),
+        ([], ["AlwaysPullImages"], PULL),
+        ([], ["AlwaysPullImages", "m"], [SAID, *PULL]),
     ),
     (
         "a selector of a policy sees the labels of its side",
@@ -147,7 +157,7 @@ def test_a_recorded_object_keeps_what_the_server_set() -> None:
     stored = {**POD, "spec": {**POD["spec"], "tolerations": TOLERATION, "nodeName": "n1"}}
     sets = without_shared_plugins((a_set("DefaultTolerationSeconds"), a_set()))
     chain = Chain(sets, NEWEST, builtin_discovery(), Schemas())
-    seen = chain.validated(request(), request(stored), ObjectLister([NAMESPACE]))
+    seen = chain.validated(request(), request(stored), ObjectTracker([NAMESPACE]))
     assert [each.object["spec"].get("tolerations") for each in seen] == [TOLERATION, None]  # type: ignore[index]
     assert [each.object["spec"]["nodeName"] for each in seen] == ["n1", "n1"]  # type: ignore[index]
 

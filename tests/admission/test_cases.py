@@ -10,7 +10,7 @@ import pytest
 from replay.cel.ast.depth import with_room
 from replay.errors import ReplayError
 from replay.json import decode_json
-from replay.pipeline.cases import results
+from replay.pipeline.cel.cases import results
 from tests.support.cel_cases import COMPARED, CORPUS, decoded, is_answered, is_long, unpacked
 
 HERE = Path(__file__).parent / "data" / "cases.jsonl"
@@ -32,6 +32,7 @@ def test_every_area() -> None:
     assert differences(HERE.read_text().splitlines()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize("long", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["short", "long"])
 def test_whole_corpus(*, long: bool) -> None:

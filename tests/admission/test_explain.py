@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from replay.admission.chain import Chain
-from replay.admission.effects import ADMITTED
-from replay.admission.explain.request import Explainer, MutatingPhase
+from replay.admission.explain.request import RequestExplanation, explained_request
 from replay.admission.explain.webhook import SAME
 from replay.cellib.version import NEWEST
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.kube.object_lister import ObjectLister
+from replay.kube.object_lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.manifests.manifest_set import manifest_set_from_objects
 
@@ -87,20 +86,20 @@ def put(key: str, value: str) -> str:
 
 def explained(
     objects: list[JSON], asked: list[JSON] | None = None, request: Attributes | None = None
-) -> tuple[Explainer, MutatingPhase]:
-    """The mutating phase of a set; the chain has `asked` of it, all if None."""
+) -> RequestExplanation:
+    """What a set does with a request; the chain has `asked` of it, all if None."""
     request = request or attributes()
     chain = Chain(
         [manifest_set_from_objects(objects if asked is None else asked, [])], NEWEST, builtin_discovery(), Schemas()
     )
-    explainer = Explainer(chain, chain.asking(request, request, ObjectLister(), {}))
-    return explainer, explainer.mutating(0, manifest_set_from_objects(objects, []))
+    asking = chain.asking(request, request, ObjectTracker(), {})
+    return explained_request(chain, asking, 0, manifest_set_from_objects(objects, []))
 
 
-def outcomes(phase: MutatingPhase) -> list[tuple[int, list[tuple[str, str]], tuple[str, ...]]]:
+def outcomes(explanation: RequestExplanation) -> list[tuple[int, list[tuple[str, str]], tuple[str, ...]]]:
     return [
         (each.number, [(p.policy, b.outcome) for p in each.policies for b in p.bindings], each.webhooks)
-        for each in phase.passes
+        for each in explanation.passes
     ]
 
 
@@ -158,18 +157,26 @@ PASSES: list[tuple[str, list[JSON], list[tuple[int, list[tuple[str, str]], tuple
 
 @pytest.mark.parametrize(("objects", "expected"), [row[1:] for row in PASSES], ids=[row[0] for row in PASSES])
 def test_passes(objects: list[JSON], expected: list[tuple[int, list[tuple[str, str]], tuple[str, ...]]]) -> None:
-    assert outcomes(explained(objects)[1]) == expected
+    assert outcomes(explained(objects)) == expected
 
 
 def test_each_mutation_sees_those_before_it() -> None:
     """Three of them: what the first two left is not taken for what the first one did."""
-    _, phase = explained(policy("a", GROW, GROW, GROW, reinvocationPolicy="Never"))
-    steps = phase.passes[0].policies[0].bindings[0].steps
+    explanation = explained(policy("a", GROW, GROW, GROW, reinvocationPolicy="Never"))
+    steps = explanation.passes[0].policies[0].bindings[0].steps
     assert [str(step.value[0].fields["value"]) for step in steps if step.label.startswith("mutation")] == [
         "01",
         "011",
         "0111",
     ]
+
+
+def test_a_mutation_that_was_never_evaluated_is_not_told() -> None:
+    """The first of two ends the request."""
+    explanation = explained(policy("a", "[JSONPatch{op: 'add', path: '/data', value: 'x'}]", GROW))
+    binding = explanation.passes[0].policies[0].bindings[0]
+    assert [step.label for step in binding.steps] == ["mutation 0 (JSONPatch)"]
+    assert binding.outcome == f"refused: {NO_MAP}"
 
 
 WEBHOOKS: list[tuple[str, JSON, Attributes, str]] = [
@@ -213,24 +220,16 @@ WEBHOOKS: list[tuple[str, JSON, Attributes, str]] = [
 )
 def test_webhooks(configuration: JSON, request_: Attributes, reason: str, phase: str) -> None:
     objects = [{**configuration, "kind": f"{phase}WebhookConfiguration"}]
-    explainer, mutating = explained(objects, request=request_)
-    manifests = manifest_set_from_objects(objects, [])
-    found = mutating.webhooks or explainer.validating(0, manifests, request_, "", ADMITTED).webhooks
+    found = explained(objects, request=request_).webhooks
     assert [(each.webhook, each.phase, each.reason) for each in found] == [("w", phase.lower(), reason)]
 
 
 def test_webhooks_that_are_left_out_say_so() -> None:
     objects = [webhook("w"), webhook("v", "Validating")]
-    explainer, mutating = explained(objects, [])
-    manifests = manifest_set_from_objects(objects, [])
-    late = explainer.validating(0, manifests, attributes(), "", ADMITTED).webhooks
-    assert [each.reason for each in (*mutating.webhooks, *late)] == [SAME, SAME]
+    assert [each.reason for each in explained(objects, []).webhooks] == [SAME, SAME]
 
 
 def test_nothing_comes_after_a_refusal() -> None:
     objects = [*policy("a", "[JSONPatch{op: 'remove', path: '/x'}]"), webhook("w"), webhook("v", "Validating")]
-    explainer, mutating = explained(objects)
-    manifests = manifest_set_from_objects(objects, [])
-    late = explainer.validating(0, manifests, attributes(), mutating.refused, ADMITTED).webhooks
     expected = "not asked: `a` refuses the request"
-    assert [each.reason for each in (*mutating.webhooks, *late)] == [expected, expected]
+    assert [each.reason for each in explained(objects).webhooks] == [expected, expected]

@@ -23,7 +23,7 @@ from replay.kube.admissionregistration import (
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.kube.object_lister import ObjectLister
+from replay.kube.object_lister import ObjectTracker
 
 RULES = (Rule(("*",), ("*",), ("*",), ("*/*",)),)
 
@@ -53,7 +53,7 @@ SET = ManifestSet(
 
 
 def denying(manifests: ManifestSet, attributes: Attributes) -> list[tuple[str, str]]:
-    decision = ValidatingAdmission([manifests], NEWEST, builtin_discovery()).decide(attributes, ObjectLister())[0]
+    decision = ValidatingAdmission([manifests], NEWEST, builtin_discovery()).decide(attributes, ObjectTracker())[0]
     return [(denial.policy, denial.binding) for denial in decision.denials]
 
 
@@ -80,7 +80,7 @@ def test_a_binding_belongs_to_the_policy_of_its_own_source() -> None:
 
 def test_a_policy_without_constraints_is_misconfigured() -> None:
     manifests = replace(SET, validating_policies=(replace(policy("static"), match_constraints=None),))
-    decision = ValidatingAdmission([manifests], NEWEST, builtin_discovery()).decide(NODE, ObjectLister())[0]
+    decision = ValidatingAdmission([manifests], NEWEST, builtin_discovery()).decide(NODE, ObjectTracker())[0]
     text = "failed to configure policy: policy contained no match constraints, a required field"
     assert decision == Decision(Verdict.DENIED, (Denial("static", "", None, text, "Invalid", 422),))
 
@@ -103,7 +103,7 @@ def test_equal_policies_of_several_sets_are_evaluated_once(monkeypatch: pytest.M
         validating_policies=(policy("renamed"), policy("different", "1 == 2")),
         validating_bindings=(binding("rb", "renamed"), binding("db", "different")),
     )
-    decisions = ValidatingAdmission([SET, other], NEWEST, builtin_discovery()).decide(NODE, ObjectLister())
+    decisions = ValidatingAdmission([SET, other], NEWEST, builtin_discovery()).decide(NODE, ObjectTracker())
     assert [[denial.policy for denial in decision.denials] for decision in decisions] == [
         ["static", "api"],
         ["renamed", "different"],
@@ -162,6 +162,6 @@ def test_requests_of_one_kind_are_matched_alike_and_others_on_their_own() -> Non
     for _ in range(2):  # nothing known, then all known
         found = []
         for name, attributes, _expected in KINDS:
-            decision = admission.decide(attributes, ObjectLister())[0]
+            decision = admission.decide(attributes, ObjectTracker())[0]
             found.append((name, [denial.binding for denial in decision.denials]))
         assert found == [(name, expected) for name, _, expected in KINDS]

@@ -21,7 +21,7 @@ from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.kube.object_lister import ObjectLister
+from replay.kube.object_lister import ObjectTracker
 from replay.manifests.set_loader import load_manifest_set
 
 REPOSITORY = Path(__file__).parents[2]
@@ -97,7 +97,7 @@ def disagreements(folder: Path) -> tuple[int, list[tuple[str, str]]]:
     sets = [load_manifest_set(folder / side, version=NEWEST) for side in SIDES]
     admission = ValidatingAdmission(sets, NEWEST, builtin_discovery().with_crds(crds))
     expected = {each["auditID"]: each for each in read_lines(folder / "expected" / "validating.jsonl.zst")}
-    lister = ObjectLister([*snapshot, *namespaces.values()])
+    lister = ObjectTracker([*snapshot, *namespaces.values()])
     compared, different = 0, []
     for recorded in read_lines(folder / "expected" / "attributes.jsonl.zst"):
         expectation = expected.get(recorded["auditID"])

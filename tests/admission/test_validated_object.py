@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from replay.admission.change import Changes
-from replay.admission.validated_object import validated_object
+from replay.admission.validated_object import reference_object, validated_object
 from replay.kube.attributes import Missing, PartialObject
 
 MISSING = Missing("object", "it is not recorded", "record it")
@@ -18,6 +18,9 @@ CARRIED: list[tuple[str, Any, Any, Any, Any]] = [
     ("item", {"l": [1]}, {"l": [1, 2]}, {"l": [1]}, {"l": [1, 2]}),
     ("list of another length", {"l": [1]}, {"l": [1, 2]}, {"l": [0, 1]}, None),
     ("gone", {"a": {"b": 1}}, {"a": {"b": 2}}, {}, None),
+    ("a map beside the server's own", {}, {"m": {"b": 1}}, {"m": {"s": 1}}, {"m": {"s": 1, "b": 1}}),
+    ("a map that is taken away", {"m": {"b": 1}}, {}, {"m": {"b": 1, "s": 1}}, {"m": {"s": 1}}),
+    ("a map that is all that is there", {"m": {"b": 1}}, {}, {"m": {"b": 1}}, {}),
     ("unknown part", {"a": 1}, {"a": 2}, PartialObject({"a": MISSING}, (MISSING,)), None),
     ("unknown part elsewhere", {"a": 1}, {"a": 2}, PartialObject({"a": 1, "u": MISSING}, (MISSING,)), "partial"),
     ("unknown mutation", {"a": 1}, MISSING, {"a": 1}, None),
@@ -35,3 +38,19 @@ def test_validated_object(name: str, reference: Any, mutated: Any, validated: An
         assert got == PartialObject({"a": 2, "u": MISSING}, (MISSING,))
     else:
         assert got == expected
+
+
+SHOWN: list[tuple[str, Any, Any, Any, str]] = [
+    ("shown", {}, {"m": {"b": 1}}, {"m": {"b": 1}}, "mutated"),
+    ("shown beside the server's own", {}, {"m": {"b": 1}}, {"m": {"b": 1, "s": 1}}, "mutated"),
+    ("not shown", {}, {"m": {"b": 1}}, {"m": {"s": 1}}, "before"),
+    ("nothing mutated", {"a": 1}, {"a": 1}, {}, "mutated"),
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "mutated", "validated", "expected"), [row[1:] for row in SHOWN], ids=[row[0] for row in SHOWN]
+)
+def test_what_the_server_made_it_of(before: Any, mutated: Any, validated: Any, expected: str) -> None:
+    found = reference_object(before, mutated, validated, Changes())
+    assert found is {"before": before, "mutated": mutated}[expected]

@@ -73,4 +73,4 @@ def test_objects_of_a_deleted_collection(tmp_path: Path, fields: dict[str, Any],
         found = store.answer("collection_deletions")
     begin = 1_767_225_600_000_000
     uri = event["requestURI"]
-    assert found == [["", "services", "shop", begin, begin + 1_000_000, uri, items] for items in expected]
+    assert found == [["", "services", "shop", begin, begin + 1_000_000, uri, items, ""] for items in expected]

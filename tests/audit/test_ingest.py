@@ -376,6 +376,7 @@ FRAGMENTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.property
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.one_of(st.binary(max_size=400), st.lists(st.sampled_from(FRAGMENTS), max_size=12).map(b"".join)))

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from replay.audit.directory.lookups import Lookups, ObjectKey
+from replay.audit.directory.lookups import Lookups
 from replay.audit.ingest import first_parts
 from replay.audit.store import Store
+from replay.kube.object_ref import ObjectRef
 
 
 def event(number: int, resource: str, name: str, **fields: object) -> str:
@@ -45,14 +46,16 @@ LOG = [
     ),
     event(6, "namespaces", "shop", verb="get", responseStatus={"code": 200}),
     event(7, "configmaps", "web-x7k", verb="delete", responseStatus={"code": 200}),
+    event(8, "configmaps", "web-x7k", annotations={"kcp.io/cluster": "2abc", "kcp.io/path": "root:a"}),
 ]
 KNOWN = {
-    ("", "namespaces", "", "shop"): ["id-1", "id-5"],
-    ("", "configmaps", "shop", "web-x7k"): ["id-2", "id-7"],
+    ObjectRef("", "namespaces", "", "shop"): ["id-1", "id-5"],
+    ObjectRef("", "configmaps", "shop", "web-x7k"): ["id-2", "id-7"],
+    ObjectRef("", "configmaps", "shop", "web-x7k", "2abc"): ["id-8"],
 }
 
 
-def ids(lookups: Lookups) -> dict[ObjectKey, list[str]]:
+def ids(lookups: Lookups) -> dict[ObjectRef, list[str]]:
     return {key: [record.audit_id for record in records] for key, records in lookups.items()}
 
 
@@ -65,8 +68,9 @@ def test_the_writes_to_each_object(tmp_path: Path, *, kept: bool) -> None:
         sent = pickle.loads(pickle.dumps(found))
         assert ids(found) == ids(sent) == KNOWN
         assert ids(store.lookups(["pods", "configmaps"])).keys() == {
-            ("", "configmaps", "shop", "web-x7k"),
-            ("", "pods", "shop", "web"),
+            ObjectRef("", "configmaps", "shop", "web-x7k"),
+            ObjectRef("", "configmaps", "shop", "web-x7k", "2abc"),
+            ObjectRef("", "pods", "shop", "web"),
         }
         assert ids(store.lookups([])) == {}
     assert ids(found) == KNOWN  # the file is gone, and still open

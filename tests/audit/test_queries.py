@@ -54,8 +54,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def connection(directory: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """What `duckdb -init STORE/open.sql` gives."""
+    """What `duckdb -init open.sql` gives in a store."""
     with duckdb.connect() as opened:
+        opened.execute(f"set variable store = '{directory}'")
         opened.execute((directory / "open.sql").read_text())
         yield opened
 

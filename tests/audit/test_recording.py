@@ -61,6 +61,7 @@ def recorded(record: RequestRecord) -> tuple[Any, ...]:
     )
 
 
+@pytest.mark.slow
 def test_the_store_holds_what_the_log_says() -> None:
     expected = {audit_id: told(*found) for audit_id, found in last_stages().items()}
     with Store.open() as store:

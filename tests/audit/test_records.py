@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from replay.audit.store import Store
+from replay.kube.object_ref import ObjectRef
 from tests.support.log_lines import event, records
 
 
@@ -90,6 +91,8 @@ def test_a_record_holds_every_field(tmp_path: Path) -> None:
         "response_kind": "Status",
         "response_uid": "",
         "response_resource_version": "",
+        "workspace": "",
+        "scoped": False,
     }
     assert (record.user.username, record.user.uid, record.user.groups) == ("bob", "u", ("x",))
     assert record.user.extra == {"k": ("v", "w")}
@@ -146,7 +149,7 @@ def test_history_of_objects(tmp_path: Path) -> None:
         grouped = sorted(len(each) for part in range(store.parts) for each in store.objects(part))
         assert grouped == [1, 1, 1, 8]
         found_writes = {key: [record.audit_id for record in rows] for key, rows in store.lookups(["secrets"]).items()}
-        assert found_writes == {("", "secrets", "n", "p"): ["create-10"]}
+        assert found_writes == {ObjectRef("", "secrets", "n", "p"): ["create-10"]}
         assert [record.audit_id for record in store.collections()] == ["deletecollection-9"]
 
 

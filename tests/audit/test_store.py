@@ -18,16 +18,17 @@ import duckdb
 import pytest
 
 from replay.audit import queries
-from replay.audit.catalog import locked
+from replay.audit.catalog import Catalog, DataFile, SegmentEntry, write_catalog
 from replay.audit.directory.prune import prune_store
-from replay.audit.directory.scratch import scratch
 from replay.audit.event import RequestRecord
-from replay.audit.ingest import Reader
+from replay.audit.ingest import LogReader
 from replay.audit.part import StorePart
 from replay.audit.segment import Segment, write_segment
 from replay.audit.source import LogFile
 from replay.audit.store import Store
 from replay.errors import AuditLogError, StoreError
+from replay.storage.directory import DirectoryStorage
+from replay.storage.scratch import scratch
 
 
 def event(number: int, **fields: Any) -> str:
@@ -113,9 +114,9 @@ def test_an_interrupted_ingest_leaves_the_store_as_it_was(
 
     before = (directory / "store.json").read_bytes()
     third = log(tmp_path / "third", 21)
-    for step in ("write_store", "sync_tree", "write_segment"):
+    for step in ("audit.store.write_store", "storage.directory.DirectoryStorage.adopt", "audit.store.write_segment"):
         with monkeypatch.context() as patch, Store.open(directory) as store:
-            patch.setattr(f"replay.audit.store.{step}", fail)
+            patch.setattr(f"replay.{step}", fail)
             with pytest.raises(KeyboardInterrupt):
                 store.ingest([third])
         assert (directory / "store.json").read_bytes() == before, step
@@ -125,6 +126,17 @@ def test_an_interrupted_ingest_leaves_the_store_as_it_was(
         store.ingest([third])
         assert len(ids(store)) == 6
     assert len(list((directory / "segments").iterdir())) == 3
+
+
+@pytest.mark.parametrize(
+    ("segment", "path"), [("../outside", "files.parquet"), ("1", "../../outside"), ("1", "/etc/hostname")]
+)
+def test_a_catalog_names_nothing_outside_the_store(tmp_path: Path, segment: str, path: str) -> None:
+    storage = DirectoryStorage(tmp_path)
+    entry = SegmentEntry(segment, (), (DataFile(path, 0, "", 0),), events=0, requests=0, replaced=0, last=0)
+    write_catalog(storage, Catalog(1, 1, 1, (entry,)), durable=False)
+    with pytest.raises(StoreError, match="damaged"):
+        Store.open(tmp_path)
 
 
 def test_a_log_that_is_refused_leaves_no_store_behind(tmp_path: Path) -> None:
@@ -138,10 +150,10 @@ def test_a_log_that_is_refused_leaves_no_store_behind(tmp_path: Path) -> None:
 def test_other_versions_and_damage_are_refused_with_the_way_out(directory: Path, tmp_path: Path) -> None:
     catalog = json.loads((directory / "store.json").read_bytes())
     cases = {
-        json.dumps({**catalog, "schema": 99}): "the store has schema 99, this replay reads 3: remove the directory",
+        json.dumps({**catalog, "schema": 99}): "the store has schema 99, this replay reads 4: remove the directory",
         json.dumps({"kind": "other"}): "this is no store: name another directory",
         "{": "damaged: remove the directory and ingest the logs again",
-        json.dumps({"kind": "replay store", "schema": 3}): "damaged: remove the directory and ingest the logs again",
+        json.dumps({"kind": "replay store", "schema": 4}): "damaged: remove the directory and ingest the logs again",
     }
     for content, message in cases.items():
         (directory / "store.json").write_text(content)
@@ -187,7 +199,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
 ) -> None:
     third = log(tmp_path / "third", 21)
 
-    def grow(reader: Reader, files: Sequence[LogFile], *, is_first: bool) -> Segment:
+    def grow(reader: LogReader, files: Sequence[LogFile], *, is_first: bool) -> Segment:
         segment = write_segment(reader, files, is_first=is_first)
         log(third, 21, 22)
         return segment
@@ -238,7 +250,7 @@ def test_a_store_on_a_read_only_file_system_answers(
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
         return really_open(path, flags, *mode)
 
-    monkeypatch.setattr("replay.audit.catalog.os.open", read_only)
+    monkeypatch.setattr("replay.storage.directory.os.open", read_only)
     for _ in range(2):
         with Store.open(directory) as store:
             assert len(ids(store)) == 5
@@ -246,18 +258,18 @@ def test_a_store_on_a_read_only_file_system_answers(
             with pytest.raises(StoreError, match="the store is read-only"):
                 store.ingest([log(tmp_path / "third", 21)])
         with pytest.raises(StoreError, match="the store is read-only"):
-            prune_store(directory, 0)
+            prune_store(DirectoryStorage(directory), 0)
         (directory / "readers").unlink(missing_ok=True)  # copied without its locks, it still answers
 
 
 def test_writers_wait_for_each_other(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     third = log(tmp_path / "third", 21)
-    with locked(directory / "lock", "busy"):
-        monkeypatch.setattr("replay.audit.catalog.PATIENCE_SECONDS", 0.0)
+    with DirectoryStorage(directory).locked("lock", "busy"):
+        monkeypatch.setattr("replay.storage.directory.PATIENCE_SECONDS", 0.0)
         with Store.open(directory) as store, pytest.raises(StoreError, match="another process writes to the store"):
             store.ingest([third])
         with pytest.raises(StoreError, match="another process writes to the store"):
-            prune_store(directory, 0)
+            prune_store(DirectoryStorage(directory), 0)
     monkeypatch.undo()
     errors: list[BaseException] = []
 
@@ -281,12 +293,12 @@ def test_prune_forgets_old_ingests_unless_someone_reads(directory: Path) -> None
     between = 1767225600000000 + 5 * 60_000_000
     (directory / "segments" / "new-abandoned").mkdir()
     with Store.open(directory), pytest.raises(StoreError, match="another process reads the store"):
-        prune_store(directory, between)
-    assert prune_store(directory, between) == 1
+        prune_store(DirectoryStorage(directory), between)
+    assert prune_store(DirectoryStorage(directory), between) == 1
     assert len(list((directory / "segments").iterdir())) == 1
     with Store.open(directory) as store:
         assert ids(store) == ["id-11", "id-12"]
-    assert prune_store(directory, 1 << 60) == 1
+    assert prune_store(DirectoryStorage(directory), 1 << 60) == 1
     with Store.open(directory) as store:
         assert (store.requests, ids(store)) == (0, [])
 
@@ -316,8 +328,9 @@ def test_a_part_is_read_by_another_process(directory: Path) -> None:
 
 @pytest.fixture
 def connection(directory: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """What `duckdb -init STORE/open.sql` gives."""
+    """What `duckdb -init open.sql` gives in a store."""
     with duckdb.connect() as opened:
+        opened.execute(f"set variable store = '{directory}'")
         opened.execute((directory / "open.sql").read_text())
         yield opened
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from replay.authorization.build import ChainBuilder
-from replay.authorization.chain import Chain
+from replay.authorization.chain import AuthorizerChain
 from replay.authorization.configuration import read_configuration
 from replay.authorization.node.graph import NodeGraph
 from replay.authorization.request_info import attributes_from_uri
@@ -51,7 +51,7 @@ def question(event: JSON) -> AuthorizationAttributes:
     return attributes_from_uri(info, event["verb"], event["requestURI"])
 
 
-def chain(configuration: str, cluster: tuple[JSON, ...] | None = None) -> Chain:
+def chain(configuration: str, cluster: tuple[JSON, ...] | None = None) -> AuthorizerChain:
     lister = ObjectLister(objects() if cluster is None else cluster)
     read = read_configuration((RECORDING / configuration).read_bytes())
     builder = ChainBuilder(read, recorded_answers(lines("sars.jsonl.zst")), NEWEST)

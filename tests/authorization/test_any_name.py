@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replay.authorization.match_condition import Matcher, MatchResult
+from replay.authorization.match_condition import ConditionResults, WebhookConditions
 from replay.authorization.question import Question
 from replay.cellib.authorization import compile_condition
 from replay.cellib.version import KubernetesVersion
@@ -31,8 +31,8 @@ def test_condition_reads_name(expression: str, *, expected: bool) -> None:
     assert ("resourceAttributes.name" in reads) is expected
 
 
-def matched(expression: str, *asked: AuthorizationAttributes) -> list[MatchResult]:
-    matcher = Matcher([compile_condition(KubernetesVersion(1, 37), expression)])
+def matched(expression: str, *asked: AuthorizationAttributes) -> list[ConditionResults]:
+    matcher = WebhookConditions([compile_condition(KubernetesVersion(1, 37), expression)])
     return [matcher.match(Question(each)) for each in asked]
 
 

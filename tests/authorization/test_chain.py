@@ -4,9 +4,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from replay.authorization.chain import Chain, ConstantMember, PrivilegedGroupMember, UnknownMember
+from replay.authorization.chain import AuthorizerChain, ConstantMember, PrivilegedGroupMember, UnknownMember
 from replay.authorization.question import Question
-from replay.authorization.trace import PRIVILEGED_GROUP, AuthorizerDecision, Step, StepOutcome, Verdict
+from replay.authorization.trace import (
+    PRIVILEGED_GROUP,
+    AuthorizationVerdict,
+    AuthorizerDecision,
+    AuthorizerStep,
+    StepOutcome,
+)
 from replay.authorization.webhook import answer_from_response, recorded_answers
 from replay.json import JSON
 from replay.kube.attributes import Missing, UserInfo
@@ -23,25 +29,21 @@ class Says:
     name: str
     decision: AuthorizerDecision = AuthorizerDecision.NO_OPINION
     reason: str = ""
-    error: str = ""
+    error: str | None = None
     type: str = "Webhook"
 
-    def consult(self, asked: Question) -> Step:
+    def consult(self, asked: Question) -> AuthorizerStep:
         del asked
         unknown = self.decision is AuthorizerDecision.UNKNOWN
         outcome = StepOutcome.UNKNOWN if unknown else StepOutcome.CALLED
-        return Step(self.name, self.type, outcome, self.decision, self.reason, self.error)
-
-    def ignores_name(self, asked: AuthorizationAttributes, step: Step) -> bool:
-        del asked, step
-        return False
+        return AuthorizerStep(self.name, self.type, outcome, self.decision, self.reason, self.error)
 
 
 ALLOW, DENY, UNKNOWN = AuthorizerDecision.ALLOW, AuthorizerDecision.DENY, AuthorizerDecision.UNKNOWN
 
 
 def told(*members: Says) -> dict[str, object]:
-    decided = Chain((PrivilegedGroupMember(), *members)).decide(ASKED).as_json(with_trace=False)
+    decided = AuthorizerChain((PrivilegedGroupMember(), *members)).decide(ASKED).as_json(with_trace=False)
     assert isinstance(decided, dict)
     return decided
 
@@ -102,23 +104,25 @@ def test_decision(members: tuple[Says, ...], expected: dict[str, object]) -> Non
 
 
 def test_masters_are_allowed_before_anybody_is_asked() -> None:
-    decided = Chain((PrivilegedGroupMember(), Says("a", DENY))).decide(MASTER)
-    assert (decided.decision, decided.decided_by) == (Verdict.ALLOW, PRIVILEGED_GROUP)
+    decided = AuthorizerChain((PrivilegedGroupMember(), Says("a", DENY))).decide(MASTER)
+    assert (decided.decision, decided.decided_by) == (AuthorizationVerdict.ALLOW, PRIVILEGED_GROUP)
     assert [step.outcome for step in decided.trace] == [StepOutcome.CONSULTED, StepOutcome.NOT_REACHED]
 
 
 def test_the_authorizer_of_policies_is_the_chain() -> None:
-    assert Chain((Says("a", ALLOW, "y"),)).authorize(ASKED) == AuthorizationDecision(allowed=True, reason="y")
-    assert Chain((Says("a", reason="x"),)).authorize(ASKED) == AuthorizationDecision(allowed=False, reason="a: x")
-    assert isinstance(Chain((UnknownMember("abac", "ABAC", "no file"),)).authorize(ASKED), Missing)
+    assert AuthorizerChain((Says("a", ALLOW, "y"),)).authorize(ASKED) == AuthorizationDecision(allowed=True, reason="y")
+    assert AuthorizerChain((Says("a", reason="x"),)).authorize(ASKED) == AuthorizationDecision(
+        allowed=False, reason="a: x"
+    )
+    assert isinstance(AuthorizerChain((UnknownMember("abac", "ABAC", "no file"),)).authorize(ASKED), Missing)
 
 
 def test_who_always_denies_has_no_opinion() -> None:
-    decided = Chain((ConstantMember("alwaysdeny", "AlwaysDeny"), ConstantMember("alwaysallow", "AlwaysAllow"))).decide(
-        ASKED
-    )
-    assert (decided.decision, decided.decided_by) == (Verdict.ALLOW, "alwaysallow")
-    refused = Chain((ConstantMember("alwaysdeny", "AlwaysDeny"),)).decide(ASKED)
+    decided = AuthorizerChain(
+        (ConstantMember("alwaysdeny", "AlwaysDeny"), ConstantMember("alwaysallow", "AlwaysAllow"))
+    ).decide(ASKED)
+    assert (decided.decision, decided.decided_by) == (AuthorizationVerdict.ALLOW, "alwaysallow")
+    refused = AuthorizerChain((ConstantMember("alwaysdeny", "AlwaysDeny"),)).decide(ASKED)
     assert refused.reason == "alwaysdeny: Everything is forbidden."
 
 
@@ -128,15 +132,15 @@ REVIEW = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"
 @pytest.mark.parametrize(
     ("code", "response", "expected"),
     [
-        (200, {**REVIEW, "status": {"allowed": True, "reason": "r"}}, ("Allow", "r", "", False)),
-        (201, {"status": {"allowed": False}}, ("NoOpinion", "", "", False)),
-        (200, {**REVIEW, "status": {"allowed": False, "denied": True}}, ("Deny", "", "", False)),
+        (200, {**REVIEW, "status": {"allowed": True, "reason": "r"}}, ("Allow", "r", None, False)),
+        (201, {"status": {"allowed": False}}, ("NoOpinion", "", None, False)),
+        (200, {**REVIEW, "status": {"allowed": False, "denied": True}}, ("Deny", "", None, False)),
         (
             200,
             {**REVIEW, "status": {"allowed": True, "denied": True}},
             ("Deny", "", "webhook subject access review returned both allow and deny response", False),
         ),
-        (200, {**REVIEW}, ("NoOpinion", "", "", False)),
+        (200, {**REVIEW}, ("NoOpinion", "", None, False)),
         (403, "oops", ("NoOpinion", "", "oops", True)),
         (
             500,

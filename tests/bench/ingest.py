@@ -22,8 +22,10 @@ def bare_read(paths: list[str]) -> dict[str, float]:
     import duckdb  # noqa: PLC0415 - each measurement pays for its own imports
 
     from replay.audit import queries  # noqa: PLC0415
+    from replay.audit.format.columns import EVENT, read_columns  # noqa: PLC0415
 
-    source = queries.text("ingest_lines").replace("row_number() over () - 1 + $first_row::bigint", "0")
+    lines = queries.filled("ingest_lines", columns=read_columns(EVENT))
+    source = lines.replace("row_number() over () - 1 + $first_row::bigint", "0")
     compression = {".zst": "zstd", ".gz": "gzip"}.get(Path(paths[0]).suffix, "none")
     values = {"files": paths, "format": "newline_delimited", "compression": compression, "tolerant": True}
     with duckdb.connect() as connection:

@@ -26,7 +26,7 @@ from replay.cli.app import RARELY
 from tests.bench.watch import Measured, watched
 
 if TYPE_CHECKING:
-    from replay.audit.part import StorePart
+    from replay.audit.store import Store
     from replay.pipeline.replay.job import Job
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ CASES = ROOT / "tests" / "admission" / "data" / "cases.jsonl"
 REPLAY = [sys.executable, "-m", "replay"]
 GO_SECONDS = 28.0
 """CPU of the API server's own code for the requests of `bench`, from log to decisions; 5 s of it are evaluation."""
-PARTS = ["end", "authorization", "stages", "cores", "engines", "scaling", "large"]
+PARTS = ["end", "authorization", "plugins", "stages", "cores", "engines", "scaling", "large"]
 CHANGES = {
     "a policy on widgets": ("widget-rules", "object.spec.size <= 10", "object.spec.size <= 9"),
     "a policy on pods and workloads": ("image-registries", "allowed registry", "admitted registry"),
@@ -68,8 +68,8 @@ def timed(found: dict[str, float], name: str, action: Callable[[], T]) -> T:
 
 
 @contextmanager
-def prepared(log: Path, sets: Path, found: dict[str, float]) -> Iterator[tuple[Job, list[StorePart]]]:
-    """A job and its parts, in a store that is there meanwhile; the CPU seconds of each step are noted."""
+def prepared(log: Path, sets: Path, found: dict[str, float]) -> Iterator[tuple[Job, Store]]:
+    """A job and its store, which is there meanwhile; the CPU seconds of each step are noted."""
     from replay.audit.store import Store  # noqa: PLC0415 - other measurements do not pay for it
     from replay.pipeline.manifests import manifests_of  # noqa: PLC0415
     from replay.pipeline.options import Options  # noqa: PLC0415
@@ -87,7 +87,7 @@ def prepared(log: Path, sets: Path, found: dict[str, float]) -> Iterator[tuple[J
         timed(found, "ingest", lambda: store.ingest([log]))
         job = timed(found, "prepare", lambda: job_of(store, manifests, Options(workers=1), Path(spool)))
         store.rest()
-        yield job, [store.part(number) for number in range(store.parts)]
+        yield job, store
 
 
 def stages(log: Path, sets: Path) -> dict[str, float]:
@@ -97,7 +97,8 @@ def stages(log: Path, sets: Path) -> dict[str, float]:
     from replay.reconstruct.request import Reached  # noqa: PLC0415
 
     found: dict[str, float] = {}
-    with prepared(log, sets, found) as (job, parts):
+    with prepared(log, sets, found) as (job, store):
+        parts = [store.part(number) for number in range(store.parts)]
         replayer = timed(found, "compile the sets", lambda: job.replayer)
 
         def rebuilt() -> int:
@@ -133,11 +134,11 @@ def cores(table: Table, log: Path, sets: Path) -> None:
 
     wall = {}
     prepare_workers(Options(workers=2))  # as in a run: while the log is read
-    with prepared(log, sets, {}) as (job, parts):
+    with prepared(log, sets, {}) as (job, store):
         for workers in (1, 2):
             options = Options(workers=workers)
             start = time.perf_counter()
-            replay_parts(job, parts, options, lambda _what, _done, _total: None)
+            replay_parts(job, store, options, lambda _what, _done, _total: None)
             wall[workers] = time.perf_counter() - start
             table.number(f"replay of all parts, {workers} workers", wall[workers], "s (wall)")
     table.number("one worker / two workers", wall[1] / wall[2], "times (wall)")
@@ -262,6 +263,28 @@ def authorization(table: Table, log: Path, sets: Path, work: Path) -> None:
     table.number("10,000 bindings / 100", many.wall / few.wall, "times (wall)")
 
 
+def plugins(table: Table, log: Path, sets: Path, work: Path) -> None:
+    """What the built-in plugins cost: nothing where both sets have them alike, and all of them asked of every request."""
+    flagged = work / "flagged"
+    shutil.copytree(sets / "current", flagged)
+    (flagged / "kube-apiserver.flags").write_text("--v=2\n", encoding="utf-8")
+    cluster = str(next(sets.glob("cluster.*")))
+
+    def pair(what: str, words: Callable[[Path], list[str]]) -> float:
+        without = table.command(f"{what}, without flags", words(sets / "current"))
+        return table.command(f"{what}, with the flags of a server", words(flagged)).cpu / without.cpu
+
+    def run(current: Path) -> list[str]:
+        given = ["--current", str(current), "--candidate", str(current), "--cluster", cluster, "--workers", "1"]
+        return [*REPLAY, "run", str(log), *given]
+
+    table.number("plugins that both sets have / none", pair("replay run, one set twice", run), "times (CPU)")
+    verify = pair(
+        "replay verify", lambda each: [*REPLAY, "verify", str(log), "--current", str(each), "--cluster", cluster]
+    )
+    table.number("the default plugins asked / none", verify, "times (CPU)")
+
+
 def scaling(table: Table, log: Path, sets: Path, work: Path, counts: Sequence[int]) -> None:
     """Runs with more and more policies."""
     for wanted in counts:
@@ -306,6 +329,8 @@ def main() -> None:
             end_to_end(table, log, sets, work)
         if "authorization" in arguments.only:
             authorization(table, log, sets, work)
+        if "plugins" in arguments.only:
+            plugins(table, log, sets, work)
         if "stages" in arguments.only:
             by_stage(table, log, sets)
         if "cores" in arguments.only:

@@ -18,7 +18,7 @@ from replay.pipeline.log import opened
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.testing.export import Exporter
-from replay.pipeline.testing.form import Form
+from replay.pipeline.testing.form import CaseForm
 from replay.pipeline.testing.request import title, written
 from replay.pipeline.testing.run import CaseOptions, run_tests
 from replay.reconstruct.request import ReplayRequest
@@ -27,7 +27,7 @@ SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 CANDIDATE = SAMPLE / "candidate"
 EVERY = 41
 """One in so many findings is written in every form."""
-FILES = {Form.CASE: "{}.yaml", Form.REVIEW: "{}.json"}
+FILES = {CaseForm.CASE: "{}.yaml", CaseForm.REVIEW: "{}.json"}
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def write(directory: Path, name: str, text: str) -> None:
 
 def test_what_is_written_is_decided_as_it_was(findings: tuple[Exporter, list[ReplayRequest]], tmp_path: Path) -> None:
     exporter, requests = findings
-    held: Counter[Form] = Counter()
+    held: Counter[CaseForm] = Counter()
     cases = 0
     for number, request in enumerate(requests):
         try:
@@ -60,7 +60,7 @@ def test_what_is_written_is_decided_as_it_was(findings: tuple[Exporter, list[Rep
             assert request.attributes.resource.resource == "secrets"
             continue
         cases += 1
-        for form in (Form.CASE, Form.REVIEW, Form.KAT, Form.KYVERNO):
+        for form in (CaseForm.CASE, CaseForm.REVIEW, CaseForm.KAT, CaseForm.KYVERNO):
             try:
                 files = written(exported, case, form, tmp_path / form.value)
             except UnholdableError:
@@ -68,7 +68,7 @@ def test_what_is_written_is_decided_as_it_was(findings: tuple[Exporter, list[Rep
             held[form] += 1
             for name, text in files.items():
                 write(tmp_path / form.value, FILES.get(form, f"{{}}/{name}").format(number), text)
-    assert held[Form.CASE] == cases
+    assert held[CaseForm.CASE] == cases
     assert all(held.values())
     report = run_tests(CaseOptions(paths=(tmp_path,), policies=(CANDIDATE,)))
     assert [result for result in report.results if result.status is not Status.PASSED] == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replay.cel.ast.footprint import LazyMap, Trace, footprint_of, trace_of
+from replay.cel.ast.footprint import LazyMap, Reads, footprint_of, trace_of
 from replay.cel.declare.library import Library, VariableDecl
 from replay.cel.env import Env
 from replay.cel.value.types import DYN
@@ -48,8 +48,8 @@ def test_paths(text: str, paths: set[str]) -> None:
 
 LAZY = Env([*ENV.libraries[2:], Library("lazy", variables=(VariableDecl("vars", DYN, is_lazy=True),))])
 ENTRIES = {
-    "x": Trace(frozenset({"b.seen"}), frozenset({"a.x"})),
-    "y": Trace(frozenset({"a.computed"}), frozenset()),
+    "x": Reads(frozenset({"b.seen"}), frozenset({"a.x"})),
+    "y": Reads(frozenset({"a.computed"}), frozenset()),
 }
 READ_LAZILY = [
     ("an entry is where it comes from", "vars.x.n", {"a.x.n", "b.seen"}),

@@ -17,7 +17,7 @@ from replay.cel.strict.attribute import (
 )
 from replay.cel.strict.folding import PlanError
 from replay.cel.strict.planner import Planner
-from replay.cel.strict.step import AttributeStep, ConstStep, Observed, ObservedQualifier
+from replay.cel.strict.step import AttributeStep, ConstStep, ObservedQualifier, ObservedStep
 from tests.support.cel_env import ENV, checked, parsed
 
 
@@ -28,7 +28,7 @@ def planned(ast: Ast) -> Any:
 
 def shape(step: Any) -> Any:
     """The constant that a step is, the attribute that it reads, or its class."""
-    if isinstance(step, Observed):
+    if isinstance(step, ObservedStep):
         return shape(step.step)
     if isinstance(step, ConstStep):
         return getattr(step.value, "name", step.value)

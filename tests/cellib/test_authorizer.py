@@ -25,7 +25,7 @@ class Recorder:
         self.asked.append(attributes)
         if attributes.user.username == "ghost":
             return UNKNOWN
-        return AuthorizationDecision(attributes.user.username == "root", reason="because", error="")
+        return AuthorizationDecision(attributes.user.username == "root", reason="because")
 
 
 def evaluate(expression: str, authorizer: Authorizer | Missing, user: str = "root") -> Evaluated:

@@ -40,15 +40,15 @@ RESULT_TYPES = [
     ("message", ExpressionKind.MESSAGE_EXPRESSION, "1", "must evaluate to string but got int"),
     ("annotation", ExpressionKind.AUDIT_ANNOTATION, "1", "must evaluate to one of [string null_type] but got int"),
     ("patch", ExpressionKind.JSON_PATCH, "[1]", "must evaluate to list(JSONPatch) but got list(int)"),
-    ("null is an object", ExpressionKind.APPLY_CONFIGURATION, "true ? Object{} : null", ""),
-    ("any type", ExpressionKind.VARIABLE, "duration('1h')", ""),
+    ("null is an object", ExpressionKind.APPLY_CONFIGURATION, "true ? Object{} : null", None),
+    ("any type", ExpressionKind.VARIABLE, "duration('1h')", None),
 ]
 
 
 @pytest.mark.parametrize(
     ("kind", "expression", "error"), [row[1:] for row in RESULT_TYPES], ids=[row[0] for row in RESULT_TYPES]
 )
-def test_result_types(kind: ExpressionKind, expression: str, error: str) -> None:
+def test_result_types(kind: ExpressionKind, expression: str, error: str | None) -> None:
     assert compiler_with().compile(kind, expression).error == error
 
 
@@ -209,4 +209,4 @@ def test_footprint(expression: str, paths: set[str]) -> None:
 
 def test_an_older_server_refuses_what_it_does_not_know() -> None:
     compiler = ExpressionCompiler(KubernetesVersion.parse("1.30"), has_params=False)
-    assert "undeclared reference to 'semver'" in compiler.compile(ExpressionKind.VARIABLE, "semver('1.0.0')").error
+    assert "undeclared reference to 'semver'" in str(compiler.compile(ExpressionKind.VARIABLE, "semver('1.0.0')").error)

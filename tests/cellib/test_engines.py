@@ -15,7 +15,7 @@ from replay.cellib.composition import Evaluated, Evaluation, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.tagged import tagged
 from replay.cellib.version import NEWEST
-from replay.pipeline.cases import bindings_of
+from replay.pipeline.cel.cases import bindings_of
 from tests.support import expression_strategies as strategies
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from replay.audit.catalog import locked
 from replay.audit.store import Store
+from replay.storage.directory import DirectoryStorage
 from tests.support import log_lines
 
 EVENTS_OF_A_FILE = 20
@@ -59,7 +59,7 @@ def _waiting(store: Path, directory: Path) -> Iterator[threading.Thread]:
             opened.ingest([directory])
 
     thread = threading.Thread(target=ingest)
-    with locked(store / "lock", "busy"):
+    with DirectoryStorage(store).locked("lock", "busy"):
         thread.start()
         thread.join(0.5)
         assert thread.is_alive()

@@ -44,6 +44,26 @@ def test_one_expression(deployment: Path, expression: str, code: int, output: st
     assert (result.exit_code, result.stdout[: len(output)]) == (code, output)
 
 
+DOCUMENTS = [
+    ("YAML", "o.yaml", "spec:\n  replicas: 3 # three\n", 0, "true\n"),
+    ("JSON that is called YAML", "o.yaml", '{"spec": {"replicas": 3}}', 0, "true\n"),
+    ("YAML without a name for it", "o", "spec: {replicas: 3}", 0, "true\n"),
+    ("two documents", "o.yaml", "a: 1\n---\na: 2\n", 1, "o.yaml: holds 2 documents; give one"),
+    ("no JSON", "o.json", "spec: 1", 1, "o.json: is no JSON: "),
+    ("no YAML", "o.yaml", "spec: [", 1, "o.yaml:"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code", "told"), [row[1:] for row in DOCUMENTS], ids=[row[0] for row in DOCUMENTS]
+)
+def test_documents(name: str, text: str, code: int, told: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    result = runner.invoke(app, ["object.spec.replicas == 3", "--object", str(tmp_path / name)])
+    assert result.exit_code == code
+    assert told in (result.stdout if code == 0 else str(result.exception))
+
+
 def test_show_code(deployment: Path) -> None:
     result = runner.invoke(app, ["object.spec.replicas == 3", "--object", str(deployment), "--show-code"])
     assert "def evaluate(inputs, variables):" in result.stdout

@@ -83,7 +83,7 @@ def test_timeline(log: str) -> None:
     assert [each["auditID"] for each in value["events"]] == ["id-1", "id-2"]
 
 
-@pytest.mark.parametrize("form", ["csv", "json", "table"])
+@pytest.mark.parametrize("form", ["csv", "json", "terminal"])
 def test_sql(form: str, log: str) -> None:
     text = run("sql", "select verb, count(*) as n from request group by all", log, "--format", form)
     assert (
@@ -91,7 +91,7 @@ def test_sql(form: str, log: str) -> None:
         == {
             "csv": "verb,n\ncreate,2\n",
             "json": '[\n{"verb":"create","n":2}\n]\n',
-            "table": "verb    n\ncreate  2\n1 row\n",
+            "terminal": "verb    n\ncreate  2\n1 row\n",
         }[form]
     )
 

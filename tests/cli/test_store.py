@@ -107,7 +107,7 @@ def test_prune_says_what_is_left(directory: Path) -> None:
 
 
 REFUSED = [
-    ("neither", [], "what to forget is not clear: give either --before or --keep"),
+    ("neither", [], "what to forget is not clear: give --before, --keep or --keep-size"),
     ("both", ["--before", "2026-01-01", "--keep", "1d"], "what to forget is not clear: give either --before or --keep"),
     ("no time", ["--before", "yesterday"], "no time `yesterday`"),
 ]

@@ -103,6 +103,23 @@ def test_ctrl_c_while_the_command_is_imported(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "replay: interrupted; nothing was written\n")
 
 
+def test_ctrl_c_waits_for_an_import(tmp_path: Path) -> None:
+    """A native module that is cut off in its import aborts the process, as `duckdb` did."""
+    imported = (
+        "import os, pathlib, signal; os.kill(os.getpid(), signal.SIGINT); pathlib.Path(__file__ + '.whole').touch()"
+    )
+    (tmp_path / "duckdb.py").write_text(imported, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
+    arguments = ["ingest", SAMPLE, "--store", str(tmp_path / "store")]
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        130,
+        "",
+        "replay: interrupted; nothing was written but what is complete\n",
+    )
+    assert (tmp_path / "duckdb.py.whole").exists()
+
+
 def test_outcomes_go_into_a_pipe_and_leave_it_there(short_sample: Path, tmp_path: Path) -> None:
     pipe, link = tmp_path / "pipe", tmp_path / "link"
     os.mkfifo(pipe)

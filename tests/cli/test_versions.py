@@ -17,6 +17,7 @@ STATIC = "reads no static manifests"
 
 COMMANDS = {
     "run": [str(SAMPLE)],
+    "accept": [str(SAMPLE), "--reason", "meant", "--print"],
     "check": [CANDIDATE],
     "diff": [CURRENT, CANDIDATE],
     "verify": [LOG, "--current", CURRENT],

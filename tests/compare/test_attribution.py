@@ -4,19 +4,27 @@ from typing import NamedTuple
 
 import pytest
 
-from replay.compare.attribution import Actor, Attributions, ChangedBy, ChangedRequest, Claim, attributed, tokens
+from replay.compare.attribution import (
+    Actor,
+    AttributedPaths,
+    Attributions,
+    ChangedBy,
+    ChangedRequest,
+    attributed,
+    tokens,
+)
 from replay.json import JSON
 
 
 class Case(NamedTuple):
     name: str
     operations: list[JSON]
-    claims: list[Claim]
+    claims: list[AttributedPaths]
     expected: dict[tuple[Actor, str], list[str]]
 
 
-def claim(actor: Actor, name: str, *paths: str) -> Claim:
-    return Claim(actor, name, frozenset(map(tokens, paths)))
+def claim(actor: Actor, name: str, *paths: str) -> AttributedPaths:
+    return AttributedPaths(actor, name, frozenset(map(tokens, paths)))
 
 
 def add(path: str, value: JSON) -> JSON:

@@ -3,8 +3,16 @@ from __future__ import annotations
 import json
 
 from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict
-from replay.audit.observed import VALIDATION_FAILURE
-from replay.compare.weekly.effect import EffectAction, EffectCell, EffectKey, Effects, PolicyEffect, Side, effects_of
+from replay.audit.answer.observed import VALIDATION_FAILURE
+from replay.compare.weekly.effect import (
+    EffectAction,
+    EffectCell,
+    EffectCounts,
+    EffectKey,
+    EffectSide,
+    PolicyEffect,
+    effects_of,
+)
 
 
 def test_each_effect_counts_once_for_each_policy() -> None:
@@ -37,16 +45,16 @@ def test_each_effect_counts_once_for_each_policy() -> None:
 
 
 def test_merging_does_not_depend_on_the_order() -> None:
-    key = EffectKey(0, Side.CURRENT, EffectAction.DENY, "p", "u", "n", "pods", "Pod/x", denied=True, owner="")
+    key = EffectKey(0, EffectSide.CURRENT, EffectAction.DENY, "p", "u", "n", "pods", "Pod/x", denied=True, owner="")
     parts = []
     for audit_id, at in (("b", 7), ("a", 7), ("c", 9)):
-        part = Effects()
+        part = EffectCounts()
         part.count(key, EffectCell(1, at, at, audit_id, f"message {audit_id}"), at)
         parts.append(part)
-    forwards, backwards = Effects(), Effects()
+    forwards, backwards = EffectCounts(), EffectCounts()
     for part in parts:
         forwards.add(
-            Effects(
+            EffectCounts(
                 {k: EffectCell(c.count, c.first, c.last, c.audit_id, c.message) for k, c in part.cells.items()},
                 part.timeline,
             )

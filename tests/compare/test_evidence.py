@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pytest
 
 from replay.admission.decision import Decision, Denial, Undetermined, Verdict
+from replay.audit.answer.observed import Observed, ObservedDenial, observed_denial
 from replay.audit.event import RequestRecord
-from replay.audit.observed import Observed, ObservedDenial, observed_denial
 from replay.compare.fidelity import Fidelity
 from replay.compare.in_force.evidence import Sign, evidence_of
 from replay.compare.in_force.same_text import says_the_same

@@ -11,7 +11,7 @@ import pytest
 
 from replay.go.asn1 import ASN1Error
 from replay.go.certificate_request import Subject, parse_certificate_request
-from replay.go.pem import Block, decode_pem
+from replay.go.pem import PEMBlock, decode_pem
 
 DATA = Path(__file__).parent / "data" / "certificate_requests.jsonl"
 ROWS = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
@@ -27,7 +27,7 @@ def test_request(row: Any) -> None:
 
 
 GOOD = b"-----BEGIN A-----\neA==\n-----END A-----\n"
-BLOCK = Block("A", b"x")
+BLOCK = PEMBlock("A", b"x")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ BLOCK = Block("A", b"x")
         (GOOD.replace(b"eA==", b"K: v\n\neA=="), BLOCK),
         (GOOD.replace(b"eA==", b"e A\t=="), BLOCK),
         (b"-----BEGIN B-----\n" + GOOD, BLOCK),
-        (b"-----BEGIN A-----\n-----END A-----", Block("A", b"")),
+        (b"-----BEGIN A-----\n-----END A-----", PEMBlock("A", b"")),
         (GOOD.replace(b"END A", b"END B") + GOOD, BLOCK),
         (b" " + GOOD, None),
         (GOOD.replace(b"eA==", b"eA="), None),
@@ -50,5 +50,5 @@ BLOCK = Block("A", b"x")
         (b"", None),
     ],
 )
-def test_pem(text: bytes, expected: Block | None) -> None:
+def test_pem(text: bytes, expected: PEMBlock | None) -> None:
     assert decode_pem(text) == expected

@@ -8,7 +8,7 @@ import pytest
 
 from replay.kube.attributes import Missing
 from replay.kube.gvk import GroupVersionKind
-from replay.kube.object_lister import ObjectLister
+from replay.kube.object_lister import ObjectTracker
 from replay.kube.overlay import Overlay
 
 NAMESPACE = GroupVersionKind("", "v1", "Namespace")
@@ -52,7 +52,7 @@ LABELS: list[tuple[str, Any, Any, Any, Any]] = [
 )
 def test_labels(live: Any, earlier: Any, own: Any, labels: Any) -> None:
     objects, before = ([each] if each else [] for each in (own, earlier))
-    lister = Overlay(tuple(objects), tuple(before)).lister(ObjectLister([live] if live else []))
+    lister = Overlay(tuple(objects), tuple(before)).lister(ObjectTracker([live] if live else []))
     found: Any = lister.get(NAMESPACE, "", "n")
     assert (found if found is None else found["metadata"]["labels"]) == labels
     assert lister.list(NAMESPACE, None) == ([] if found is None else [found])
@@ -61,7 +61,7 @@ def test_labels(live: Any, earlier: Any, own: Any, labels: Any) -> None:
 def test_lists_are_replaced_and_limits_defaulted() -> None:
     live = limits("a", type="Pod", max={"cpu": "1"})
     overlay = Overlay((limits("a", type="Container", max={"cpu": "2"}, defaultRequest={"memory": "1Gi"}),))
-    listed: Any = overlay.lister(ObjectLister([live])).list(LIMIT_RANGE, "n")
+    listed: Any = overlay.lister(ObjectTracker([live])).list(LIMIT_RANGE, "n")
     (found,) = listed
     (item,) = found["spec"]["limits"]
     assert item == {

@@ -9,7 +9,7 @@ import pytest
 
 from replay.cellib.version import NEWEST
 from replay.manifests.loader import load_directory
-from replay.manifests.plugin import Plugin
+from replay.manifests.plugin import PluginName
 from replay.manifests.read.documents import Unreadable, read_directory, split_documents
 
 SPLITS = {
@@ -52,9 +52,9 @@ def test_hash_is_over_files_with_data_by_name(tmp_path: Path) -> None:
 
 
 def refusal(path: Path) -> str:
-    started = time.perf_counter()
-    error = load_directory(path, Plugin.VALIDATING_ADMISSION_POLICY, NEWEST).error
-    assert time.perf_counter() - started < 5
+    started = time.process_time()
+    error = load_directory(path, PluginName.VALIDATING_ADMISSION_POLICY, NEWEST).error
+    assert time.process_time() - started < 5
     return (error or "").replace(str(path), "DIR")
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from replay.errors import ManifestError
 from replay.manifests.drift import drift_lines, hash_lines, hashes_from_metrics, set_hashes
-from replay.manifests.plugin import Plugin
+from replay.manifests.plugin import PluginName
 
-VAP = Plugin.VALIDATING_ADMISSION_POLICY
+VAP = PluginName.VALIDATING_ADMISSION_POLICY
 METRIC = "apiserver_manifest_admission_config_controller_last_config_info"
 
 

@@ -11,7 +11,7 @@ import yaml
 from replay.cellib.version import NEWEST
 from replay.manifests.check import check_set
 from replay.manifests.lint import catalogue
-from replay.manifests.plugin import Plugin
+from replay.manifests.plugin import PluginName
 
 GROUP = "admissionregistration.k8s.io/v1"
 PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["pods"]}
@@ -243,9 +243,9 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
 def warnings(path: Path, objects: list[Any], **options: Any) -> list[str]:
     text = "---\n".join(yaml.safe_dump(obj, sort_keys=False) for obj in objects)
     (path / "a.yaml").write_text(options.pop("comment", "") + text, encoding="utf-8")
-    plugin = Plugin.VALIDATING_ADMISSION_POLICY
+    plugin = PluginName.VALIDATING_ADMISSION_POLICY
     if objects[0]["kind"].endswith("WebhookConfiguration"):
-        plugin = Plugin.VALIDATING_ADMISSION_WEBHOOK
+        plugin = PluginName.VALIDATING_ADMISSION_WEBHOOK
     checked = check_set(path, NEWEST, plugin=plugin, **options)
     assert checked.is_accepted, checked.error
     assert all(finding.position.line and finding.object for finding in checked.findings)

@@ -12,7 +12,7 @@ import pytest
 
 from replay.cellib.version import NEWEST
 from replay.manifests.check import check_set
-from replay.manifests.plugin import Plugin
+from replay.manifests.plugin import PluginName
 from replay.report.findings import checked_json
 
 CASES: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "cases.json").read_text("utf-8"))
@@ -24,7 +24,7 @@ UNEQUAL_TEXTS: dict[str, str] = {}
 
 def answer(path: Path, case: dict[str, Any]) -> dict[str, Any]:
     """What we say of a case, with the keys of the corpus."""
-    plugin = None if "file" in case else Plugin(case["plugin"])
+    plugin = None if "file" in case else PluginName(case["plugin"])
     answered = checked_json(check_set(path / case.get("file", ""), NEWEST, plugin=plugin))
     return {
         key: value
@@ -141,7 +141,7 @@ FILES = {
 def test_every_finding_has_its_place(name: str, tmp_path: Path) -> None:
     text, wanted = FILES[name]
     (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
-    checked = check_set(tmp_path, NEWEST, plugin=Plugin.VALIDATING_ADMISSION_POLICY)
+    checked = check_set(tmp_path, NEWEST, plugin=PluginName.VALIDATING_ADMISSION_POLICY)
     found = [
         (
             *finding.position,

@@ -10,7 +10,7 @@ import pytest
 from replay.cellib.version import NEWEST_MINOR, OLDEST_MINOR, KubernetesVersion
 from replay.errors import ManifestError
 from replay.manifests.check import check_set
-from replay.manifests.plugin import Plugin
+from replay.manifests.plugin import PluginName
 from replay.manifests.served import served_problem, static_problem
 from replay.manifests.set_loader import load_manifest_set
 
@@ -171,4 +171,4 @@ def test_mutating_policies_of_the_cluster_decide_nothing_before_1_36(tmp_path: P
 
 def test_check_of_a_directory_for_one_plugin(scenario: Path) -> None:
     with pytest.raises(ManifestError, match=NOT_STATIC):
-        check_set(scenario / "flat", KubernetesVersion(1, 35), plugin=Plugin.VALIDATING_ADMISSION_POLICY)
+        check_set(scenario / "flat", KubernetesVersion(1, 35), plugin=PluginName.VALIDATING_ADMISSION_POLICY)

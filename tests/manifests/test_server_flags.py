@@ -8,6 +8,7 @@ import pytest
 
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import ManifestError
+from replay.manifests.plugin import PluginName
 from replay.manifests.server.flags import default_plugins, is_server_file, read_server_flags
 from replay.manifests.server.settings import server_of_directory
 from replay.manifests.set_loader import load_manifest_set
@@ -42,8 +43,8 @@ DEFAULTS = default_plugins(NEWEST)
 
 FILES = [
     ("a static pod", POD, DEFAULTS | {"NodeRestriction", "AlwaysPullImages"}),
-    ("kubeadm with a map", OLD_KUBEADM, DEFAULTS - {"PodSecurity"}),
-    ("kubeadm with a list", KUBEADM, DEFAULTS - {"PodSecurity", "Priority"}),
+    ("kubeadm with a map", OLD_KUBEADM, (DEFAULTS | {"NodeRestriction"}) - {"PodSecurity"}),
+    ("kubeadm with a list", KUBEADM, (DEFAULTS | {"NodeRestriction"}) - {"PodSecurity", "Priority"}),
     ("words alone", "--enable-admission-plugins=AlwaysDeny\n# no\n--v=2\n", DEFAULTS | {"AlwaysDeny"}),
     (
         "a list given twice",
@@ -70,7 +71,7 @@ def test_plugins_that_are_on(text: str, plugins: set[str], tmp_path: Path) -> No
     path = tmp_path / "server"
     path.write_text(text)
     assert is_server_file(path)
-    assert read_server_flags(path).plugins(NEWEST) == plugins
+    assert read_server_flags(path, NEWEST).plugins(NEWEST) == plugins
 
 
 REFUSED = [
@@ -80,6 +81,29 @@ REFUSED = [
         "--enable-admission-plugins=Priority --disable-admission-plugins=Priority",
         "[Priority] in enable-admission-plugins and disable-admission-plugins overlapped",
     ),
+    ("--enable-admission-plugins=Priority,", 'enable-admission-plugins plugin "" is unknown'),
+    ("--enable-admission-plugins='Priority, PodSecurity'", 'enable-admission-plugins plugin " PodSecurity" is unknown'),
+    (
+        "--enable-admission-plugins=A,Priority --disable-admission-plugins=B,Priority",
+        (
+            '[enable-admission-plugins plugin "A" is unknown, disable-admission-plugins plugin "B" is unknown, '
+            "[Priority] in enable-admission-plugins and disable-admission-plugins overlapped]"
+        ),
+    ),
+    ("--enable-admission-plugin=Priority", "unknown flag: --enable-admission-plugin"),
+    (
+        POD.replace("--advertise-address=10.0.0.1", "--advertize-address=10.0.0.1"),
+        "unknown flag: --advertize-address",
+    ),
+    (KUBEADM.replace("disable-admission-plugins", "no-such"), "unknown flag: --no-such"),
+    (
+        OLD_KUBEADM.replace("disable-admission-plugins", "default-not-ready-toleration-seconds"),
+        (
+            'invalid argument "PodSecurity" for '
+            '"--default-not-ready-toleration-seconds" flag: strconv.ParseInt: parsing "PodSecurity": invalid syntax'
+        ),
+    ),
+    ("kind: Pod\nspec: [kube-apiserver]", "is no manifest of its kind"),
     (
         "--admission-control=AlwaysAdmit --enable-admission-plugins=Priority",
         "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive",
@@ -92,7 +116,7 @@ def test_what_the_server_refuses(text: str, message: str, tmp_path: Path) -> Non
     path = tmp_path / "flags"
     path.write_text(text)
     with pytest.raises(ManifestError) as refused:
-        read_server_flags(path).plugins(NEWEST)
+        read_server_flags(path, NEWEST).plugins(NEWEST)
     assert refused.value.message == message
 
 
@@ -114,6 +138,35 @@ def test_older_servers_have_fewer_plugins() -> None:
         "PodTopologyLabels",
     }
     assert DEFAULTS - default_plugins(KubernetesVersion(1, 30)) == newer
+
+
+GATED = [
+    ("1.37 as it is", NEWEST, "", {"PodGroupProtection"}),
+    (
+        "one turned off",
+        NEWEST,
+        "--feature-gates=PodTopologyLabelsAdmission=false,X=true",
+        {"PodTopologyLabels", "PodGroupProtection"},
+    ),
+    ("one turned on", NEWEST, "--feature-gates=kube:GenericWorkload=True --feature-gates=X=true", set()),
+    ("not yet on", KubernetesVersion(1, 34), "", {"ClusterTrustBundleAttest", "PodTopologyLabels"}),
+    (
+        "some of 1.36 alone",
+        KubernetesVersion(1, 36),
+        "",
+        {"ClusterTrustBundleAttest", "PodGroupProtection", "PodGroupWorkloadExists", "JobValidation"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("version", "text", "idle"), [row[1:] for row in GATED], ids=[row[0] for row in GATED])
+def test_plugins_behind_a_gate_that_is_off_do_nothing(
+    version: KubernetesVersion, text: str, idle: set[str], tmp_path: Path
+) -> None:
+    (tmp_path / "flags").write_text(f"--v=2 {text}")
+    found = load_manifest_set(tmp_path, version=version)
+    on = read_server_flags(tmp_path / "flags", version).plugins(version) - set(PluginName)
+    assert on - {each.name for each in found.builtin} == idle
 
 
 def test_a_directory_says_all_of_it(tmp_path: Path) -> None:
@@ -150,7 +203,7 @@ def test_two_files_of_flags_are_one_too_many(tmp_path: Path) -> None:
     for name in ("a.flags", "b.flags"):
         (tmp_path / name).write_text("--v=2")
     with pytest.raises(ManifestError, match="both hold flags"):
-        server_of_directory(tmp_path)
+        server_of_directory(tmp_path, NEWEST)
 
 
 def test_an_amount_that_is_none_is_refused_as_the_api_server_does(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from replay.cellib.version import NEWEST
 from replay.manifests.check import check_set
-from replay.manifests.plugin import Plugin
+from replay.manifests.plugin import PluginName
 from replay.report.findings import checked_json
 
 FORM = "; desired format: https://host[/path]"
@@ -45,7 +45,7 @@ def test_url(url: str, tmp_path: Path) -> None:
         "webhooks": [webhook],
     }
     (tmp_path / "a.json").write_text(json.dumps(manifest, ensure_ascii=False), "utf-8")
-    answered = checked_json(check_set(tmp_path, NEWEST, plugin=Plugin.VALIDATING_ADMISSION_WEBHOOK))
+    answered = checked_json(check_set(tmp_path, NEWEST, plugin=PluginName.VALIDATING_ADMISSION_WEBHOOK))
     wanted = ROWS[url]
     assert answered["ok"] == (not wanted), answered
     assert f"webhooks[0].clientConfig.url: {wanted}" in answered["error"] if wanted else True

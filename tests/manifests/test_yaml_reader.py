@@ -79,10 +79,10 @@ def test_duplicate_keys(name: str) -> None:
 
 def test_alias_bomb_is_refused_quickly() -> None:
     levels = "".join(f"l{n}: &l{n} [{','.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 10))
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(YAMLSyntaxError, match="document contains excessive aliasing"):
         read_yaml(f"l0: &l0 [a]\n{levels}".encode())
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_positions_count_from_the_line_of_the_file() -> None:

@@ -10,7 +10,7 @@ from replay.kube.admissionregistration import LabelSelector, LabelSelectorRequir
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.kube.object_lister import ObjectLister
+from replay.kube.object_lister import ObjectTracker
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Matcher
 from replay.matching.reason import why_not
@@ -93,6 +93,6 @@ CASES = [
 @pytest.mark.parametrize(("resources", "reason"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_reasons(resources: MatchResources, reason: str) -> None:
     matcher = Matcher(EquivalentResourceMapper(builtin_discovery()))
-    asked, lister = attributes(), ObjectLister()
+    asked, lister = attributes(), ObjectTracker()
     assert matcher.request(asked, lister).match(matcher.criteria(resources)) is None
     assert why_not(resources, matcher, asked, lister) == reason

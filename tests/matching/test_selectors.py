@@ -6,7 +6,7 @@ import pytest
 
 from replay.kube.admissionregistration import LabelSelector, LabelSelectorRequirement
 from replay.kube.attributes import Missing
-from replay.matching.selectors import SelectorError, selector_from_label_selector
+from replay.matching.selectors import MatchSelectorError, selector_from_label_selector
 
 LABELS: tuple[dict[str, str], ...] = ({}, {"a": "b"}, {"a": ""})
 
@@ -117,6 +117,6 @@ def test_an_empty_selector_matches_everything() -> None:
 )
 def test_errors(key: str, operator: str, values: tuple[str, ...], text: str) -> None:
     label_selector = LabelSelector(match_expressions=(LabelSelectorRequirement(key, operator, values),))
-    with pytest.raises(SelectorError) as caught:
+    with pytest.raises(MatchSelectorError) as caught:
         selector_from_label_selector(label_selector)
     assert str(caught.value) == text

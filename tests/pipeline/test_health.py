@@ -114,6 +114,7 @@ CASES: list[tuple[str, Callable[[list[Event]], Files], tuple[str, ...], float]] 
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("change", "notes", "least"), [row[1:] for row in CASES], ids=[row[0] for row in CASES])
 def test_odd_logs(
     change: Callable[[list[Event]], Files],

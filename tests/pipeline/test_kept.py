@@ -16,7 +16,7 @@ from replay.pipeline.options import Options
 from replay.pipeline.replay.kept import RESULTS
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
-from replay.pipeline.store import prune
+from replay.pipeline.store import Retention, prune
 from replay.report.run.json import summary_json
 
 
@@ -140,7 +140,7 @@ def test_results_of_a_read_only_store_are_taken_over(
 
     kept = tmp_path / "store"
     shutil.copytree(store, kept)
-    monkeypatch.setattr("replay.pipeline.replay.kept.os.utime", refuse)
+    monkeypatch.setattr("replay.storage.directory.os.utime", refuse)
     monkeypatch.setattr("replay.pipeline.run._replay_parts", refuse)
     assert replayed(short_sample, short_sample, kept) == replayed(short_sample, short_sample, store)
 
@@ -165,7 +165,7 @@ def test_a_store_that_cannot_be_written_keeps_nothing(store: Path, short_sample:
 def test_the_oldest_results_are_forgotten(
     store: Path, short_sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("replay.pipeline.replay.kept.IN_USE", -1)
+    monkeypatch.setattr("replay.pipeline.replay.kept.LEAST_SECONDS", -1)
     monkeypatch.setattr("replay.pipeline.replay.kept.MOST_SETS", 1)
     kept, sets = tmp_path / "store", tmp_path / "sets"
     shutil.copytree(store, kept)
@@ -180,5 +180,5 @@ def test_the_oldest_results_are_forgotten(
 def test_pruning_a_store_forgets_its_results(store: Path, tmp_path: Path) -> None:
     kept = tmp_path / "store"
     shutil.copytree(store, kept)
-    assert prune(kept, "2100-01-01T00:00:00Z", "").removed == 1
+    assert prune(kept, Retention("2100-01-01T00:00:00Z")).removed == 1
     assert not (kept / RESULTS).exists()

@@ -119,6 +119,33 @@ def test_anew_is_a_creation(snapshot: Path) -> None:
     assert create["mutated"] > update["mutated"]
 
 
+def test_a_namespace_alone(snapshot: Path) -> None:
+    whole, some = scanned(snapshot)["findings"], scanned(snapshot, "-n", "team-*")["findings"]
+    assert some == [each for each in whole if (each["namespace"] or each["name"]).startswith("team-")]
+    assert 0 < len(some) < len(whole)
+
+
 def test_without_a_candidate_it_says_what_to_give(snapshot: Path) -> None:
     result = CliRunner().invoke(app, ["scan", str(snapshot)])
     assert "no candidate set: give --candidate, or --add" in str(result.exception)
+
+
+@pytest.mark.slow
+def test_a_weekly_report_tells_of_the_objects_at_rest_beside_the_log(snapshot: Path) -> None:
+    found = scanned(snapshot, str(SAMPLE / "audit.jsonl.zst"))
+    words = [
+        "report",
+        str(SAMPLE / "audit.jsonl.zst"),
+        "--candidate",
+        CANDIDATE,
+        "--cluster",
+        str(snapshot),
+        "--workers",
+        "1",
+    ]
+    result = CliRunner().invoke(app, [*words, "--json"])
+    told = json.loads(result.output)["atRest"]
+    assert told == {name: found[name] for name in ("snapshot", "objects", "denied", "undetermined", "owners")}
+    text = CliRunner(env={"COLUMNS": "200"}).invoke(app, words).output
+    assert f"{found['denied']:,}  of {found['objects']:,} objects of the snapshot would be denied" in text
+    assert "At rest\nWhat the candidate says of the" in text

@@ -1,4 +1,4 @@
-"""The seam at which a run can be spread further: parts are replayed by whatever executor is given."""
+"""The seam at which a run can be spread further: parts are replayed by the executor of whatever fleet is given."""
 
 from __future__ import annotations
 
@@ -12,14 +12,23 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from replay.audit.part import StorePart
+from replay.audit.store import Store
 from replay.pipeline.options import Options
 from replay.pipeline.replay.workers import replay_parts
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
+from replay.pipeline.store import fill
 from replay.report.run.json import summary_json
 
 
-class Elsewhere(Executor):
+class Lent(Executor):
+    """A fleet that lends itself."""
+
+    def executor(self, _store: Store) -> Executor:
+        return self
+
+
+class Elsewhere(Lent):
     """Work that goes away as bytes and comes back as bytes: when so much is there, it is done from the last to the first."""
 
     def __init__(self, parts: int) -> None:
@@ -41,7 +50,7 @@ class Elsewhere(Executor):
         self.done += 1
 
 
-class Failing(Executor):
+class Failing(Lent):
     """The second part fails; the others are never begun."""
 
     def __init__(self) -> None:
@@ -63,22 +72,31 @@ class Double(NamedTuple):
         return cast("int", part) * self.factor
 
 
-PARTS = cast("list[StorePart]", [1, 2, 3])
+class Parts(NamedTuple):
+    """A store of numbers."""
+
+    parts: int = 3
+
+    def part(self, number: int) -> int:
+        return number + 1
+
+
+STORE = cast("Store", Parts())
 
 
 def test_results_come_in_the_order_of_the_parts() -> None:
     told: list[tuple[str, int, int]] = []
-    executor = Elsewhere(len(PARTS))
-    got = replay_parts(Double(), PARTS, Options(executor=executor), lambda *progress: told.append(progress))
-    assert (got, executor.done) == ([2, 4, 6], 3)
-    assert told == [("Replaying", 1, 3), ("Replaying", 2, 3), ("Replaying", 3, 3)]
+    fleet = Elsewhere(3)
+    got = replay_parts(Double(), STORE, Options(fleet=fleet), lambda *progress: told.append(progress))
+    assert (got, fleet.done) == ([2, 4, 6], 3)
+    assert told == [("Replaying", 0, 3), ("Replaying", 1, 3), ("Replaying", 2, 3), ("Replaying", 3, 3)]
 
 
 def test_the_first_failure_cancels_what_has_not_begun() -> None:
-    executor = Failing()
+    fleet = Failing()
     with pytest.raises(ValueError, match=r"^the machine is gone$"):
-        replay_parts(Double(), PARTS, Options(executor=executor), lambda *_progress: None)
-    assert [future.cancelled() for future in executor.futures] == [True, False, True]
+        replay_parts(Double(), STORE, Options(fleet=fleet), lambda *_progress: None)
+    assert [future.cancelled() for future in fleet.futures] == [True, False, True]
 
 
 def test_a_run_elsewhere_gives_the_same_bytes(
@@ -90,9 +108,10 @@ def test_a_run_elsewhere_gives_the_same_bytes(
     def written(name: str, options: Options) -> tuple[bytes, str]:
         outcomes = tmp_path / name
         asked = replace(scenario, store=tmp_path / f"{name}.store")
-        result = run(asked, replace(options, outcomes=outcomes), lambda *_progress: None)
+        fill(asked, None, lambda *_progress: None)
+        result = run(replace(asked, logs=()), replace(options, outcomes=outcomes), lambda *_progress: None)
         return outcomes.read_bytes(), summary_json(result)
 
-    executor = Elsewhere(parts := 2)
-    assert written("elsewhere", Options(executor=executor)) == written("here", Options(workers=1))
-    assert executor.done >= parts
+    fleet = Elsewhere(parts := 2)
+    assert written("elsewhere", Options(fleet=fleet)) == written("here", Options(workers=1))
+    assert fleet.done >= parts

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from replay.prove.symbolic.node import KINDS, Node, Root, answer_of, name_of
+from replay.prove.symbolic.node import KINDS, JsonNode, Root
 from replay.prove.symbolic.term import Term, walk
 from replay.prove.symbolic.text.exact import quantity_of
+from replay.prove.symbolic.text.texts import name_of
 
 ABSENT = object()
 
@@ -22,6 +23,7 @@ class Assignment:
         self._numbers: dict[str, int] = dict(root.texts.literals)
         self._texts = {number: text for text, number in self._numbers.items()}
         self._predicates = {name_of(each): each for asked in root.texts.asked.values() for each in asked}
+        self._functions = {f"text of {name_of(each)}": each for each, _ in root.texts.derived.values()}
         self._lists: dict[str, Any] = {}
         self._vars: dict[str, Any] = dict(flags)
         for name, node in list(root.nodes.items()):
@@ -35,7 +37,7 @@ class Assignment:
             self._texts[self._numbers[text]] = text
         return self._numbers[text]
 
-    def _assign(self, name: str, node: Node, value: Any) -> None:  # noqa: C901 - one case a kind
+    def _assign(self, name: str, node: JsonNode, value: Any) -> None:  # noqa: C901 - one case a kind
         here = self._vars
         if value is ABSENT:
             return
@@ -62,7 +64,7 @@ class Assignment:
                     here[f"text of {name}[key {index}]"] = self.number(others[index])
                     self._below(child, value[others[index]])
 
-    def _below(self, node: Node, value: Any) -> None:
+    def _below(self, node: JsonNode, value: Any) -> None:
         self._assign(node.name, node, value)
         if isinstance(value, dict):
             for key, (_, child) in node.parts.items():
@@ -105,6 +107,8 @@ class Assignment:
                 return args[0] - args[1]
             case "*":
                 return args[0] * args[1]
+            case "div":
+                return args[0] // args[1]
             case "to_real":
                 return Fraction(args[0])
         return self._applied(str(term.value), args)
@@ -116,7 +120,11 @@ class Assignment:
         if text is None:
             return None
         if name in self._predicates:
-            return answer_of(self._predicates[name], text)
+            return self._predicates[name].holds(text)
+        if name in self._functions:
+            return self.number(self._functions[name].of(text))
+        if name.startswith("pieces "):
+            return text.count(chr(int(name.removeprefix("pieces ")))) + 1
         match name:
             case "length":
                 return len(text)

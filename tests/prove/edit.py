@@ -14,7 +14,7 @@ from replay.cel.ast.tree import Ast, Call, Const, Expr, Ident, ListExpr, MapEntr
 from replay.cel.syntax.parser import parse
 from replay.cel.syntax.unparse import unparse
 from replay.kube.admissionregistration import FailurePolicy, Rule, ValidatingAdmissionPolicy, Validation, Variable
-from replay.prove.unit import Unit
+from replay.prove.unit import BoundPolicy
 
 Rewrite = Callable[[Expr], Iterator[Expr]]
 """All that a node may be replaced by."""
@@ -25,7 +25,7 @@ class Edit:
     """A unit that was edited; `keeps` says that the meaning is the same for certain."""
 
     name: str
-    unit: Unit
+    unit: BoundPolicy
     keeps: bool
 
 
@@ -34,6 +34,11 @@ def raw(text: str) -> Expr:
     found = parse(Source(text), {})
     assert not isinstance(found, Issues)
     return found.expr
+
+
+def is_parsed(text: str) -> bool:
+    """Whether an expression can be read at all."""
+    return not isinstance(parse(Source(text), {}), Issues)
 
 
 def text_of(node: Expr) -> str:
@@ -227,16 +232,18 @@ CHANGING: dict[str, Rewrite] = {
 }
 
 
-def edits_of(unit: Unit) -> Iterator[Edit]:
+def edits_of(unit: BoundPolicy) -> Iterator[Edit]:
     """All edits of a unit that this module knows, in a fixed order."""
     yield from _expression_edits(unit)
     yield from _policy_edits(unit)
 
 
-def _expression_edits(unit: Unit) -> Iterator[Edit]:
+def _expression_edits(unit: BoundPolicy) -> Iterator[Edit]:
     for keeps, table in ((True, KEEPING), (False, CHANGING)):
         for name, rewrite in table.items():
             for text, put in _places(unit.policy):
+                if not is_parsed(text):
+                    continue
                 for new in rewritten(raw(text), rewrite):
                     yield Edit(name, replace(unit, policy=put(text_of(new))), keeps)
 
@@ -256,7 +263,7 @@ def _places(policy: ValidatingAdmissionPolicy) -> Iterator[tuple[str, Callable[[
             yield item.expression, put
 
 
-def _policy_edits(unit: Unit) -> Iterator[Edit]:
+def _policy_edits(unit: BoundPolicy) -> Iterator[Edit]:
     yield Edit("renamed and reordered", renamed(unit), keeps=True)
     yield Edit("conditions in variables", extracted(unit), keeps=True)
     policy = unit.policy
@@ -276,7 +283,7 @@ def _policy_edits(unit: Unit) -> Iterator[Edit]:
     yield from _match_edits(unit)
 
 
-def _match_edits(unit: Unit) -> Iterator[Edit]:
+def _match_edits(unit: BoundPolicy) -> Iterator[Edit]:
     match = unit.policy.match_constraints
     if match is None:
         return
@@ -307,12 +314,14 @@ def _other_rules(rule: Rule) -> Iterator[tuple[str, Rule]]:
 _VARIABLE = re.compile(r"\bvariables\.([A-Za-z_][A-Za-z0-9_]*)")
 
 
-def renamed(unit: Unit) -> Unit:
+def renamed(unit: BoundPolicy) -> BoundPolicy:
     """Other names for all variables, validations and match conditions in another order, operands of `&&` and `||` swapped."""
     policy = unit.policy
     names = {each.name: f"v{index}_{each.name}" for index, each in enumerate(policy.variables)}
 
     def again(text: str) -> str:
+        if not is_parsed(text):
+            return text
         swapped = _swapped(raw(_VARIABLE.sub(lambda found: f"variables.{names.get(found[1], found[1])}", text)))
         return text_of(swapped)
 
@@ -356,7 +365,7 @@ def _swapped(node: Expr) -> Expr:
     return node
 
 
-def extracted(unit: Unit) -> Unit:
+def extracted(unit: BoundPolicy) -> BoundPolicy:
     """Each validation as a variable that it reads."""
     policy = unit.policy
     made = tuple(Variable(f"check{index}", each.expression) for index, each in enumerate(policy.validations))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from replay.kube.admissionregistration import (
@@ -10,13 +11,15 @@ from replay.kube.admissionregistration import (
     LabelSelector,
     MatchCondition,
     MatchResources,
+    ParamKind,
+    ParamRef,
     Rule,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
     Validation,
     Variable,
 )
-from replay.prove.unit import Unit
+from replay.prove.unit import BoundPolicy
 
 DEPLOYMENTS = Rule(("CREATE", "UPDATE"), ("apps",), ("v1",), ("deployments",))
 PODS = Rule(("CREATE", "UPDATE"), ("",), ("v1",), ("pods",))
@@ -32,7 +35,7 @@ def unit(
     failure_policy: str = "Fail",
     actions: Sequence[str] = ("Deny",),
     **match: Any,
-) -> Unit:
+) -> BoundPolicy:
     """A policy with one binding."""
     policy = ValidatingAdmissionPolicy(
         name="policy.static.k8s.io",
@@ -46,9 +49,17 @@ def unit(
     binding = ValidatingAdmissionPolicyBinding(
         name="binding.static.k8s.io", static=True, policy_name=policy.name, validation_actions=tuple(actions)
     )
-    return Unit(policy, (binding,))
+    return BoundPolicy(policy, (binding,))
 
 
 def labelled(key: str, value: str) -> LabelSelector:
     """A selector of one label."""
     return LabelSelector(match_labels={key: value})
+
+
+def with_params(original: BoundPolicy, *refs: ParamRef, kind: str = "ConfigMap") -> BoundPolicy:
+    """The same with parameters: a binding for each reference."""
+    policy = replace(original.policy, param_kind=ParamKind("v1", kind))
+    first = original.bindings[0]
+    bound = (replace(first, name=f"b{index}.static.k8s.io", param_ref=ref) for index, ref in enumerate(refs))
+    return BoundPolicy(policy, tuple(bound))

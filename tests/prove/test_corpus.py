@@ -18,7 +18,7 @@ from replay.cellib.version import NEWEST
 from replay.prove.symbolic.node import Bounds, Root
 from replay.prove.symbolic.term import boolean, forget
 from replay.prove.symbolic.translate import Environment, Translator
-from replay.prove.symbolic.value import FAILED, NULL, JsonMap, Opaque, Value, known, truth
+from replay.prove.symbolic.value import FAILED, NULL, JsonMap, Opaque, SymbolicValue, known, truth
 from tests.prove.concrete import Assignment
 
 CORPUS = Path(__file__).parents[2].parent / "shared" / "cel" / "kubernetes" / "cases.jsonl.zst"
@@ -78,17 +78,17 @@ def _answer(case: dict[str, Any]) -> tuple[str, Any]:
 
 def _value(
     root: Root, compiler: ExpressionCompiler, compiled: Any, given: dict[str, Any], forms: dict[str, str]
-) -> Value:
-    bindings: dict[str, Value] = {"authorizer": known(Opaque("binding", ("authorizer",)))}
+) -> SymbolicValue:
+    bindings: dict[str, SymbolicValue] = {"authorizer": known(Opaque("binding", ("authorizer",)))}
     for name in ("object", "oldObject", "request", "namespaceObject", "params"):
         if given.get(name) is None or (name == "namespaceObject" and compiled.kind is ExpressionKind.MATCH_CONDITION):
             bindings[name] = known(NULL)
         else:
             is_struct = boolean(forms.get(name) == "typed")
             bindings[name] = known(JsonMap(root.node(name, (name,), None, is_struct=is_struct)))
-    made: dict[str, Value | None] = {}
+    made: dict[str, SymbolicValue | None] = {}
 
-    def of_variable(name: str) -> Value | None:
+    def of_variable(name: str) -> SymbolicValue | None:
         if name not in made:
             found = compiler.variables.get(name)
             made[name] = FAILED

@@ -11,7 +11,7 @@ from replay.kube.admissionregistration import (
     MutatingAdmissionPolicyBinding,
     Mutation,
 )
-from replay.prove.claim import Result
+from replay.prove.claim import Comparison
 from replay.prove.mutating.proof import prove_mutating
 from replay.prove.prover import Prover, Settings
 from tests.prove.policies import DEPLOYMENTS
@@ -30,21 +30,21 @@ def _set(expression: str) -> ManifestSet:
     return ManifestSet(mutating_policies=(policy,), mutating_bindings=(binding,))
 
 
-def _result(one: str, other: str) -> tuple[Result, bool]:
+def _result(one: str, other: str) -> tuple[Comparison, bool]:
     prover = Prover(Settings(tries=60, attacks=60))
     [(_, proof)] = prove_mutating(prover, _set(one), _set(other))
     return proof.result, bool(proof.witnesses and proof.witnesses[0].patches)
 
 
 def test_another_patch_is_shown() -> None:
-    assert _result(TEAM, TEAM.replace("'a'", "'b'")) == (Result.BOTH, True)
+    assert _result(TEAM, TEAM.replace("'a'", "'b'")) == (Comparison.BOTH, True)
 
 
 def test_the_same_program_makes_the_same_patch() -> None:
     one = f"has(object.metadata.labels) && has(object.spec) ? Object{{}} : {TEAM}"
     other = f"has(object.spec) && has(object.metadata.labels) ? Object{{}} : {TEAM}"
-    assert _result(one, other) == (Result.SAME, False)
+    assert _result(one, other) == (Comparison.SAME, False)
 
 
 def test_what_trying_does_not_show_is_not_known() -> None:
-    assert _result(TEAM, TEAM.replace("'a'", "'' + 'a'")) == (Result.UNKNOWN, False)
+    assert _result(TEAM, TEAM.replace("'a'", "'' + 'a'")) == (Comparison.UNKNOWN, False)

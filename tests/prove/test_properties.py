@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from replay.kube.admissionregistration import ManifestSet
-from replay.prove.properties import contradictions, never_errors, properties_of
+from replay.prove.properties import never_errors, properties_of
 from replay.prove.prover import Prover, Settings
 from replay.prove.symbolic.solving.solver import is_available
-from replay.prove.unit import Unit
-from tests.prove.policies import unit
+from replay.prove.unit import BoundPolicy
+from tests.prove.policies import DEPLOYMENTS, unit
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="z3 is not installed")
 
@@ -24,9 +25,9 @@ def prover() -> Iterator[Prover]:
     made.close()
 
 
-def _set(*units: Unit) -> ManifestSet:
+def _set(*units: BoundPolicy) -> ManifestSet:
     named = [
-        Unit(
+        BoundPolicy(
             replace(each.policy, name=f"p{index}.static.k8s.io"),
             tuple(
                 replace(b, name=f"b{index}.static.k8s.io", policy_name=f"p{index}.static.k8s.io") for b in each.bindings
@@ -48,27 +49,61 @@ def _set(*units: Unit) -> ManifestSet:
         (unit("false", "object.metadata.labels['a'] == 'b'"), "errors"),
     ],
 )
-def test_errors(prover: Prover, policy: Unit, name: str) -> None:
+def test_errors(prover: Prover, policy: BoundPolicy, name: str) -> None:
     assert never_errors(prover, policy).name == name
+
+
+BY_KIND = "object.kind != 'Deployment' || object.spec.replicas > 1"
+BOTH = replace(DEPLOYMENTS, resources=("deployments", "statefulsets"))
 
 
 @pytest.mark.parametrize(
     ("policies", "names"),
     [
-        ([unit("object.spec.replicas <= 5 || object.spec.replicas > 4")], {"never-errors", "never-denies"}),
-        ([unit("object.spec.replicas > 5 && object.spec.replicas < 3")], {"never-errors", "denies-everything"}),
+        ([unit("object.spec.replicas <= 5 || object.spec.replicas > 4")], ["never-errors", "never-denies"]),
+        ([unit("object.spec.replicas > 5 && object.spec.replicas < 3")], ["never-errors", "denies-everything"]),
+        ([unit(BY_KIND, rules=[BOTH])], ["never-errors", "never-denies of StatefulSet"]),
+        (
+            [unit("object.kind != 'Deployment'", rules=[BOTH])],
+            ["never-errors", "denies-everything of Deployment", "never-denies of StatefulSet"],
+        ),
         (
             [unit("object.spec.replicas > 1", conditions=["request.operation == 'DELETE'"])],
-            {"never-errors", "never-denies", "condition-never-true"},
+            ["never-errors", "never-denies", "condition-never-true"],
         ),
-        ([unit("object.spec.replicas > 1"), unit("object.spec.replicas > 2")], {"never-errors", "dead-policy"}),
+        (
+            [unit("object.spec.replicas > 1", conditions=["object.metadata.name == 'a'", "object.kind == 'Pod'"])],
+            ["never-errors", "never-denies", "condition-never-true"],
+        ),
+        (
+            [unit("object.spec.replicas > 1"), unit("object.spec.replicas > 2")],
+            ["never-errors", "never-errors", "dead-policy"],
+        ),
+        (
+            [unit("object.spec.replicas > 1"), unit("object.spec.replicas > 2", rules=[BOTH])],
+            ["never-errors", "never-errors", "dead-policy"],
+        ),
+        (
+            [unit("object.spec.replicas > 1"), unit("object.spec.replicas > 2", actions=["Warn"])],
+            ["never-errors", "never-errors"],
+        ),
+        (
+            [unit("object.spec.replicas > 5"), unit("object.spec.replicas < 5")],
+            ["never-errors", "never-errors", "contradiction of Deployment"],
+        ),
+        ([unit("object.spec.replicas > 5"), unit("object.spec.replicas < 7")], ["never-errors", "never-errors"]),
+        (
+            [unit("object.spec.replicas > 5", rules=[BOTH]), unit("object.spec.replicas < 5")],
+            ["never-errors", "never-errors", "contradiction of Deployment"],
+        ),
     ],
 )
-def test_properties(prover: Prover, policies: list[Unit], names: set[str]) -> None:
-    assert {each.name for each in properties_of(prover, _set(*policies))} == names
+def test_properties(prover: Prover, policies: list[BoundPolicy], names: list[str]) -> None:
+    found = properties_of(prover, _set(*policies))
+    assert [f"{each.name}{_kind(each.text)}" for each in found] == names
 
 
-def test_contradiction(prover: Prover) -> None:
-    found = list(contradictions(prover, _set(unit("object.spec.replicas > 5"), unit("object.spec.replicas < 5"))))
-    assert [each.name for each in found] == ["contradiction"]
-    assert not list(contradictions(prover, _set(unit("object.spec.replicas > 5"), unit("object.spec.replicas < 7"))))
+def _kind(text: str) -> str:
+    """The kind that a property is about, if it is about one."""
+    matched = re.search(r" of ([A-Z]\w+)", text)
+    return f" of {matched[1]}" if matched else ""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from replay.kube.admissionregistration import MatchResources, ParamRef, Rule
 from replay.kube.discovery import builtin_discovery
-from replay.prove.claim import Proof, Result
+from replay.prove.claim import Comparison, Proof
 from replay.prove.context import context_of
-from replay.prove.prover import Prover, Settings
+from replay.prove.prover import UNBOUND, Prover, Settings
 from replay.prove.search.hunt import hunt
 from replay.prove.symbolic.solving.solver import is_available
-from replay.prove.unit import Pair, Unit
-from tests.prove.policies import CONFIG_MAPS, DEPLOYMENTS, PODS, WIDGETS, labelled, unit
+from replay.prove.symbolic.text.language import combinations
+from replay.prove.unit import BoundPolicy, Pair
+from tests.prove.policies import CONFIG_MAPS, DEPLOYMENTS, PODS, WIDGETS, labelled, unit, with_params
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="z3 is not installed")
 
@@ -29,7 +32,7 @@ def prover() -> Iterator[Prover]:
     made.close()
 
 
-ROWS: list[tuple[str, Unit, Unit, str]] = [
+ROWS: list[tuple[str, BoundPolicy, BoundPolicy, str]] = [
     (
         "the look-alike registry",
         unit(IMAGES, rules=[PODS]),
@@ -124,8 +127,83 @@ ROWS: list[tuple[str, Unit, Unit, str]] = [
 ]
 
 
+EVERYTHING = Rule(("CREATE", "UPDATE", "DELETE"), ("*",), ("*",), ("*",))
+CLAIMS_LIKE = replace(DEPLOYMENTS, api_versions=("v1beta1",))
+SOMEWHERE = MatchResources(namespace_selector=labelled("env", "prod"))
+
+
+def _bound(original: BoundPolicy, **changes: Any) -> BoundPolicy:
+    """With other bindings."""
+    return replace(original, bindings=tuple(replace(each, **changes) for each in original.bindings))
+
+
+ROWS += [
+    (
+        "a kind that nobody thinks of, of a rule for all",
+        unit("object.kind != 'StorageClass' || object.metadata.name != 'x'", rules=[EVERYTHING]),
+        unit("true", rules=[EVERYTHING]),
+        "looser",
+    ),
+    (
+        "what a rule for all says of custom kinds",
+        unit("object.kind != 'Certificate'", rules=[EVERYTHING]),
+        unit("!(object.kind == 'Certificate')", rules=[EVERYTHING]),
+        "same",
+    ),
+    ("another version of the same", unit(TEAM), unit(TEAM, rules=[replace(DEPLOYMENTS, api_versions=("*",))]), "same"),
+    ("a version that is met as another one", unit(TEAM), unit(TEAM, rules=[CLAIMS_LIKE]), "looser"),
+    ("a binding for some namespaces", unit(TEAM), _bound(unit(TEAM), match_resources=SOMEWHERE), "looser"),
+    ("a binding that only warns", unit(TEAM), _bound(unit(TEAM), validation_actions=("Warn",)), "looser"),
+    (
+        "an update that is no creation",
+        unit("request.operation == 'CREATE' || object.spec.replicas >= oldObject.spec.replicas"),
+        unit("request.operation == 'CREATE' || object.spec.replicas > oldObject.spec.replicas"),
+        "stricter",
+    ),
+    (
+        "a deletion that is no creation",
+        unit("request.operation != 'DELETE' || oldObject.metadata.name != 'x'", rules=[CONFIG_MAPS]),
+        unit("true", rules=[CONFIG_MAPS]),
+        "looser",
+    ),
+    (
+        "the keys of a map in any order",
+        unit("object.metadata.labels.filter(k, k.startsWith('x')).size() == 0"),
+        unit("!object.metadata.labels.exists(k, k.startsWith('x'))"),
+        "same",
+    ),
+]
+PARAM = "object.metadata.name != params.data.name"
+SAFE = "!has(params.data) || object.metadata.name != params.data.?name.orValue('')"
+ONE, OTHER = (ParamRef(name, "default", parameter_not_found_action="Deny") for name in ("one", "other"))
+ROWS += [
+    (
+        "the same parameter",
+        with_params(unit(PARAM), ONE),
+        with_params(unit(f"!({PARAM.replace('!=', '==')})"), ONE),
+        "same",
+    ),
+    ("a parameter read with care", with_params(unit(PARAM), ONE), with_params(unit(SAFE), ONE), "looser"),
+    ("another parameter", with_params(unit(PARAM), ONE), with_params(unit(PARAM), OTHER), "both"),
+    ("a parameter more", with_params(unit(PARAM), ONE), with_params(unit(PARAM), ONE, OTHER), "stricter"),
+    (
+        "a parameter that need not be there",
+        with_params(unit(SAFE), ONE),
+        with_params(unit(SAFE), replace(ONE, parameter_not_found_action="Allow")),
+        "looser",
+    ),
+    ("a parameter that is not read", with_params(unit(TEAM), ONE), with_params(unit(f"({TEAM}) && true"), ONE), "same"),
+    (
+        "a parameter of another kind",
+        with_params(unit(PARAM), ONE),
+        with_params(unit(PARAM), ONE, kind="Secret"),
+        "both",
+    ),
+]
+
+
 @pytest.mark.parametrize(("current", "candidate", "result"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
-def test_claim(prover: Prover, current: Unit, candidate: Unit, result: str) -> None:
+def test_claim(prover: Prover, current: BoundPolicy, candidate: BoundPolicy, result: str) -> None:
     pair = Pair("policy", current, candidate)
     proof = prover.prove(pair)
     assert (proof.result.value, proof.reason) == (result, "")
@@ -135,7 +213,11 @@ def test_claim(prover: Prover, current: Unit, candidate: Unit, result: str) -> N
 def shows_difference(prover: Prover, pair: Pair, proof: Proof) -> Iterator[bool]:
     """Whether each witness is decided as it says."""
     context = context_of(
-        pair.units, (pair.current, pair.candidate), builtin_discovery(), prover.skeletons, prover.settings.version
+        pair.sides.units,
+        (pair.sides.current, pair.sides.candidate),
+        builtin_discovery(),
+        prover.skeletons,
+        prover.settings.version,
     )
     for witness in proof.witnesses:
         yield context.judge.levels(witness.request) == [witness.current, witness.candidate]
@@ -155,21 +237,51 @@ def test_what_is_not_covered_is_not_known(prover: Prover) -> None:
         "policy", unit("true", rules=[versioned]), unit("true", rules=[replace(versioned, api_versions=("v1", "v2"))])
     )
     proof = prover.prove(pair)
-    assert proof.result is Result.UNKNOWN
+    assert proof.result is Comparison.UNKNOWN
     assert "versions" in proof.reason
 
 
+def test_what_depends_on_the_order_of_a_map_is_not_known(prover: Prover) -> None:
+    first = "object.metadata.labels.map(k, k)[0] == 'a'"
+    proof = prover.prove(Pair("policy", unit(first), unit(f"{first} && object.metadata.labels.size() > 0")))
+    assert proof.result is Comparison.UNKNOWN
+    assert "order" in proof.reason
+
+
+def test_a_search_that_is_cut_short_excludes_nothing(prover: Prover, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replay.prove.symbolic.text.language.MOST_STATES", 2)
+    combinations.cache_clear()
+    one, other = (f"object.metadata.name.matches('{pattern}')" for pattern in ("^(ab|cd)+$", "^((ab)|(cd))+$"))
+    result = prover.prove(Pair("policy", unit(one), unit(other))).result
+    combinations.cache_clear()
+    assert result is Comparison.UNKNOWN
+
+
+def test_costs_bound_a_claim_or_are_named_in_it(prover: Prover) -> None:
+    one = "object.spec.template.spec.containers.all(c, c.image.contains('a'))"
+    proof = prover.prove(Pair("policy", unit(one), unit(f"!({one.replace('.all(c, c', '.exists(c, !c')})")))
+    assert proof.text.startswith("no difference")
+    text = "object.spec.template.spec.containers.map(c, c.image).join(',')"
+    one_text, other_text = (unit(f"variables.t != 'a'{more}", variables={"t": text}) for more in ("", " && 1 < 2"))
+    assert prover.prove(Pair("policy", one_text, other_text)).text.endswith("within the cost budgets")
+
+
+def test_a_policy_without_bindings_says_so(prover: Prover) -> None:
+    one, other = (replace(unit(text), bindings=()) for text in (TEAM, "true"))
+    assert prover.prove(Pair("policy", one, other)).text == f"no difference: {UNBOUND}"
+
+
 def test_a_policy_that_is_removed_only_loosens(prover: Prover) -> None:
-    assert prover.prove(Pair("policy", unit(TEAM), None)).result is Result.LOOSER
-    assert prover.prove(Pair("policy", None, unit(TEAM))).result is Result.STRICTER
-    assert prover.prove(Pair("policy", None, unit("true"))).result is Result.SAME
+    assert prover.prove(Pair("policy", unit(TEAM), None)).result is Comparison.LOOSER
+    assert prover.prove(Pair("policy", None, unit(TEAM))).result is Comparison.STRICTER
+    assert prover.prove(Pair("policy", None, unit("true"))).result is Comparison.SAME
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
-def test_random_requests_refute_no_claim(prover: Prover, row: tuple[str, Unit, Unit, str]) -> None:
+def test_random_requests_refute_no_claim(prover: Prover, row: tuple[str, BoundPolicy, BoundPolicy, str]) -> None:
     _, current, candidate, result = row
     context = context_of(
-        (current, candidate), (current, candidate), builtin_discovery(), prover.skeletons, prover.settings.version
+        (current, candidate), ((current,), (candidate,)), builtin_discovery(), prover.skeletons, prover.settings.version
     )
     found = hunt(context, 400, "another seed", thorough=True)
     assert not (result in {"same", "looser"} and found.stricter)

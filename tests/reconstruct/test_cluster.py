@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from replay.audit.directory.lookups import ObjectKey
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import UserInfo
 from replay.kube.gvk import GroupVersionKind
+from replay.kube.object_ref import ObjectRef
 from replay.reconstruct.cluster import Cluster
 
 NAMESPACE = GroupVersionKind("", "v1", "Namespace")
@@ -45,12 +45,12 @@ RECORDS = [
 ]
 
 
-class Counted(dict[ObjectKey, Sequence[RequestRecord]]):
+class Counted(dict[ObjectRef, Sequence[RequestRecord]]):
     """Lookups that note what is read."""
 
     read: int = 0
 
-    def __getitem__(self, key: ObjectKey) -> Sequence[RequestRecord]:
+    def __getitem__(self, key: ObjectRef) -> Sequence[RequestRecord]:
         self.read += 1
         return super().__getitem__(key)
 
@@ -66,7 +66,7 @@ def teams(cluster: Cluster) -> Iterator[object]:
 def test_histories_are_forgotten_and_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = [None, None, "red", "blue", "green", "blue", "green", "grey"]
     written = {
-        ObjectKey("", "namespaces", "", name): [r for r in RECORDS if r.name == name] for name in ("shop", "lab")
+        ObjectRef("", "namespaces", "", name): [r for r in RECORDS if r.name == name] for name in ("shop", "lab")
     }
     assert list(teams(Cluster((), RECORDS))) == expected
     plenty = Counted(written)

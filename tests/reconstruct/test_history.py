@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from replay.audit.event import RequestRecord
-from replay.kube.attributes import Missing, PartialObject
+from replay.kube.attributes import Basis, Missing, PartialObject
 from replay.kube.discovery import builtin_discovery
 from replay.reconstruct.history.clock import RevisionClock
+from replay.reconstruct.history.effect import EffectKind, effect_of
 from replay.reconstruct.history.history import History
 from replay.reconstruct.history.old_object import OldObjects
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import attribute
+from replay.reconstruct.record.known import Known, attribute
 
 Record = Callable[..., RequestRecord]
 
@@ -188,3 +189,24 @@ def test_a_snapshot_takes_its_place_by_revision(revision: int, known: bool, pod_
     refused = pod_record("delete", 2, code=403, message="denied", response={"kind": "Status"})
     found = old_of([refused], snapshot=pod(revision), clock=clock)
     assert (found == pod(revision)) is known
+
+
+def test_what_was_not_found_was_absent_before_all_writes(pod_record: Record) -> None:
+    """A request that found nothing tells of all the time until the next write."""
+    missed = pod_record("patch", 5, code=404, message='pods "web" not found', request={})
+    refused = pod_record("patch", 1, code=422, request={})
+    records = [refused, missed, pod_record("create", 9, code=201, response=pod(5))]
+    history = History([Exchange(record, builtin_discovery()) for record in records])
+    assert history.at(refused.received, refused.stage_time) == Known(None, Basis.RECORDED)
+    unlike = [refused, missed._replace(status_message='nodes "n" not found')]
+    history = History([Exchange(record, builtin_discovery()) for record in unlike])
+    assert history.at(refused.received, refused.stage_time) is None
+
+
+def test_a_deletion_without_a_body_that_answered_with_a_status_left_nothing(pod_record: Record) -> None:
+    """At level Metadata the event has the `Status` of an answer, and of an object its code alone."""
+    for status, expected in (("Success", EffectKind.GONE), ("", EffectKind.UNKNOWN)):
+        deleted = pod_record("delete", 1)._replace(status=status, response_object=None, level="Metadata")
+        effect = effect_of(Exchange(deleted, builtin_discovery()))
+        assert effect is not None
+        assert effect.kind is expected

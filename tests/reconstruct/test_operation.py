@@ -10,6 +10,7 @@ import pytest
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Operation
 from replay.kube.discovery import builtin_discovery
+from replay.kube.object_ref import ObjectRef
 from replay.reconstruct.history.collected import CollectionDeletions, Row
 from replay.reconstruct.history.history import History
 from replay.reconstruct.operation import operations_of
@@ -127,5 +128,5 @@ def test_operation_after_a_collection_was_deleted(
         for verb, start, fields in (*log, asked)
     ]
     record = exchanges[-1].record
-    collected = CollectionDeletions(deletions).effects_on("", record.resource, "shop", "web")
+    collected = CollectionDeletions(deletions).effects_on(ObjectRef("", record.resource, "shop", "web"))
     assert operations_of(exchanges[-1], History(exchanges, collected=collected)) == expected

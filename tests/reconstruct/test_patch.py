@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from replay.json import FieldPath
 from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, agrees, applied, made_by, touched
-from replay.reconstruct.record.known import Path
 
 BEFORE = {"a": {"b": 1, "c": [1, 2]}, "d": "x"}
 
@@ -62,13 +62,13 @@ def test_patches_that_cannot_be_applied(patch: Any, form: PatchForm) -> None:
         ([{"op": "move", "from": "/a~1b", "path": "/c"}], [("c",), ("a/b",)]),
     ],
 )
-def test_what_a_patch_touches(patch: Any, paths: list[Path]) -> None:
+def test_what_a_patch_touches(patch: Any, paths: list[FieldPath]) -> None:
     assert touched(patch) == paths
 
 
 def test_what_a_patch_may_have_made_whole() -> None:
     after = {"series": {"count": 2, "last": 3}, "metadata": {"labels": {"a": 1, "b": 2}}}
-    paths: list[Path] = [("series", "count"), ("series", "last"), ("metadata", "labels", "a")]
+    paths: list[FieldPath] = [("series", "count"), ("series", "last"), ("metadata", "labels", "a")]
     assert made_by(paths, after) == [("series",), ("series",), ("metadata", "labels", "a")]
 
 

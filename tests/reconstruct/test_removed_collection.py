@@ -5,11 +5,11 @@ from typing import Any
 import orjson
 import pytest
 
-from replay.audit.directory.lookups import ObjectKey
 from replay.audit.event import RequestRecord
 from replay.json import JSON
 from replay.kube.attributes import UserInfo
 from replay.kube.discovery import builtin_discovery
+from replay.kube.object_ref import ObjectRef
 from replay.reconstruct.removed_collection import WithUnseen, seen_objects, unseen_deletions
 
 GROUP = "rbac.authorization.k8s.io"
@@ -22,8 +22,8 @@ def role(name: str, namespace: str = "a", **metadata: Any) -> JSON:
     return {"apiVersion": f"{GROUP}/v1", "kind": "Role", "metadata": made}
 
 
-def key(name: str, namespace: str = "a") -> ObjectKey:
-    return ObjectKey(GROUP, "roles", namespace, name)
+def key(name: str, namespace: str = "a") -> ObjectRef:
+    return ObjectRef(GROUP, "roles", namespace, name)
 
 
 def collection(items: list[JSON] | None, query: str = "", seq: int = 1) -> RequestRecord:
@@ -77,7 +77,7 @@ UNSEEN = key("deleted/unseen")
         pytest.param(collection(None, "?fieldSelector=a"), [], {UNSEEN}, id="no list: a selector that is none"),
     ],
 )
-def test_what_only_a_deleted_collection_shows(record: RequestRecord, seen: list[str], unseen: set[ObjectKey]) -> None:
+def test_what_only_a_deleted_collection_shows(record: RequestRecord, seen: list[str], unseen: set[ObjectRef]) -> None:
     found = seen_objects([record], KNOWN, builtin_discovery())
     assert [obj["metadata"]["name"] for obj in found] == seen
     deletions = unseen_deletions([record], KNOWN, builtin_discovery())

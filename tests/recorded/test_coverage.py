@@ -99,6 +99,7 @@ def decisions(log: Path, recording: Path, directory: Path) -> dict[tuple[str, in
     }
 
 
+@pytest.mark.slow
 def test_the_proposed_policy_records_what_the_sets_read(recording: Path, tmp_path: Path) -> None:
     """Every request keeps its verdict when the log holds no more than the policy asks for."""
     result = coverage(Scenario((str(recording),)).resolved(), Options(workers=1), quiet)

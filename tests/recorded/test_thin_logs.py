@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from replay.audit.observed import VALIDATION_FAILURE
+from replay.audit.answer.observed import VALIDATION_FAILURE
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
@@ -153,6 +153,7 @@ def test_no_verdict_of_validation_is_wrong(
     assert decided
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("thin", ROWS)
 def test_no_verdict_of_the_chain_is_wrong(
     recording: Path, log: Lines, thin: Callable[[Lines], Iterator[bytes]], tmp_path: Path

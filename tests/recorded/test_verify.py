@@ -10,7 +10,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from replay.audit.observed import VALIDATION_FAILURE
+from replay.audit.answer.observed import VALIDATION_FAILURE
 from replay.compare.in_force.finding import Story
 from replay.compare.result import VerifyResult
 from replay.pipeline.options import Options
@@ -126,6 +126,7 @@ CASES: list[tuple[str, Callable[[list[Event]], Files], Story, set[str]]] = [
 RELOADED = "the manifests were reloaded at that time"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("change", "story", "expected"), [row[1:] for row in CASES], ids=[row[0] for row in CASES])
 def test_other_manifests_are_found_out(
     change: Callable[[list[Event]], Files], story: Story, expected: set[str], tmp_path: Path

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from replay.compare.authorization import AuthorizationOutcome, AuthorizationSummary, Cell
+from replay.compare.authorization import AuthorizationCell, AuthorizationOutcome, AuthorizationSummary
 from replay.report.authorization.changes import authorization_json, authorization_sections
 
 ACCOUNT = "system:serviceaccount:shop:web"
@@ -23,7 +23,7 @@ ACCOUNT = "system:serviceaccount:shop:web"
     ],
 )
 def test_who_is_locked_out(user: str, outcome: AuthorizationOutcome, *, was_allowed: bool, lockout: str) -> None:
-    cell = Cell(outcome, user, "get", "pods", "a", "rbac", "nobody", was_allowed)
+    cell = AuthorizationCell(outcome, user, "get", "pods", "a", "rbac", "nobody", was_allowed)
     summary = AuthorizationSummary(requests=1)
     summary.cells[cell] += 1
     summary.outcomes[outcome] += 1

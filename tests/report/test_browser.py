@@ -1,20 +1,25 @@
-"""The pages in a real browser: tables sorted, filtered and unfolded by clicks and keys, at the width of a desk and of a phone."""
+"""The pages in a real browser: tables sorted, paged and filtered by clicks, keys and links, at the width of a desk and of a phone."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC
 from pathlib import Path
 
 import pytest
 
+from replay.compare.result import RunResult
 from replay.pipeline.options import Options
+from replay.pipeline.output import write_report
+from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.weekly.output import write_weekly
 from replay.pipeline.weekly.report import WeeklyQuestion, weekly
-from replay.report.render.document import Align, Chart, Column, Document, Fact, Section, Table, Tone
+from replay.report.render.document import Align, Chart, Column, Document, Fact, Listing, Section, Table, Tone
 from replay.report.render.html import html
+from replay.report.run.hits import PAGE, hit_values
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="Selenium is not installed")
 from selenium.webdriver.chromium.webdriver import ChromiumDriver as WebDriver  # noqa: E402 - only where it is installed
@@ -51,10 +56,17 @@ DOCUMENT = Document(
                     ),
                     ROWS,
                     tones=(Tone.GOOD,) * 20,
+                    foot=("all", "9,999", "", ""),
+                    anchors=tuple(f"policy-{row[0]}" for row in ROWS),
+                ),
+                Table(
+                    "other", "Others", (Column("who"), Column("policies", Align.CODE)), (("ann", "policy-3, policy-1"),)
                 ),
                 Chart("chart", "heat", "Where", "In a alone.", ("a", "b"), {"p": (3.0, 0.0)}),
+                Chart("second", "lines", "When", "At once.", ("1", "2"), {"p": (3.0, 0.0)}),
             ),
         ),
+        Section("apart", "Apart", "", (Listing("policy-19 in words", "x" * 400),)),
     ),
 )
 
@@ -95,18 +107,54 @@ def head(table: WebElement, title: str) -> WebElement:
     return next(b for b in table.find_elements(By.CSS_SELECTOR, "th button") if b.text.split()[0] == title)
 
 
-def unfold(browser: WebDriver) -> None:
-    browser.find_element(By.CSS_SELECTOR, "button.all").click()
+def pager(table: WebElement) -> WebElement:
+    return table.find_element(By.XPATH, "../following-sibling::p[contains(@class, 'pager')]")
 
 
-def test_a_long_table_begins_short_and_unfolds(browser: WebDriver, table: WebElement) -> None:
-    assert len(shown(table)) == 12
-    unfold(browser)
-    assert shown(table) == [row[0] for row in ROWS]
+def press(table: WebElement, name: str) -> None:
+    pager(table).find_element(By.CSS_SELECTOR, f"button.{name}").click()
 
 
-def test_a_click_sorts_numbers_largest_first_and_another_turns_it_round(browser: WebDriver, table: WebElement) -> None:
-    unfold(browser)
+def unfold(table: WebElement) -> None:
+    press(table, "all")
+
+
+def fill(browser: WebDriver, text: str) -> None:
+    field = browser.find_element(By.ID, "filter")
+    field.clear()
+    field.send_keys(text or Keys.SPACE)
+
+
+@contextmanager
+def as_wide_as(browser: WebDriver, width: int, scheme: str = "light") -> Iterator[None]:
+    """A window is never narrower than 500 pixels; the device metrics are those of a phone."""
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    features = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", features)
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_a_long_table_is_paged_and_unfolds(table: WebElement) -> None:
+    names = [row[0] for row in ROWS]
+    assert (shown(table), pager(table).text.split("\n")[:2]) == (names[:12], ["\u2039 Back", "1\u201312 of 20"])
+    press(table, "next")
+    assert shown(table) == names[12:]
+    assert not pager(table).find_element(By.CSS_SELECTOR, "button.next").is_enabled()
+    press(table, "back")
+    assert shown(table) == names[:12]
+    unfold(table)
+    assert shown(table) == names
+    unfold(table)
+    assert shown(table) == names[:12]
+
+
+def test_a_click_sorts_numbers_largest_first_and_another_turns_it_round(table: WebElement) -> None:
+    unfold(table)
     numbers = sorted((int(row[1].replace(",", "")) for row in ROWS), reverse=True)
     head(table, "requests").click()
     assert [int(text.replace(",", "")) for text in shown(table, 2)] == numbers
@@ -115,36 +163,129 @@ def test_a_click_sorts_numbers_largest_first_and_another_turns_it_round(browser:
     assert [int(text.replace(",", "")) for text in shown(table, 2)] == numbers[::-1]
 
 
-def test_the_keyboard_sorts_as_well(browser: WebDriver, table: WebElement) -> None:
-    unfold(browser)
+def test_sorting_begins_with_the_first_page(table: WebElement) -> None:
+    press(table, "next")
+    head(table, "policy").click()
+    assert shown(table) == sorted(row[0] for row in ROWS)[:12]
+
+
+def test_the_keyboard_sorts_as_well(table: WebElement) -> None:
+    unfold(table)
     head(table, "policy").send_keys(Keys.ENTER)
     assert shown(table) == sorted(row[0] for row in ROWS)
 
 
 def test_the_filter_keeps_rows_that_hold_every_word(browser: WebDriver, table: WebElement) -> None:
-    field = browser.find_element(By.CSS_SELECTOR, "input[type=search]")
-    field.send_keys("AUDITED policy-1")
+    foot, other = table.find_element(By.CSS_SELECTOR, "tfoot"), browser.find_element(By.ID, "other")
+    assert foot.is_displayed()
+    fill(browser, "AUDITED policy-1")
     assert shown(table) == ["policy-10", "policy-15"]
-    field.send_keys(" nothing")
-    assert shown(table) == []
-    assert browser.find_element(By.CSS_SELECTOR, ".none").is_displayed()
-    field.clear()
-    field.send_keys(Keys.SPACE)
-    assert len(shown(table)) == 12
+    assert not foot.is_displayed()  # it is about all rows
+    assert not other.is_displayed()
+    assert not browser.find_element(By.ID, "apart").is_displayed()
+    assert not browser.find_element(By.CSS_SELECTOR, "figure.chart").is_displayed()
+    fill(browser, "nothing at all")
+    assert browser.find_element(By.ID, "nothing").is_displayed()
+    browser.find_element(By.CSS_SELECTOR, "button.clear").click()
+    assert (len(shown(table)), foot.is_displayed(), other.is_displayed()) == (12, True, True)
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_is_wider_than_the_window(browser: WebDriver, table: WebElement, width: int) -> None:
-    # A window is never narrower than 500 pixels; the device metrics are those of a phone.
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
-    )
-    try:
+def test_the_address_holds_the_filter(browser: WebDriver, table: WebElement) -> None:
+    assert table.is_displayed()
+    fill(browser, "audited policy-1")
+    address = browser.current_url
+    assert address.endswith("#filter=audited%20policy-1")
+    browser.get("about:blank")
+    browser.get(address)
+    assert shown(browser.find_element(By.ID, "rows-table")) == ["policy-10", "policy-15"]
+    browser.find_element(By.CSS_SELECTOR, "button.clear").click()
+    assert "#" not in browser.current_url
+
+
+def test_a_link_to_a_policy_shows_that_policy_alone(browser: WebDriver, table: WebElement) -> None:
+    """Not those whose names it begins, and all places where it is named."""
+    table.find_element(By.LINK_TEXT, "policy-1").click()
+    address = browser.current_url
+    assert address.endswith("#policy-policy-1")
+    for _ in range(2):
+        assert shown(browser.find_element(By.ID, "rows-table")) == ["policy-1"]
+        assert shown(browser.find_element(By.ID, "other")) == ["ann"]
+        assert browser.find_element(By.ID, "filter").get_attribute("value") == "policy:policy-1"
+        browser.get("about:blank")
+        browser.get(address)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_nothing_is_wider_than_the_window_and_no_column_is_left_out(
+    browser: WebDriver, table: WebElement, width: int, scheme: str
+) -> None:
+    with as_wide_as(browser, width, scheme):
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-        assert bool(shown(table, 3)) == (width == 1280)
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        assert len(shown(table, 3)) == 12
+        charts = browser.find_elements(By.CSS_SELECTOR, "figure.chart")
+        assert (charts[0].rect["y"] == charts[1].rect["y"]) == (width == 1280)
+        box = browser.find_element(By.CSS_SELECTOR, "#apart pre")
+        assert browser.execute_script("return arguments[0].scrollWidth > arguments[0].clientWidth", box)
+
+
+def contrast(browser: WebDriver, selector: str) -> float:
+    """Of an element's text with what is behind it, as WCAG 2 defines it."""
+    script = """
+      const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+      const light = (c) => c.slice(0, 3).map((v) => v / 255)
+        .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+      const element = document.querySelector(arguments[0]);
+      let behind = element;
+      while ((rgb(getComputedStyle(behind).backgroundColor)[3] ?? 1) === 0) behind = behind.parentElement;
+      const [a, b] = [getComputedStyle(element).color, getComputedStyle(behind).backgroundColor].map(rgb).map(light);
+      return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    """
+    return float(browser.execute_script(script, selector))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read_in_both_schemes(browser: WebDriver, table: WebElement, scheme: str) -> None:
+    with as_wide_as(browser, 1280, scheme):
+        places = ("h1", ".kicker", ".lead", "td.code a", "th button", ".pager .next", ".verdict", "#filter", "nav a")
+        assert {place: round(contrast(browser, place), 1) for place in places if contrast(browser, place) < 4.5} == {}
+        assert table.is_displayed()
+
+
+def test_the_text_of_a_chart_can_be_selected(browser: WebDriver, table: WebElement) -> None:
+    browser.execute_script("getSelection().selectAllChildren(document.querySelector('figure.chart svg'))")
+    assert {"a", "b", "p", "3"} <= set(str(browser.execute_script("return getSelection().toString()")).split())
+    assert table.is_displayed()
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+@pytest.mark.parametrize("example", ["run", "weekly"])
+def test_no_table_of_the_examples_is_wider_than_the_page(browser: WebDriver, example: str, width: int) -> None:
+    page = Path(__file__).parents[2] / "reports" / example / "report.html"
+    script = "return [...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth + 1).length"
+    with as_wide_as(browser, width):
+        browser.get(page.as_uri())
+        assert browser.execute_script(script) == 0
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize(("width", "columns"), [(390, 1), (768, 2)])
+def test_what_stands_below_a_row_has_columns_where_there_is_room(browser: WebDriver, width: int, columns: int) -> None:
+    page = Path(__file__).parents[2] / "reports" / "weekly" / "report.html"
+    with as_wide_as(browser, width):
+        browser.get(page.as_uri())
+        cells = browser.find_elements(By.CSS_SELECTOR, "#promotions tbody tr:first-child td")
+        assert len({cell.rect["x"] for cell in cells}) == columns
+
+
+def test_a_link_to_a_policy_of_the_weekly_report(browser: WebDriver) -> None:
+    page = Path(__file__).parents[2] / "reports" / "weekly" / "report.html"
+    browser.get(f"{page.as_uri()}#policy-no-exec.static.k8s.io")
+    browser.refresh()
+    assert [shown(browser.find_element(By.ID, name)) for name in ("promotions", "owners")] == [
+        ["no-exec.static.k8s.io"]
+    ] * 2
 
 
 def weekly_page(tmp_path: Path) -> Path:
@@ -163,7 +304,7 @@ def weekly_page(tmp_path: Path) -> Path:
     return tmp_path / "report.html"
 
 
-@pytest.mark.parametrize("recording", ["sample", pytest.param("bench", marks=pytest.mark.shared)])
+@pytest.mark.parametrize("recording", ["sample", pytest.param("bench", marks=[pytest.mark.shared, pytest.mark.slow])])
 def test_the_weekly_report_is_sorted_and_filtered(browser: WebDriver, tmp_path: Path, recording: str) -> None:
     example = Path(__file__).parents[2] / "reports" / "weekly" / "report.html"
     page = example if recording == "sample" else weekly_page(tmp_path)
@@ -172,13 +313,56 @@ def test_the_weekly_report_is_sorted_and_filtered(browser: WebDriver, tmp_path: 
     promotions = browser.find_element(By.ID, "promotions")
     before = shown(promotions)
     head(promotions, "asked").click()
-    asked = [int(text.replace(",", "")) for text in shown(promotions, 8)]
+    asked = [int(text.replace(",", "")) for text in shown(promotions, 9)]
     assert asked == sorted(asked, reverse=True)
     assert shown(promotions) != before
     owners = browser.find_element(By.ID, "owners")
-    browser.find_element(By.CSS_SELECTOR, "input[data-filter=owners]").send_keys("team-label")
+    fill(browser, "policy:team-label.static.k8s.io")
     names = {name.replace("\n", "") for name in shown(owners)}
     assert names == {"team-label.static.k8s.io"}
+
+
+def run_page(tmp_path: Path, recording: str) -> tuple[Path, RunResult]:
+    """The report of a run."""
+    root = Path(__file__).parents[2]
+    recordings = root.parent / "shared" / "recordings"
+    if recording == "bench" and not recordings.is_dir():
+        pytest.skip("the recordings are not beside the checkout")
+    sets = root / "sample_audit" / "shop" if recording == "sample" else recordings / "shop"
+    log = sets / "audit.jsonl.zst" if recording == "sample" else recordings / "bench" / "audit.jsonl.zst"
+    (cluster,) = sets.glob("cluster.*")
+    source = Scenario((str(log),), current=sets / "current", candidate=sets / "candidate", cluster=cluster)
+    result = run(source, Options(workers=1), lambda _what, _done, _total: None)
+    write_report(result, tmp_path)
+    return tmp_path / "report.html", result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recording", ["sample", pytest.param("bench", marks=[pytest.mark.shared, pytest.mark.slow])])
+def test_the_report_of_a_run_is_complete_and_shows_one_policy(
+    browser: WebDriver, tmp_path: Path, recording: str
+) -> None:
+    page, result = run_page(tmp_path, recording)
+    rows = list(hit_values(result))
+    browser.set_window_size(1280, 900)
+    browser.get(page.as_uri())
+    hit = browser.find_element(By.ID, "hits-table")
+    assert len(hit.find_elements(By.CSS_SELECTOR, "tbody tr")) == len(rows)
+    assert len(shown(hit)) == min(PAGE, len(rows))
+    policy = "team-label.static.k8s.io"
+    browser.get(f"{page.as_uri()}#policy-{policy}")
+    browser.refresh()
+    hit = browser.find_element(By.ID, "hits-table")
+    if len(own := [row for row in rows if row["policy"] == policy]) > PAGE:
+        unfold(hit)
+    assert (len(shown(hit)), set(shown(hit))) == (len(own), {policy})
+    denied = [row["requests"] for row in own if row["outcome"] == "newly_denied"]
+    (row,) = browser.find_elements(By.CSS_SELECTOR, "#policies tbody tr:not([hidden])")
+    assert row.find_element(By.CSS_SELECTOR, "td:nth-child(2)").text == f"{sum(denied):,}"
+    for width in (390, 768, 1280):
+        with as_wide_as(browser, width):
+            browser.get(page.as_uri())
+            assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
 def test_the_page_asks_for_nothing_and_raises_nothing(browser: WebDriver, table: WebElement) -> None:

@@ -50,9 +50,32 @@ SHORT = "memory-limits…"
 def test_numbers_and_ids_keep_their_width_and_the_optional_give_way(
     width: int, titles: tuple[str, ...], widths: list[int], name: str
 ) -> None:
-    columns, found, rows = arranged(Table("t", "", COLUMNS, (ROW,)), width)
+    columns, found, rows, _, below = arranged(Table("t", "", COLUMNS, (ROW,)), width)
     assert (tuple(column.title for column in columns), found, rows[0][0]) == (titles, widths, name)
     assert total(found) <= width
+    assert below == (["" if len(columns) == 4 else f"audit id: {AUDIT_ID}"])
+
+
+@pytest.mark.parametrize(
+    ("width", "titles", "widths"),
+    [
+        (120, ("policy", "requests", "message", "audit id"), [27, 8, 34, 36]),
+        (80, ("policy", "requests", "message"), [27, 8, 34]),
+        (40, ("policy", "requests", "message"), [27, 8, 30]),
+    ],
+)
+def test_names_stay_whole_where_nobody_looks_at_the_width(
+    width: int, titles: tuple[str, ...], widths: list[int]
+) -> None:
+    columns, found, rows, _, below = arranged(Table("t", "", COLUMNS, (ROW,)), width, whole=True)
+    assert (tuple(column.title for column in columns), found, rows[0][0]) == (titles, widths, ROW[0])
+    assert below == (["" if len(columns) == 4 else f"audit id: {AUDIT_ID}"])
+
+
+def test_the_foot_is_set_as_the_rows_are() -> None:
+    table = Table("t", "", COLUMNS, (ROW,), foot=("all", "9,999,999,999", "", ""))
+    columns, found, _, foot, _ = arranged(table, 80)
+    assert (len(columns), found[1], foot) == (3, 13, ["all", "9,999,999,999", ""])
 
 
 def test_a_table_without_rows_is_its_titles() -> None:

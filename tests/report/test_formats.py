@@ -50,7 +50,16 @@ DOCUMENT = Document(
                     20,
                 ),
                 Listing("A patch", "```\n<b>"),
-                Chart("bars", "bars", "By policy", HOSTILE, ("$a$", "<b>"), {"requests": (2.0, 1.0)}),
+                Chart(
+                    "spans",
+                    "spans",
+                    "From to",
+                    HOSTILE,
+                    ("$a$", "<b>"),
+                    {HOSTILE: (2.0, 1.0), "q": (0.0, 1.0)},
+                    spans=((0.1, 1.9), (1.5, 1.5)),
+                    notes=(HOSTILE, "1"),
+                ),
                 Chart("lines", "lines", "Over time", "flat", ("1", "2"), {HOSTILE: (1.0, 2.0)}),
                 Chart("heat", "heat", "Where", "here", ("n",), {"p": (0.0,), "q": (3.0,)}),
             ),
@@ -112,7 +121,7 @@ def test_markdown_is_inert_and_brief_is_shorter() -> None:
 def test_terminal_is_as_wide_as_the_terminal() -> None:
     for width in (20, 40, 80, 160):
         out = io.StringIO()
-        print_document(DOCUMENT, Console(file=out, width=width))
+        print_document(DOCUMENT, Console(file=out, width=width), whole=False)
         lines = out.getvalue().splitlines()
         assert max(map(len, lines)) <= width
         assert ("at" in out.getvalue().split("By user")[1].splitlines()[1].split()) == (width >= 80)
@@ -133,11 +142,10 @@ NAMES = Table(
 )
 
 
-def drawn(table: Table, width: int) -> list[str]:
+def drawn(table: Table, width: int, *, whole: bool | None = False) -> list[str]:
     out = io.StringIO()
-    print_document(
-        Document("", "", "", Tone.PLAIN, (), (Section("s", "S", "", (table,)),)), Console(file=out, width=width)
-    )
+    document = Document("", "", "", Tone.PLAIN, (), (Section("s", "S", "", (table,)),))
+    print_document(document, Console(file=out, width=width), whole=whole)
     text = out.getvalue()
     return text[text.index("S\n") + 2 :].splitlines()
 
@@ -155,6 +163,77 @@ def test_terminals_break_what_is_too_wide() -> None:
         "  memory-max…     1,000  all containers need a",
         "                         memory limit",
     ]
+
+
+def test_names_are_whole_where_output_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    assert drawn(NAMES, 50, whole=None) == drawn(NAMES, 50)
+    monkeypatch.delenv("COLUMNS")
+    assert drawn(NAMES, 40, whole=None) == [
+        "  policy                    requests  message",
+        "  memory-cap.static.k8s.io     1,000  all containers need a memory",
+        "                                      limit",
+        "  memory-max.static.k8s.io     1,000  all containers need a memory",
+        "                                      limit",
+    ]
+
+
+LOCKOUTS = Table(
+    "lockouts",
+    "",
+    (
+        Column("who"),
+        Column("user", Align.CODE),
+        Column("requests", Align.NUMBER),
+        Column("policies", Align.CODE, optional=True),
+    ),
+    (
+        (
+            "kube-system service account",
+            "system:serviceaccount:kube-system:job-controller",
+            "12",
+            "a.example, b.example",
+        ),
+        ("node", "system:node:one", "3", ""),
+    ),
+    12,
+    foot=("all", "", "15", ""),
+    rest="7 requests",
+)
+
+
+@pytest.mark.parametrize(
+    ("whole", "lines"),
+    [
+        pytest.param(
+            False,
+            [
+                "  who                          user                           requests",
+                "  kube-system service account  system:serviceaccount:               12",
+                "                               kube-system:job-controller",
+                "    policies: a.example, b.example",
+                "  node                         system:node:one                       3",
+                "  all                                                               15",
+                "  … and 10 more (7 requests)",
+            ],
+            id="a terminal",
+        ),
+        pytest.param(
+            True,
+            [
+                "  who                          user                                              requests",
+                "  kube-system service account  system:serviceaccount:kube-system:job-controller        12",
+                "    policies: a.example, b.example",
+                "  node                         system:node:one                                          3",
+                "  all                                                                                  15",
+                "  … and 10 more (7 requests)",
+            ],
+            id="a pipe",
+        ),
+    ],
+)
+def test_what_finds_no_room_stands_below_its_row(whole: bool, lines: list[str]) -> None:
+    assert drawn(LOCKOUTS, 70, whole=whole) == lines
 
 
 def test_a_terminal_too_narrow_for_a_table_has_a_line_for_each_cell() -> None:

@@ -13,15 +13,15 @@ from rich.console import Console
 
 from replay.audit.period import Period
 from replay.compare.result import SetFacts
-from replay.compare.weekly.effect import EffectAction, EffectCell, EffectKey, Side
+from replay.compare.weekly.effect import EffectAction, EffectCell, EffectKey, EffectSide
 from replay.compare.weekly.figures import (
     ActionFigures,
     DenialGroup,
     Figures,
+    FigureSource,
     Owner,
+    PolicyReadiness,
     Promotion,
-    Readiness,
-    Source,
     WeeklyResult,
 )
 from replay.errors import ReplayError
@@ -43,14 +43,14 @@ FIGURES = Figures(
     HOUR // 4,
     {MONDAY: 90, MONDAY + 30 * HOUR: 10},
     (
-        ActionFigures("p.static.k8s.io", EffectAction.DENY, Source.LOG, 3, 2, 1, MONDAY, MONDAY + HOUR, {MONDAY: 3}),
-        ActionFigures(HOSTILE, EffectAction.WARN, Source.REPLAY, 2, 1, 1, MONDAY, MONDAY, {MONDAY + 30 * HOUR: 2}),
+        ActionFigures("p.static.k8s.io", EffectAction.DENY, FigureSource.LOG, 3, 2, 1, MONDAY, MONDAY + HOUR, {MONDAY: 3}),
+        ActionFigures(HOSTILE, EffectAction.WARN, FigureSource.REPLAY, 2, 1, 1, MONDAY, MONDAY, {MONDAY + 30 * HOUR: 2}),
     ),
     (
-        Promotion("ready", Side.CANDIDATE, "not there", 40),
+        Promotion("ready", EffectSide.CANDIDATE, "not there", 40),
         Promotion(
-            "strict", Side.CURRENT, "audits", 50, 7, 2, 0, 2, 1, 2, MONDAY, (6, 1), "no", "id",
-            (Owner("blue", "web", "Deployment/a", ("ann", "bob"), 4, MONDAY), Owner("", "x", HOSTILE, ("eve",), 1, MONDAY)),
+            "strict", EffectSide.CURRENT, "audits", 50, 9, 2, 0, 2, 1, 2, MONDAY, (4, 1), "no", "id",
+            (Owner("blue", "web", "Deployment/a", ("ann", "bob"), 4, MONDAY), Owner("", "x", HOSTILE, ("eve",), 1, MONDAY)), 2,
         ),
     ),
     frozenset({DenialGroup("p.static.k8s.io", "ann", "web")}),
@@ -59,7 +59,7 @@ FIGURES = Figures(
 )  # fmt: skip
 CELLS = {
     EffectKey(
-        0, Side.CANDIDATE, EffectAction.DENY, "ready", "u", ns, "pods", HOSTILE, denied=False, owner=""
+        0, EffectSide.CANDIDATE, EffectAction.DENY, "ready", "u", ns, "pods", HOSTILE, denied=False, owner=""
     ): EffectCell(2, MONDAY, MONDAY, "id", "m")
     for ns in ("a", "b")
 }
@@ -94,14 +94,19 @@ def test_change(now: int, before: int | None, expected: str) -> None:
 @pytest.mark.parametrize(
     ("promotion", "expected"),
     [
-        (Promotion("p", Side.CURRENT, "audits", 9), Readiness.READY),
-        (Promotion("p", Side.CURRENT, "audits", 9, requests=2, denied_anyway=2), Readiness.READY),
-        (Promotion("p", Side.CURRENT, "audits", 9, requests=2, denied_anyway=1, undecided=1), Readiness.DENIES),
-        (Promotion("p", Side.CURRENT, "audits", 9, undecided=1), Readiness.UNDECIDED),
-        (Promotion("p", Side.CURRENT, "audits", 0), Readiness.NOT_ASKED),
+        (Promotion("p", EffectSide.CURRENT, "audits", 9), PolicyReadiness.READY),
+        (Promotion("p", EffectSide.CURRENT, "audits", 9, requests=2, denied_anyway=2), PolicyReadiness.READY),
+        (
+            Promotion("p", EffectSide.CURRENT, "audits", 9, requests=2, denied_anyway=1, undecided=1),
+            PolicyReadiness.DENIES,
+        ),
+        (Promotion("p", EffectSide.CURRENT, "audits", 9, undecided=1), PolicyReadiness.UNDECIDED),
+        (Promotion("p", EffectSide.CURRENT, "audits", 0), PolicyReadiness.NOT_ASKED),
     ],
 )
-def test_readiness_is_claimed_only_where_every_request_was_decided(promotion: Promotion, expected: Readiness) -> None:
+def test_readiness_is_claimed_only_where_every_request_was_decided(
+    promotion: Promotion, expected: PolicyReadiness
+) -> None:
     assert promotion.readiness is expected
 
 
@@ -111,7 +116,7 @@ def test_whom_to_talk_to_is_the_owner_or_else_the_sender() -> None:
         Owner("blue", "b", "Deployment/y", ("bob", "ann"), 2, 9),
         Owner("", "c", "Pod/z", ("eve",), 1, 1),
     )
-    found = talks(Promotion("p", Side.CANDIDATE, "", 9, owners=owners))
+    found = talks(Promotion("p", EffectSide.CANDIDATE, "", 9, owners=owners))
     assert [(t.owner, t.requests, t.namespaces, t.users, t.last) for t in found] == [
         ("blue", 5, ("a", "b"), ("ann", "bob"), 9),
         ("", 1, ("c",), ("eve",), 1),
@@ -134,9 +139,9 @@ def test_days_begin_at_midnight_of_the_zone_and_follow_its_clock() -> None:
 
 def test_what_can_be_enforced_stands_first_and_trends_need_an_earlier_period() -> None:
     alone = weekly_document(result())
-    assert [row[:4] for row in table(alone, "promotions").rows] == [
-        ("ready", "can be enforced", "0", ""),
-        ("strict", "would deny", "5", "falls: 6, then 1"),
+    assert [row[:5] for row in table(alone, "promotions").rows] == [
+        ("ready", "can be enforced", "0", "0", ""),
+        ("strict", "would deny", "5", "2", "falls: 4, then 1"),
     ]
     before = replace(
         FIGURES,
@@ -145,7 +150,7 @@ def test_what_can_be_enforced_stands_first_and_trends_need_an_earlier_period() -
         users=frozenset({"ann", "gone"}),
     )
     compared = weekly_document(result(before))
-    assert [row[3] for row in table(compared, "promotions").rows] == ["", "\u22125 (\u221250 %)"]
+    assert [row[4] for row in table(compared, "promotions").rows] == ["", "\u22123 (\u221238 %)"]
     assert table(compared, "first-seen").rows == (
         ("denial", "p.static.k8s.io", "ann in web"),
         ("user", "system:node:n1", ""),
@@ -159,7 +164,7 @@ def test_every_format_is_inert_and_a_function_of_the_result() -> None:
     page, text = html(document), markdown(document)
     assert page == html(weekly_document(result(FIGURES), with_charts=True))
     assert "<img" not in page
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 2
     for each in (page, text):
         assert "\x1b" not in each
         assert "\u202e" not in each
@@ -208,12 +213,12 @@ def test_the_documented_fields_are_those_that_are_written() -> None:
         if line.startswith("| `")
         for name in line.split("|")[1].replace("\u2020", "").replace("`", "").replace(" ", "").split(",")
     }
-    assert documented - {"promotions[].owners"} == set(orjson.loads(weekly_json(result())))
+    assert documented - {"promotions[].owners", "workspaces", "atRest"} == set(orjson.loads(weekly_json(result())))
 
 
 @pytest.mark.parametrize(
     ("first", "expected"),
-    [(MONDAY, ["falls: 6, then 1"]), (MONDAY + DAY, [])],
+    [(MONDAY, ["falls: 4, then 1"]), (MONDAY + DAY, [])],
     ids=["the log holds the period", "the log begins later"],
 )
 def test_halves_are_compared_only_where_the_log_holds_both(first: int, expected: list[str]) -> None:

@@ -25,6 +25,9 @@ COMMANDS: list[tuple[str, list[str]]] = [
     ("run", ["run", LOG, "--report", "report", "--outcomes", "outcomes.jsonl", "--rejects", "rejects"]),
     ("run with a store", ["run", LOG, "--store", "store"]),
     ("run with recorded answers", ["run", LOG, "--webhook", "before.recorder.example.com=recorded"]),
+    ("init", ["init", str(SAMPLE), "--print"]),
+    ("accept", ["accept", LOG, "--reason", "meant", "--print"]),
+    ("manual", ["manual", "manual"]),
     ("verify", ["verify", LOG, "--second-opinion"]),
     ("report", ["report", LOG, "--out", "weekly"]),
     ("lookup", ["lookup", LOG, "--action", "warn"]),
@@ -111,6 +114,12 @@ def test_no_command_asks_for_one(arguments: list[str], directory: Path) -> None:
 @needs_filter
 def test_a_webhook_that_is_named_is_asked(directory: Path) -> None:
     named = ["run", LOG, "--webhook", "before.recorder.example.com=https://127.0.0.1:9/", "--workers", "1"]
+    assert run(directory, sys.executable, "-m", "replay", *named).returncode == -no_network.KILLED
+
+
+@needs_filter
+def test_a_listener_listens_where_it_is_told(directory: Path) -> None:
+    named = ["ingest", "--listen", "127.0.0.1:0", "--store", "listened"]
     assert run(directory, sys.executable, "-m", "replay", *named).returncode == -no_network.KILLED
 
 

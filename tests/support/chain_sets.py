@@ -14,7 +14,7 @@ from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.kube.object_lister import ObjectLister
+from replay.kube.object_lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.manifests.manifest_set import manifest_set_from_objects
 
@@ -142,7 +142,7 @@ def decide(
         Schemas(),
         authorizer=lambda _: NobodyMay(),
     )
-    return chain.decide(before, after or before, ObjectLister(objects))
+    return chain.decide(before, after or before, ObjectTracker(objects))
 
 
 def add(path: str, value: JSON) -> JSON:

@@ -13,7 +13,7 @@ from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.kube.object_lister import ObjectLister
+from replay.kube.object_lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.manifests.manifest_set import manifest_set_from_objects
 from tests.support.chain_sets import NobodyMay
@@ -48,7 +48,7 @@ def _decision(case: dict[str, Any]) -> Decision:
     discovery = builtin_discovery().with_crds([CRD])
     manifests = manifest_set_from_objects([], [_defaulted(case["policy"]), _binding(case)])
     attributes = _attributes(case)
-    objects = ObjectLister([CRD, *([case["params"]] if case["params"] else [])])
+    objects = ObjectTracker([CRD, *([case["params"]] if case["params"] else [])])
     if case["policy"]["kind"] == "ValidatingAdmissionPolicy":
         admission = ValidatingAdmission([manifests], NEWEST, discovery, lambda _lister: NobodyMay())
         return admission.decide(attributes, objects)[0]

@@ -1,60 +1,20 @@
-"""A real HTTPS server on this machine; the certificate beside this file is made for it and for nothing else."""
+"""A server of admission webhooks."""
 
 from __future__ import annotations
 
-import ssl
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
-import orjson
 import pytest
 
-DATA = Path(__file__).with_name("data")
+from tests.webhook.server import serving
+
 Answer = Callable[[dict[str, Any]], tuple[int, bytes]]
 Served = Callable[[Answer], AbstractContextManager[tuple[str, list[dict[str, Any]]]]]
 
 
-@contextmanager
-def _served(answer: Answer) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A server that answers with `answer(request)`; its URL, and the reviews that it got."""
-    got: list[dict[str, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            review = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            got.append({**review, "path": self.path})
-            code, body = answer(review["request"])
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Say nothing."""
-
-    class Server(ThreadingHTTPServer):
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            """A client that goes away is part of the tests."""
-
-    server = Server(("127.0.0.1", 0), Handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(DATA / "server.crt", DATA / "server.key")
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"https://127.0.0.1:{server.server_address[1]}/check", got
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 @pytest.fixture
 def served() -> Served:
-    """`served(answer)` is a server for as long as the `with` statement lasts."""
-    return _served
+    """`served(answer)` answers requests with `answer(request)` for as long as the `with` statement lasts."""
+    return lambda answer: serving(lambda review: answer(review["request"]))

@@ -31,7 +31,7 @@ from replay.kube.admissionregistration import (
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.kube.object_lister import ObjectLister
+from replay.kube.object_lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.webhook.endpoint import EndpointBackend
 
@@ -84,7 +84,7 @@ def decide(
     )
     backend = EndpointBackend(url)
     try:
-        return chain.decide(attributes, attributes, ObjectLister(), {NAME: backend})[0]
+        return chain.decide(attributes, attributes, ObjectTracker(), {NAME: backend})[0]
     finally:
         backend.close()
 
@@ -158,6 +158,12 @@ REFUSALS: list[tuple[str, Answer, tuple[Denial, ...]]] = [
     ("a patch", lambda request: review(request, **patch({"op": "remove", "path": "/data"})), failed("")),
     ("not found", lambda _: (404, b""), failed("")),
     ("an error", lambda _: (500, b"boom"), failed("")),
+    ("forbidden", lambda _: (403, b"who are you"), failed("failed to call webhook: who are you")),
+    (
+        "a Status",
+        lambda _: (409, b'{"kind":"Status","apiVersion":"v1","status":"Failure","message":"busy"}'),
+        failed("failed to call webhook: busy"),
+    ),
 ]
 TEXTS = {
     "another uid": "received invalid webhook response: expected response.uid=",

@@ -14,7 +14,7 @@ from replay.kube.admissionregistration import ManifestSet, Rule, Webhook, Webhoo
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.kube.object_lister import ObjectLister
+from replay.kube.object_lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.webhook.recorded import RecordedBackend
 
@@ -61,7 +61,7 @@ def decide(observed: RequestRecord, seen: JSON = OBJECT, validated: JSON = MUTAT
     before, after = attributes(OBJECT), attributes(validated)
     backend = RecordedBackend(observed, before, after)
     chain = Chain([BOTH], NEWEST, builtin_discovery(), Schemas())
-    return chain.decide(attributes(seen), after, ObjectLister(), {"m": backend, "v": backend})[0]
+    return chain.decide(attributes(seen), after, ObjectTracker(), {"m": backend, "v": backend})[0]
 
 
 def mutation_annotations(*, mutated: bool, patch: list[JSON] | None = None) -> JSON:

@@ -21,10 +21,11 @@ from replay.errors import ReplayError
 from replay.kube.attributes import Missing
 from replay.pipeline.forensic.explain import explain
 from replay.pipeline.options import Options
-from replay.pipeline.replay.webhook import PATIENCE, PatientBackend
+from replay.pipeline.replay.webhook import PatientBackend
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.webhook.endpoint import EndpointBackend
+from replay.webhook.patience import PATIENCE
 
 DATA = Path(__file__).with_name("data")
 BUNDLE = base64.b64encode((DATA / "server.crt").read_bytes()).decode()

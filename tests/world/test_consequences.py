@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +24,11 @@ KINDS = {
     "pods": ("v1", "Pod"),
     "deployments": ("apps/v1", "Deployment"),
     "replicasets": ("apps/v1", "ReplicaSet"),
+    "jobs": ("batch/v1", "Job"),
+    "secrets": ("v1", "Secret"),
+    "rolebindings": ("rbac.authorization.k8s.io/v1", "RoleBinding"),
 }
+SECRET_DATA = {"p": "c2VjcmV0LXZhbHVl"}
 BAD = {"bad": "1"}
 KEEP = {"keep": "1"}
 SUCCEEDS, DENIES, ABSENT, EXISTS = ("succeeds", None), ("denied", "root"), "absent", "exists"
@@ -32,7 +36,10 @@ SUCCEEDS, DENIES, ABSENT, EXISTS = ("succeeds", None), ("denied", "root"), "abse
 
 @dataclass(frozen=True)
 class Request:
-    """A request with the log's answer; `labels` are those of the object that a success answers with."""
+    """A request with the log's answer; `labels` are those of the object that a success answers with.
+
+    `generated` is the name that the server generated for an object which it then refused.
+    """
 
     verb: str
     name: str = "a"
@@ -47,6 +54,9 @@ class Request:
     body: Any = None
     owner: str = ""
     items: tuple[str, ...] = ()
+    generated: str = ""
+    reason: str = ""
+    """Why the authorizers let it in."""
 
     def event(self, number: int) -> bytes:
         version, kind = KINDS[self.resource]
@@ -61,14 +71,19 @@ class Request:
         succeeded = 200 <= self.code < 300
         status: dict[str, Any] = {"metadata": {}, "code": self.code}
         if not succeeded:
-            reason = "AlreadyExists" if self.code == 409 else ""
+            reason = ("Conflict" if "modified" in self.message else "AlreadyExists") if self.code == 409 else ""
             status.update(status="Failure", message=self.message, reason=reason)
+            if self.generated:
+                status["details"] = {"name": self.generated}
         answer = {**self._object(version, kind, number), "metadata": self._metadata(number)}
         if self.verb == "delete":
             answer = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
         if self.verb == "deletecollection":
-            common = {"namespace": self.namespace, "labels": self.labels}
-            listed = [{"metadata": {"name": n, "uid": f"u-{n}", **common}} for n in self.items]
+            labels = dict.fromkeys(self.items[:1], self.labels)
+            common = {"namespace": self.namespace}
+            listed = [
+                {"metadata": {"name": n, "uid": f"u-{n}", "labels": labels.get(n, {}), **common}} for n in self.items
+            ]
             answer = {"kind": f"{kind}List", "apiVersion": version, "metadata": {}, "items": listed}
         sent = self.body if self.body is not None else self._sent(version, kind)
         return orjson.dumps(
@@ -87,6 +102,10 @@ class Request:
                 "responseObject": answer if succeeded else {"kind": "Status", "apiVersion": "v1", **status},
                 "requestReceivedTimestamp": f"2026-11-21T03:00:{number:02}.000000Z",
                 "stageTimestamp": f"2026-11-21T03:00:{number:02}.100000Z",
+                "annotations": {
+                    "authorization.k8s.io/decision": "allow",
+                    "authorization.k8s.io/reason": self.reason,
+                },
             }
         )
 
@@ -103,13 +122,17 @@ class Request:
         return found
 
     def _object(self, version: str, kind: str, number: int) -> dict[str, Any]:
-        return {"kind": kind, "apiVersion": version, "metadata": self._metadata(number)}
+        spec = self.body.get("spec") if isinstance(self.body, dict) else None
+        metadata = {"metadata": self._metadata(number)}
+        data = {"data": SECRET_DATA} if kind == "Secret" else {}
+        return {"kind": kind, "apiVersion": version, **metadata, **data, **({"spec": spec} if spec else {})}
 
     def _sent(self, version: str, kind: str) -> Any:
         if self.verb not in ("create", "update"):
             return None
         metadata = {k: v for k, v in self._metadata(0).items() if k not in ("uid", "resourceVersion")}
-        return {"kind": kind, "apiVersion": version, "metadata": metadata}
+        data = {"data": SECRET_DATA} if kind == "Secret" else {}
+        return {"kind": kind, "apiVersion": version, "metadata": metadata, **data}
 
 
 class Row(NamedTuple):
@@ -120,6 +143,8 @@ class Row(NamedTuple):
     expected: list[tuple[str, Any]]
     mutation: str = ""
     reverse: bool = False
+    message: str = "'no'"
+    """The expression of the message with which the policy refuses."""
 
 
 CREATE, UPDATE, DELETE = Request("create", code=201), Request("update"), Request("delete")
@@ -138,8 +163,116 @@ OWNED_SET = Request("create", "r", code=201, resource="replicasets", user=CONTRO
 OWNED_POD = Request("create", "p", code=201, resource="pods", user=CONTROLLER, owner="u-r")
 BAD_POD = Request("create", "p", BAD, 201, resource="pods", user=CONTROLLER, owner="u-r")
 NEXT_POD = Request("create", "q", BAD, 201, resource="pods", user=CONTROLLER, owner="u-r")
+REFUSED_POD = Request(
+    "create", "", BAD, 422, f'pods "p-1" {DENIED[1:]}', resource="pods", user=CONTROLLER, owner="u-r", generated="p-1"
+)
+REFUSED_JOB = Request("create", "j", BAD, 422, DENIED, resource="jobs")
+CREATE_JOB = Request("create", "j", code=201, resource="jobs")
+POD_OF_JOB = Request("create", "p", code=201, resource="pods", user=CONTROLLER, owner="u-j")
+INVALID_POD = Request(
+    "create",
+    "",
+    code=422,
+    message='Pod "p-1" is invalid: metadata.labels: Invalid value: "a~b": name part must consist of alphanumeric characters',
+    resource="pods",
+    user=CONTROLLER,
+    owner="u-r",
+    generated="p-1",
+)
+TEMPLATE = {"metadata": {"labels": BAD}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+KEPT_JOB = Request(
+    "create",
+    "j",
+    KEEP,
+    201,
+    resource="jobs",
+    body={
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "j", "namespace": "default", "labels": KEEP},
+        "spec": {"template": TEMPLATE},
+    },
+)
+
+COLLECTION = Request("deletecollection", labels=KEEP, items=("a", "b"))
+CREATE_B = Request("create", "b", code=201)
+EVICTED_POD = Request("create", "p", code=201, resource="pods", body={"spec": {"containers": []}})
+EVICTION = Request(
+    "create",
+    "p",
+    code=201,
+    resource="pods",
+    subresource="eviction",
+    body={"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}},
+)
+OPTIONS = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/__internal"}
+
+
+def of_version(version: int, code: int = 200) -> Request:
+    """An update that names the version that the request of a number stored."""
+    metadata = {"name": "a", "namespace": "default", "resourceVersion": str(100 + version)}
+    body = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata}
+    return Request("update", code=code, message="the object has been modified" if code == 409 else "", body=body)
+
+
+BINDING = Request(
+    "create",
+    "b",
+    BAD,
+    201,
+    resource="rolebindings",
+    body={
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "b", "namespace": "default", "labels": BAD},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+        "subjects": [{"kind": "User", "name": "jane"}],
+    },
+)
+BY_BINDING = Request(
+    "create", code=201, query="?x", reason='RBAC: allowed by RoleBinding "b/default" of Role "r" to User "jane"'
+)
 
 ROWS = [
+    Row(
+        "what a collection leaves that ends at an object before",
+        [CREATE_KEPT, CREATE_B, COLLECTION, CREATE_B],
+        [SUCCEEDS, SUCCEEDS, DENIES, ("denied", None), (EXISTS, 2)],
+    ),
+    Row(
+        "a collection that a policy of the current set refused",
+        [CREATE_KEPT, Request("deletecollection", code=422, message=DENIED), PATCH],
+        [SUCCEEDS, ("succeeds", "root"), (ABSENT, 1)],
+        reverse=True,
+    ),
+    Row(
+        "a collection of nothing, in the log",
+        [CREATE_KEPT, DELETE, Request("deletecollection", labels=KEEP)],
+        [SUCCEEDS, DENIES, ("denied", 1)],
+    ),
+    Row(
+        "the options of a deletion with a body are in the body alone",
+        [CREATE_KEPT, Request("delete", query="?dryRun=All", body=OPTIONS), CREATE],
+        [SUCCEEDS, DENIES, (EXISTS, 1)],
+    ),
+    Row(
+        "a pod that runs nowhere is gone when it is evicted",
+        [EVICTED_POD, EVICTION, Request("create", "p", BAD, 422, DENIED, resource="pods")],
+        [SUCCEEDS, SUCCEEDS, ("succeeds", "root")],
+        reverse=True,
+    ),
+    Row(
+        "a version that is the last one where the next write was refused",
+        [CREATE, UPDATE_BAD, of_version(0, 409)],
+        [SUCCEEDS, DENIES, ("succeeds", 1)],
+    ),
+    Row(
+        "a version that is outdated there too",
+        [CREATE, UPDATE, UPDATE_BAD, of_version(0, 409)],
+        [SUCCEEDS, SUCCEEDS, DENIES, ("conflict", None)],
+    ),
+    Row("what a binding allows that is refused", [BINDING, BY_BINDING], [DENIES, ("forbidden", 0)]),
+    Row("a refused binding is to blame for nothing else", [BINDING, CREATE_BAD, UPDATE], [DENIES, DENIES, (ABSENT, 1)]),
     Row("an update of what was never created", [CREATE_BAD, UPDATE], [DENIES, (ABSENT, 0)]),
     Row("a patch and a deletion of it", [CREATE_BAD, PATCH, DELETE], [DENIES, (ABSENT, 0), (ABSENT, 0)]),
     Row("a refused update leaves what was there", [CREATE, UPDATE_BAD, PATCH], [SUCCEEDS, DENIES, SUCCEEDS]),
@@ -163,6 +296,24 @@ ROWS = [
         [DENIES, (ABSENT, 0), (ABSENT, 0), ("not_sent", 0)],
     ),
     Row("owners", [BAD_DEPLOYMENT, OWNED_SET, OWNED_POD], [DENIES, ("not_sent", 0), ("not_sent", 0)]),
+    Row(
+        "a refused pod of what is not there",
+        [BAD_DEPLOYMENT, OWNED_SET, REFUSED_POD],
+        [DENIES, ("not_sent", 0), ("not_sent", 0)],
+    ),
+    Row(
+        "pods of a job that was there already",
+        [REFUSED_JOB, CREATE_JOB, POD_OF_JOB],
+        [("succeeds", "root"), (EXISTS, 0), ("not_sent", 0)],
+        reverse=True,
+    ),
+    Row(
+        "a generated name of what was never created",
+        [INVALID_POD, INVALID_POD],
+        [("succeeds", "root"), ("not_sent", 0)],
+        mutation="[JSONPatch{op: 'add', path: '/metadata/labels', value: {'a~b': 'c'}}]",
+        reverse=True,
+    ),
     Row("one finding of a batch", [BAD_POD, NEXT_POD], [DENIES, ("not_sent", 0)]),
     Row(
         "a collection that would be refused",
@@ -183,15 +334,41 @@ ROWS = [
         [("invalid", "root"), (ABSENT, 0)],
         mutation="[JSONPatch{op: 'add', path: '/metadata/labels', value: {'a~b': 'c'}}]",
     ),
+    Row(
+        "a controller writes back what it saw, with a status",
+        [
+            Request("create", "r", {"a": "b"}, 201, resource="replicasets"),
+            Request("update", "r", {"a": "b"}, resource="replicasets", subresource="status", user=CONTROLLER),
+            Request("delete", "r", resource="replicasets"),
+        ],
+        [("succeeds", "root"), SUCCEEDS, ("denied", 0)],
+        mutation="[JSONPatch{op: 'add', path: '/metadata/labels/keep', value: 'c'}]",
+    ),
     Row("what begins to exist", [REFUSED, GONE], [("succeeds", "root"), ("succeeds", 0)], reverse=True),
     Row("a creation of what begins to exist", [REFUSED, CREATE], [("succeeds", "root"), (EXISTS, 0)], reverse=True),
 ]
 
 
-def manifests(directory: Path, mutation: str) -> Path:
+RBAC = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+REF = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "none"}
+CLUSTER = [
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}},
+    {
+        **RBAC,
+        "kind": "Role",
+        "metadata": {"name": "r", "namespace": "default"},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}],
+    },
+    {**RBAC, "kind": "ClusterRole", "metadata": {"name": "none"}, "rules": []},
+    {**RBAC, "kind": "RoleBinding", "metadata": {"name": "none", "namespace": "default"}, "roleRef": REF},
+    {**RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": "none"}, "roleRef": REF},
+]
+
+
+def manifests(directory: Path, mutation: str, message: str = "'no'") -> Path:
     rules = [
         {
-            "apiGroups": ["", "apps"],
+            "apiGroups": ["", "apps", "batch", "rbac.authorization.k8s.io"],
             "apiVersions": ["v1"],
             "operations": ["CREATE", "UPDATE", "DELETE"],
             "resources": ["*"],
@@ -206,7 +383,10 @@ def manifests(directory: Path, mutation: str) -> Path:
             "apiVersion": API,
             "kind": "ValidatingAdmissionPolicy",
             "metadata": {"name": POLICY},
-            "spec": {"matchConstraints": {"resourceRules": rules}, "validations": [{"expression": validation}]},
+            "spec": {
+                "matchConstraints": {"resourceRules": rules},
+                "validations": [{"expression": validation, "messageExpression": message}],
+            },
         },
         {
             "apiVersion": API,
@@ -241,9 +421,8 @@ def manifests(directory: Path, mutation: str) -> Path:
 def replayed(row: Row, directory: Path) -> tuple[RunResult, list[tuple[str, Any]]]:
     log, outcomes, cluster = directory / "audit.jsonl", directory / "outcomes.jsonl", directory / "cluster.json"
     log.write_bytes(b"\n".join(request.event(number) for number, request in enumerate(row.requests)))
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
-    cluster.write_bytes(orjson.dumps(namespace))
-    rules, nothing = manifests(directory / "rules", row.mutation), directory / "nothing"
+    cluster.write_bytes(orjson.dumps({"apiVersion": "v1", "kind": "List", "items": CLUSTER}))
+    rules, nothing = manifests(directory / "rules", row.mutation, row.message), directory / "nothing"
     (nothing / "vap").mkdir(parents=True)
     sets = (rules, nothing) if row.reverse else (nothing, rules)
     scenario = Scenario((str(log),), current=sets[0], candidate=sets[1], cluster=cluster)
@@ -268,6 +447,18 @@ def test_what_a_report_counts(tmp_path: Path) -> None:
     assert dict(world.ends) == {"denied": 2, "absent": 1}
 
 
+def test_pods_of_a_job_that_is_there_in_this_world_alone(tmp_path: Path) -> None:
+    """The candidate keeps a job from being deleted, and refuses its pods: from then on the log says nothing of them."""
+    row = Row("", [KEPT_JOB, Request("delete", "j", resource="jobs"), *[CREATE] * 8], [])
+    world = replayed(row, tmp_path)[0].world
+    assert (world.retried, world.refused, world.refused_in_log) == (1, 4, 0)
+
+
+def test_what_is_refused_in_both_worlds_is_counted(tmp_path: Path) -> None:
+    world = replayed(Row("", [CREATE_BAD, REFUSED_POD, REFUSED_POD], []), tmp_path)[0].world
+    assert (world.retried, world.refused, world.refused_in_log) == (1, 2, 2)
+
+
 def test_denials_of_the_candidates_world(tmp_path: Path) -> None:
     """A request that is refused only there says why; a request that is refused taken alone keeps the reasons for that."""
     replayed(Row("", [CREATE_KEPT, UPDATE_BAD, DELETE], []), tmp_path)
@@ -279,3 +470,16 @@ def test_denials_of_the_candidates_world(tmp_path: Path) -> None:
     assert there["verdict"] == "admitted"
     assert there["denials"] == there["result"]["denials"] == alone["denials"]
     assert follows == "id-1"
+
+
+def test_denials_of_the_candidates_world_show_no_secret(tmp_path: Path) -> None:
+    """What only the other world refuses says so in a message that is made of its object."""
+    of_secret = [replace(each, resource="secrets") for each in (CREATE_KEPT, UPDATE_BAD, DELETE)]
+    message = "'no ' + (object == null ? oldObject : object).data.p"
+    expected: list[tuple[str, Any]] = [SUCCEEDS, DENIES, ("denied", 1)]
+    assert replayed(Row("", of_secret, expected, message=message), tmp_path)[1] == expected
+    text = (tmp_path / "outcomes.jsonl").read_bytes()
+    assert SECRET_DATA["p"].encode() not in text
+    assert b"secret-value" not in text
+    told = [orjson.loads(line)["candidate"]["denials"] for line in text.splitlines()]
+    assert [each["message"].startswith("no ") for denials in told for each in denials] == [True, True]

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from replay.admission.place import changed_places
 from replay.audit.event import RequestRecord
-from replay.audit.place import Place
+from replay.audit.place import LogPosition
 from replay.kube.attributes import Basis, Missing, PartialObject, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupResource, GroupVersionKind
+from replay.kube.object_lister import ObjectTracker
+from replay.kube.rbac.authorizer import ROLE, ROLE_BINDING
 from replay.kube.schema import Schemas
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known
 from replay.world.collection import Collection
 from replay.world.controller import attempts, is_controller, retry_of
-from replay.world.result import Blame, Result, answered
+from replay.world.looked_up import LookedUp, LookedUpInTime, WorldLister, is_served, refused
+from replay.world.patching import after_patch_of
+from replay.world.result import Blame, RequestEnd, answered
 from replay.world.state import (
     GONE,
     LABELS,
@@ -29,8 +34,16 @@ from replay.world.state import (
     merged_branches,
     same_object,
 )
-from replay.world.timeline import Change, OwnerChange, Presence, branches_at, presence_at
-from replay.world.validation import PatchRules, breaks_rules, changes_immutable, touches_immutable, touches_metadata
+from replay.world.timeline import OwnerChange, Presence, WorldChange, branches_at, presence_at
+from replay.world.validation import (
+    PatchRules,
+    breaks_rules,
+    breaks_schema,
+    changes_immutable,
+    is_mended,
+    touches_immutable,
+    touches_metadata,
+)
 
 DENIAL = "x is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"
 
@@ -60,10 +73,10 @@ def record(**fields: Any) -> RequestRecord:
 )
 def test_answers(code: int, message: str, reason: str, cause: str) -> None:
     told = answered(record(code=code, status_message=message, status_reason=reason))
-    assert told == Result(cause, code, certain=cause != "unknown")
+    assert told == RequestEnd(cause, code, certain=cause != "unknown")
 
 
-def known(value: Any, *holes: tuple[str, ...]) -> Known:
+def known(value: Any, *holes: tuple[str | int, ...]) -> Known:
     return Known(value, Basis.RECORDED, tuple(Hole(path, "") for path in holes))
 
 
@@ -209,16 +222,19 @@ def test_branches_are_few() -> None:
 
 def test_what_a_request_finds_is_what_was_before_it() -> None:
     absent, blame = (Branch(GONE),), Blame("id", "x")
-    changes = [Change(Place(5, 0), absent), Change(Place(9, 0), (Branch(),))]
-    assert [branches_at(changes, Place(at, 0)) == absent for at in (4, 5, 6, 9, 10)] == [
+    changes = [WorldChange(LogPosition(5, 0), absent), WorldChange(LogPosition(9, 0), (Branch(),))]
+    assert [branches_at(changes, LogPosition(at, 0)) == absent for at in (4, 5, 6, 9, 10)] == [
         False,
         False,
         True,
         True,
         False,
     ]
-    gone, back = OwnerChange(Place(5, 0), Presence.ABSENT, blame), OwnerChange(Place(9, 0), Presence.SAME, None)
-    found = [presence_at({"u": [gone, back]}, "u", Place(at, 0)) for at in (5, 6, 10)]
+    gone, back = (
+        OwnerChange(LogPosition(5, 0), Presence.ABSENT, blame),
+        OwnerChange(LogPosition(9, 0), Presence.SAME, None),
+    )
+    found = [presence_at({"u": [gone, back]}, "u", LogPosition(at, 0)) for at in (5, 6, 10)]
     assert found == [None, gone, None]
 
 
@@ -310,3 +326,138 @@ def test_what_nobody_asks_for_is_not_worked_out() -> None:
     assert not asked
     assert content(later) == content(later) == made()
     assert len(asked) == 2
+
+
+IMAGE_MISSING = {
+    "details": {"causes": [{"reason": "FieldValueRequired", "field": "spec.template.spec.containers[1].image"}]}
+}
+TWO = [{"name": "a", "image": "i"}, {"name": "b", "image": "j"}]
+
+
+@pytest.mark.parametrize(
+    ("status", "containers", "expected"),
+    [
+        (IMAGE_MISSING, TWO, True),
+        (IMAGE_MISSING, TWO[:1], True),
+        (IMAGE_MISSING, [TWO[0], {"name": "b"}], False),
+        ({"details": {"causes": [{"reason": "FieldValueInvalid", "field": "spec.replicas"}]}}, TWO, False),
+        ({}, TWO, False),
+    ],
+)
+def test_what_a_refusal_names_and_another_object_has(status: Any, containers: Any, expected: bool) -> None:
+    assert is_mended(status, known({"spec": {"template": {"spec": {"containers": containers}}}})) is expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "holes", "expected"),
+    [
+        ({"size": 3}, (), False),
+        ({"size": "big"}, (), True),
+        ({"size": 99}, (), True),
+        ({"size": "big"}, (("spec", "size"),), False),
+    ],
+)
+def test_what_no_server_has_validated_is_held_against_its_schema(spec: Any, holes: Any, expected: bool) -> None:
+    schema = Schemas([CRD]).for_kind(GroupVersionKind("example.com", "v1", "Widget"))
+    assert breaks_schema(schema, known({"spec": spec}, *holes)) is expected
+    assert not breaks_schema(None, known({"spec": spec}))
+
+
+BINDING = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "RoleBinding",
+    "metadata": {"name": "b", "namespace": "n"},
+    "roleRef": {"kind": "Role", "name": "r"},
+    "subjects": [{"kind": "User", "name": "jane"}],
+}
+RULES = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "Role",
+    "metadata": {"name": "r", "namespace": "n"},
+    "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}],
+}
+RBAC = "rbac.authorization.k8s.io"
+NAMED = (RBAC, "RoleBinding", "n", "b")
+BY_BINDING = 'RBAC: allowed by RoleBinding "b/n" of Role "r" to User "jane"'
+BY_OTHER = 'RBAC: allowed by ClusterRoleBinding "c" of ClusterRole "edit" to Group "g"'
+
+
+@pytest.mark.parametrize(
+    ("objects", "state", "decision", "reason", "expected"),
+    [
+        ([RULES, BINDING], GONE, "allow", BY_BINDING, "forbidden"),
+        ([RULES, BINDING], GONE, "allow", BY_OTHER, None),
+        ([RULES], Known(BINDING, Basis.RECORDED), "forbid", "", "unknown"),
+        ([RULES], GONE, "forbid", "", None),
+        ([RULES, BINDING], Missing("", "open"), "allow", BY_BINDING, "unknown"),
+    ],
+)
+def test_who_is_let_in_where_a_binding_is_another(
+    objects: Any, state: Any, decision: str, reason: str, expected: str | None
+) -> None:
+    told = {"authorization.k8s.io/decision": decision, "authorization.k8s.io/reason": reason}
+    asked = record(
+        verb="create",
+        request_uri="/api/v1/namespaces/n/pods",
+        user=UserInfo("jane"),
+        annotations=orjson.dumps(told).decode(),
+    )
+    looked_up = LookedUp({NAMED: state})
+    found = refused(asked, WorldLister(ObjectTracker(objects), looked_up.states), looked_up)
+    assert (found.cause if found is not None else None) == expected
+
+
+def test_what_a_lister_of_the_other_world_shows() -> None:
+    lister = WorldLister(ObjectTracker([RULES, BINDING]), {NAMED: GONE})
+    assert lister.get(ROLE_BINDING, "n", "b") is None
+    assert lister.get(ROLE, "n", "r") == RULES
+    assert (lister.list(ROLE_BINDING, "n"), lister.list(ROLE, "n")) == ([], [RULES])
+    there = WorldLister(ObjectTracker([RULES]), {NAMED: Known(BINDING, Basis.RECORDED)})
+    assert (there.list(ROLE_BINDING, "n"), there.list(ROLE_BINDING, "m")) == ([BINDING], [])
+
+
+def test_a_resource_is_served_while_its_definition_is_there() -> None:
+    asked = record(api_group="example.com", resource="widgets")
+    key = ("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com")
+    assert not is_served(asked, LookedUp({key: GONE}))
+    assert is_served(asked, LookedUp({key: Missing("", "open")}))
+    assert is_served(asked, LookedUp({}))
+
+
+def test_what_is_looked_up_at_a_time() -> None:
+    changes = {NAMED: [WorldChange(LogPosition(5, 0), (Branch(GONE, Blame("id", "x")),))]}
+    assert LookedUpInTime(changes).at(LogPosition(5, 0)) == LookedUp({})
+    assert LookedUpInTime(changes).at(LogPosition(6, 0)) == LookedUp({NAMED: GONE}, Blame("id", "x"))
+    open_ones = {NAMED: [WorldChange(LogPosition(5, 0), (Branch(GONE), Branch()))]}
+    assert isinstance(LookedUpInTime(open_ones).at(LogPosition(6, 0)).states[NAMED], Missing)
+
+
+RANDOM = Hole(("spec", "containers", 0, "volumeMounts", 0, "name"), "random")
+
+
+@pytest.mark.parametrize(
+    ("patch", "containers", "holes"),
+    [
+        (
+            {"spec": {"containers": [{"name": "a", "image": "j"}]}},
+            ["j"],
+            [("spec", "containers", 0, "volumeMounts", 0, "name")],
+        ),
+        (
+            [{"op": "add", "path": "/spec/containers/0", "value": {"name": "z", "image": "k"}}],
+            ["k", "i"],
+            [("spec", "containers", 1, "volumeMounts", 0, "name")],
+        ),
+        ([{"op": "remove", "path": "/spec/containers/0/volumeMounts"}], ["i"], []),
+    ],
+)
+def test_a_patch_of_an_object_parts_of_which_are_not_known(patch: Any, containers: Any, holes: Any) -> None:
+    mounted = {"name": "a", "image": "i", "volumeMounts": [{"mountPath": "/x"}]}
+    value = {**POD, "spec": {"containers": [mounted]}}
+    asked = record(
+        verb="patch", api_version="v1", resource="pods", name="x", request_object=orjson.dumps(patch).decode()
+    )
+    after = after_patch_of(Exchange(asked, builtin_discovery()), known(value, RANDOM.path), strategic=True)
+    assert isinstance(after, Known)
+    assert [each["image"] for each in after.value["spec"]["containers"]] == containers
+    assert [hole.path for hole in after.holes] == holes

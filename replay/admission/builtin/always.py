@@ -43,7 +43,6 @@ class PodGroupProtection(Plugin):
     name = "PodGroupProtection"
     operations = CREATE
     concerns = ()
-    is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:
         """Nothing, as long as the gate is off."""

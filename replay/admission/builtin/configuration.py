@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+
+from replay.errors import ManifestError
+from replay.json import JSON
 
 
 def aggregate(errors: Iterable[str]) -> str:
@@ -14,3 +17,11 @@ def aggregate(errors: Iterable[str]) -> str:
 def plain_list(values: Iterable[str]) -> str:
     """The values that are supported, sorted (`field.NotSupported`)."""
     return ", ".join(f'"{value}"' for value in sorted(values))
+
+
+def check_kind(document: JSON | None, kind: str, api_versions: Collection[str]) -> None:
+    """Raise ManifestError for a document that says of itself to be of a kind that the plugin does not know (`runtime.Scheme`)."""
+    told = document or {}
+    found, version = (str(told.get(name) or "") for name in ("kind", "apiVersion"))
+    if (found or version) and (found != kind or version not in api_versions):
+        raise ManifestError(f'no kind "{found}" is registered for version "{version}"')

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from replay.admission.builtin.configuration import aggregate, plain_list
+from replay.admission.builtin.configuration import aggregate, check_kind, plain_list
 from replay.admission.builtin.partial import UnknownInputError
 from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review
 from replay.errors import ManifestError
@@ -114,6 +114,7 @@ class EventRateLimit(Plugin):
     def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> EventRateLimit:
         """See `Plugin.configured`."""
         del flags
+        check_kind(configuration, "Configuration", {"eventratelimit.admission.k8s.io/v1alpha1"})
         limits = list((configuration or {}).get("limits") or ())
         if errors := _errors(limits):
             raise ManifestError(aggregate(errors))

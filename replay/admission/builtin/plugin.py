@@ -38,13 +38,15 @@ class Refusal:
 class Review:
     """One request before one phase of a plugin; the lists are what the phase notes.
 
-    `object` is a copy that the mutating phase may change, and what it leaves there is the object from then on. `time` is when
-    the request was received, in microseconds since 1970.
+    `object` is a copy that the mutating phase may change, and what it leaves there is the object from then on; the validating
+    phase, which `is_read_only`, changes nothing and needs no copy. `time` is when the request was received, in microseconds since
+    1970.
     """
 
     attributes: Attributes
     cluster: PluginCluster
     time: int = 0
+    is_read_only: bool = False
     copied: JSON = None
     warnings: list[str] = field(default_factory=list)
     audit_annotations: dict[str, str] = field(default_factory=dict)
@@ -58,13 +60,19 @@ class Review:
         Only what is looked at must be known: a plugin that passes over a request needs nothing of it.
         """
         if self.copied is None:
-            self.copied = _readable(self.attributes.object)
+            self.copied = self._readable(self.attributes.object)
         return self.copied
 
     @property
     def old_object(self) -> JSON:
-        """A copy of the old object as plain JSON, None where there is none; raises UnknownInputError."""
-        return _readable(self.attributes.old_object)
+        """The old object as plain JSON, None where there is none; raises UnknownInputError."""
+        return self._readable(self.attributes.old_object)
+
+    def _readable(self, value: Any) -> Any:
+        """An object in which only what is looked at must be known, a copy unless nothing changes it; raises UnknownInputError."""
+        if isinstance(value, PartialObject):
+            return guarded(value.value)
+        return known(value) if self.is_read_only else copy.deepcopy(known(value))
 
     @property
     def resource(self) -> str:
@@ -117,12 +125,7 @@ def known(value: Any) -> Any:
     return getattr(value, "value", value)
 
 
-def _readable(value: Any) -> Any:
-    """A copy of an object in which only what is looked at must be known; raises UnknownInputError if nothing is."""
-    return guarded(value.value) if isinstance(value, PartialObject) else copy.deepcopy(known(value))
-
-
-class Phase(Protocol):
+class PluginPhase(Protocol):
     """One phase of a plugin."""
 
     def __call__(self, review: Review, /) -> Refusal | None:
@@ -145,7 +148,6 @@ class Plugin:
     """What the keys of its audit annotations begin with, up to the slash."""
     flags: ClassVar[tuple[str, ...]] = ()
     """The flags of the server that it reads."""
-    is_on_by_default: ClassVar[bool] = False
     is_stateful: ClassVar[bool] = False
     """Whether an answer depends on the requests before it."""
     keeps_books: ClassVar[bool] = False
@@ -161,8 +163,13 @@ class Plugin:
         del configuration, flags
         return cls()
 
-    admit: Phase | None = None
-    validate: Phase | None = None
+    def answered_by(self, backends: Mapping[str, object]) -> Plugin:
+        """The plugin with who answers for its own backend, by the name of the plugin; one without a backend is itself."""
+        del backends
+        return self
+
+    admit: PluginPhase | None = None
+    validate: PluginPhase | None = None
 
     def handles(self, operation: Operation) -> bool:
         """Whether requests of an operation come to this plugin at all."""

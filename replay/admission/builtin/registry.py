@@ -24,6 +24,7 @@ from replay.admission.builtin.pod.extended_resource_toleration import ExtendedRe
 from replay.admission.builtin.pod.image_policy_webhook import ImagePolicyWebhook
 from replay.admission.builtin.pod.limit_hard_anti_affinity_topology import LimitPodHardAntiAffinityTopology
 from replay.admission.builtin.pod.limit_ranger import LimitRanger
+from replay.admission.builtin.pod.node_declared_feature_validator import NodeDeclaredFeatureValidator
 from replay.admission.builtin.pod.node_selector import PodNodeSelector
 from replay.admission.builtin.pod.priority import Priority
 from replay.admission.builtin.pod.resize_validator import PodResizeValidator
@@ -70,6 +71,7 @@ PLUGINS: Final[tuple[type[Plugin], ...]] = (
     DefaultIngressClass,
     DenyServiceExternalIPs,
     PodTopologyLabels,
+    NodeDeclaredFeatureValidator,
     PodResizeValidator,
     ResourceQuota,
     AlwaysDeny,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.partial import UnknownInputError, require_known, unguarded
-from replay.admission.builtin.plugin import Phase, Plugin, Refusal, Review
+from replay.admission.builtin.plugin import Plugin, PluginPhase, Refusal, Review
 from replay.admission.json_patch import diff
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, PartialObject
@@ -73,11 +73,11 @@ def ask(
     if not plugin.handles(before.operation):
         return PluginResult()
     try:
-        admitted, left = phase_result(plugin.admit, before, cluster, time)
+        admitted, left = phase_result(plugin.admit, before, cluster, time, mutates=True)
         if admitted is not None and admitted.refusal is not None:
             return PluginResult(admitted)
         seen = before.with_object(left) if after is None else after
-        validated, _ = phase_result(plugin.validate, seen, cluster, time)
+        validated, _ = phase_result(plugin.validate, seen, cluster, time, mutates=False)
     except UnknownInputError as error:
         return PluginResult(unknown=error.missing)
     except MALFORMED as error:
@@ -86,14 +86,14 @@ def ask(
 
 
 def phase_result(
-    phase: Phase | None, attributes: Attributes, cluster: PluginCluster, time: int
+    phase: PluginPhase | None, attributes: Attributes, cluster: PluginCluster, time: int, *, mutates: bool
 ) -> tuple[PhaseResult | None, JSON]:
     """The result of one phase and the object that it leaves; raises UnknownInputError, or MALFORMED for what is no such object."""
     if phase is None:
         return None, attributes.object
-    review = Review(attributes, cluster, time)
+    review = Review(attributes, cluster, time, is_read_only=not mutates)
     refusal = phase(review)
-    if review.copied is None:
+    if review.copied is None or not mutates:
         return _result(review, refusal, ()), attributes.object
     before = attributes.object
     if not isinstance(before, PartialObject):

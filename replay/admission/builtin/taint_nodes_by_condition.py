@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from replay.admission.builtin.plugin import CREATE, Plugin, Refusal, Review
-
-_TAINT: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+from replay.kube.plugin.creation import with_not_ready_taint
 
 
 class TaintNodesByCondition(Plugin):
@@ -15,14 +12,10 @@ class TaintNodesByCondition(Plugin):
     name = "TaintNodesByCondition"
     operations = CREATE
     concerns = (("", ("nodes",)),)
-    is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:
         """Add the taint."""
-        if not review.is_resource("", "nodes"):
-            return None
-        spec = review.object.setdefault("spec", {})
-        taints = spec.get("taints") or []
-        if not any((each.get("key"), each.get("effect")) == tuple(_TAINT.values()) for each in taints):
-            spec["taints"] = [*taints, dict(_TAINT)]
+        if review.is_resource("", "nodes"):
+            spec = review.object.setdefault("spec", {})
+            spec.update(with_not_ready_taint(spec))
         return None

@@ -2,51 +2,84 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
 
 from replay.admission.change import Patch
-from replay.admission.decision import Decision
+from replay.admission.conversion import Object
+from replay.admission.decision import Decision, Denial
 from replay.admission.effects import Effects
-from replay.admission.explain.explanation import BindingExplanation, PolicyExplanation, Step, refusal_of
-from replay.admission.mutating.mutator import Object
+from replay.admission.explain.explanation import BindingExplanation, Explanation, PolicyExplanation
+from replay.admission.ordered.plugin import Admitter, Asking, RequestValidator
 from replay.kube.admissionregistration import FailurePolicy
 
 KIND = "built-in plugin"
 
 
-class _Admitter(Protocol):
-    effects: Effects
+class BuiltinAdmitterWatch:
+    """The mutating phase of a plugin of one set on one request, watched."""
 
-    def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
-        """One pass."""
-        ...
-
-
-class BuiltinWatch:
-    """The mutating phase of a plugin, watched."""
-
-    def __init__(self, name: str, admitter: _Admitter) -> None:
+    def __init__(self, name: str, admitter: Admitter) -> None:
         """`admitter` is that of one set and request."""
         self._name = name
         self._admitter = admitter
+        self._passes: list[tuple[PolicyExplanation, Patch]] = []
 
-    def step(self, value: Object, refused: str, *, reinvoke: bool) -> Step:
+    @property
+    def effects(self) -> Effects:
+        """What it did."""
+        return self._admitter.effects
+
+    def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
         """One pass."""
-        if refused:
-            return Step(value, False, refused, (explained(self._name, None, refused),))
-        known = len(self._admitter.effects.mutated)
+        known = len(self.effects.mutated)
         value, changed = self._admitter.admit(value, reinvoke=reinvoke)
-        effects = self._admitter.effects
-        patch = tuple(each for mutated in effects.mutated[known:] for each in mutated.patch)
-        told = explained(self._name, effects.decision(), "", patch)
-        shown = () if reinvoke and not patch else (told,)
-        return Step(value, changed, refusal_of(effects.denials), shown)
+        patch = tuple(each for mutated in self.effects.mutated[known:] for each in mutated.patch)
+        self._passes.append((_explained(self._name, self.effects.decision(), patch), patch))
+        return value, changed
+
+    def explained(self, number: int, refused: str) -> Explanation:
+        """What it did in a pass; of the second one only what it changed."""
+        if number > len(self._passes):
+            return Explanation((_not_asked(self._name, refused),))
+        explained, patch = self._passes[number - 1]
+        return Explanation((explained,) if number == 1 or patch else ())
 
 
-def explained(name: str, decision: Decision | None, refused: str, patch: Patch = ()) -> PolicyExplanation:
+class BuiltinValidatorWatch:
+    """The validating phase of a plugin of one set, watched."""
+
+    def __init__(self, name: str, index: int, validator: RequestValidator) -> None:
+        """`index` is the position of the set among those of the plugin."""
+        self._name = name
+        self._index = index
+        self._validator = validator
+        self._decision: Decision | None = None
+
+    @property
+    def denials(self) -> Sequence[Denial]:
+        """How it refuses."""
+        return () if self._decision is None else self._decision.denials
+
+    def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
+        """Decide for the set that is watched."""
+        decisions = self._validator(objects, asking, live)
+        if live[self._index]:
+            self._decision = decisions[self._index]
+        return decisions
+
+    def explained(self, refused: str) -> Explanation:
+        """What it said."""
+        if self._decision is None:
+            return Explanation((_not_asked(self._name, refused),))
+        return Explanation((_explained(self._name, self._decision),))
+
+
+def _not_asked(name: str, refused: str) -> PolicyExplanation:
+    return PolicyExplanation(name, KIND, FailurePolicy.FAIL, mismatch=f"not asked: {refused}")
+
+
+def _explained(name: str, decision: Decision, patch: Patch = ()) -> PolicyExplanation:
     """What one phase of a plugin came to."""
-    if refused or decision is None:
-        return PolicyExplanation(name, KIND, FailurePolicy.FAIL, mismatch=f"not asked: {refused}")
     if decision.undetermined:
         outcome = f"undetermined: {decision.undetermined[0].reason}"
     elif decision.denials:

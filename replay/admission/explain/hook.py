@@ -1,97 +1,153 @@
-"""Why a policy matches a request or not, with which bindings and parameters: the same for both plugins."""
+"""The policies of one set in one pass, as their plugin tells of them: why each matches or not, and with which parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any, Protocol
 
 from replay.admission.explain.explanation import BindingExplanation, PolicyExplanation, param_name
-from replay.admission.hooks import BoundBinding, PolicyHook
-from replay.admission.params import ConfigurationError, collect_params, param_kind
-from replay.json import JSON
-from replay.kube.admissionregistration import MatchResources
-from replay.kube.attributes import Attributes, Missing, PartialObject
-from replay.kube.discovery import Discovery
+from replay.admission.hooks import PolicyHook
+from replay.admission.params import Params, ParamsError
+from replay.kube.attributes import Attributes, Missing
+from replay.kube.discovery import APIResource
 from replay.kube.lister import Lister
-from replay.matching.exclusion import is_excluded_from_api_policies, is_excluded_from_policies
-from replay.matching.matcher import Match, Matcher, MatchError
+from replay.matching.matcher import Match, Matcher, MatchError, MatchResult
 from replay.matching.reason import why_not
 
 Hook = PolicyHook[Any, Any, Any]
-Evaluate = Callable[[Hook, BoundBinding[Any], Match, JSON | PartialObject | None], BindingExplanation]
 
 
-@dataclass(frozen=True)
-class HookExplainer:
-    """The way from the hooks of one request to their bindings and parameters; `evaluate` explains what comes then."""
+class EvaluationWatch(Protocol):
+    """Who is told of one evaluation, and tells of it."""
 
-    discovery: Discovery
-    matcher: Matcher
-    attributes: Attributes
-    lister: Lister
+    def explained(self, result: Any) -> BindingExplanation:
+        """The evaluation, which came to `result`."""
+        ...
+
+
+@dataclass
+class PolicyWatch:
+    """What is told of one pass; `evaluation` makes what watches an evaluation of a policy with a binding."""
+
     kind: str
-    evaluate: Evaluate
+    matcher: Matcher
+    lister: Lister
+    evaluation: Callable[[Any, Any], EvaluationWatch]
+    _policies: dict[str, PolicyExplanation] = field(default_factory=dict)
+    _bindings: dict[tuple[str, str], tuple[BindingExplanation, Params]] = field(default_factory=dict)
+    _evaluations: dict[tuple[str, str, str], BindingExplanation] = field(default_factory=dict)
+    _open: tuple[Hook, BindingExplanation, EvaluationWatch] | None = None
+    _order: list[tuple[Hook, BindingExplanation]] = field(default_factory=list)
 
-    def of(self, hook: Hook) -> PolicyExplanation:
-        """Explain one policy."""
-        policy = hook.policy
-        explained = PolicyExplanation(policy.name, self.kind, policy.failure_policy)
-        excluded = self._excluded(hook)
-        if excluded:
-            return replace(explained, mismatch=excluded)
-        if hook.criteria is None:
-            return replace(explained, error="policy contained no match constraints, a required field")
-        match = self.matcher.request(self.attributes, self.lister).match(hook.criteria)
+    def excluded(self, hook: Hook, resource: str, *, static_only: bool) -> None:
+        """See `HookObserver.excluded`."""
+        asked = "only static policies are" if static_only else "no hook is"
+        self._add(hook, mismatch=f"{asked} asked about {resource}")
+
+    def matched(self, hook: Hook, match: MatchResult, attributes: Attributes) -> None:
+        """See `HookObserver.matched`."""
         if match is None:
-            return replace(explained, mismatch=self._why_not(policy.match_constraints))
-        if isinstance(match, MatchError):
-            return replace(explained, error=match.message)
-        params = param_kind(policy.param_kind, self.discovery, self.lister) if policy.param_kind else None
-        if isinstance(params, ConfigurationError | Missing):
-            return replace(explained, error=getattr(params, "message", "") or getattr(params, "reason", ""))
-        bindings = tuple(each for bound in hook.bindings for each in self._bound(hook, bound, match, params))
-        return replace(explained, matched_as=self._matched_as(match), bindings=bindings)
+            constraints = hook.policy.match_constraints
+            self._add(hook, mismatch=why_not(constraints, self.matcher, attributes, self.lister))
+        elif isinstance(match, MatchError):
+            self._add(hook, error=match.message)
+        else:
+            self._add(hook, matched_as=_matched_as(match, attributes))
 
-    def _excluded(self, hook: Hook) -> str:
-        resource = self.attributes.resource
-        if is_excluded_from_policies(resource):
-            return f"no hook is asked about {resource.resource}"
-        if is_excluded_from_api_policies(resource) and not hook.policy.static:
-            return f"only static policies are asked about {resource.resource}"
-        return ""
+    def parameterised(self, hook: Hook, resource: APIResource | ParamsError | Missing | None) -> None:
+        """See `HookObserver.parameterised`."""
+        if isinstance(resource, ParamsError | Missing):
+            self._add(hook, error=_reason(resource))
 
-    def _why_not(self, match_resources: MatchResources) -> str:
-        return why_not(match_resources, self.matcher, self.attributes, self.lister)
+    def bound(self, hook: Hook, binding: Any, match: MatchResult, attributes: Attributes) -> None:
+        """See `HookObserver.bound`."""
+        explained = BindingExplanation(binding.name, tuple(getattr(binding, "validation_actions", ())))
+        if match is None:
+            mismatch = why_not(binding.match_resources, self.matcher, attributes, self.lister)
+            explained = replace(explained, mismatch=mismatch)
+        elif isinstance(match, MatchError):
+            explained = replace(explained, outcome=f"failed to configure binding: {match.message}")
+        self._bindings[hook.policy.name, binding.name] = explained, ()
 
-    def _matched_as(self, match: Match) -> str:
-        unknown = f", if `{match.unknown.path}` were known ({match.unknown.reason})" if match.unknown else ""
-        if match.resource == self.attributes.resource:
-            return unknown.removeprefix(", ")
-        return f"as {'/'.join(filter(None, match.resource))}{unknown}"
+    def collected(self, hook: Hook, binding: Any, params: Params | ParamsError | Missing) -> None:
+        """See `HookObserver.collected`."""
+        key = hook.policy.name, binding.name
+        explained, _ = self._bindings[key]
+        if isinstance(params, ParamsError | Missing):
+            self._bindings[key] = replace(explained, outcome=f"no parameters: {_reason(params)}"), ()
+        elif params:
+            self._bindings[key] = explained, params
+        else:
+            allowed = "no parameter object is found, and parameterNotFoundAction is Allow"
+            self._bindings[key] = replace(explained, outcome=allowed), ()
 
-    def _bound(self, hook: Hook, bound: BoundBinding[Any], match: Match, params: Any) -> Iterator[BindingExplanation]:
-        binding = bound.binding
-        empty = BindingExplanation(binding.name, tuple(getattr(binding, "validation_actions", ())))
-        if bound.criteria is not None:
-            by_binding = self.matcher.request(self.attributes, self.lister).match(bound.criteria)
-            if by_binding is None:
-                yield replace(empty, mismatch=self._why_not(binding.match_resources))
-                return
-            if isinstance(by_binding, MatchError):
-                yield replace(empty, outcome=f"failed to configure binding: {by_binding.message}")
-                return
-        found = collect_params(params, binding.param_ref, self.attributes.namespace, self.lister)
-        if isinstance(found, ConfigurationError | Missing):
-            reason = getattr(found, "message", "") or getattr(found, "reason", "")
-            yield replace(empty, outcome=f"no parameters: {reason}")
+    def evaluating(self, hook: Hook, binding: Any, param: Any) -> EvaluationWatch:
+        """See `HookObserver.evaluating`."""
+        watch = self.evaluation(hook.policy, binding)
+        self._open = hook, BindingExplanation(binding.name, param=param_name(param)), watch
+        return watch
+
+    def evaluated(self, result: Any) -> None:
+        """See `HookObserver.evaluated`."""
+        assert self._open is not None
+        hook, begun, watch = self._open
+        explained = replace(watch.explained(result), binding=begun.binding, param=begun.param)
+        self._evaluations[hook.policy.name, begun.binding, begun.param] = explained
+        self._order.append((hook, explained))
+
+    def explained(self, hooks: Sequence[Hook], refused: str) -> tuple[PolicyExplanation, ...]:
+        """All policies of the set; `refused` says why those that match have not been evaluated, if there are any."""
+        return tuple(
+            replace(
+                self._policies[hook.policy.name],
+                bindings=tuple(each for bound in hook.bindings for each in self._bound(hook, bound.binding, refused)),
+            )
+            for hook in hooks
+        )
+
+    def ran(self) -> tuple[PolicyExplanation, ...]:
+        """The policies that were evaluated, in that order."""
+        return tuple(
+            replace(self._empty(hook), bindings=tuple(explained for _, explained in own))
+            for hook, own in groupby(self._order, key=lambda each: each[0])
+        )
+
+    def _bound(self, hook: Hook, binding: Any, refused: str) -> Iterator[BindingExplanation]:
+        """A binding with each of its parameters; none of a policy that does not match."""
+        key = hook.policy.name, binding.name
+        if key not in self._bindings:
             return
-        for param in found:
-            yield replace(self.evaluate(hook, bound, match, param), param=param_name(param))
-        if not found:
-            yield replace(empty, outcome="no parameter object is found, and parameterNotFoundAction is Allow")
+        explained, params = self._bindings[key]
+        if not params:
+            yield explained
+        for param in params:
+            name = param_name(param)
+            found = self._evaluations.get((*key, name))
+            yield found or BindingExplanation(binding.name, outcome=f"not asked: {refused}", param=name)
+
+    def _empty(self, hook: Hook) -> PolicyExplanation:
+        return PolicyExplanation(hook.policy.name, self.kind, hook.policy.failure_policy)
+
+    def _add(self, hook: Hook, *, mismatch: str = "", matched_as: str = "", error: str | None = None) -> None:
+        empty = self._empty(hook)
+        self._policies[empty.policy] = replace(empty, mismatch=mismatch, matched_as=matched_as, error=error)
 
 
-def not_asked(hook: Hook, kind: str, reason: str) -> PolicyExplanation:
-    """A policy that is not even matched."""
-    return PolicyExplanation(hook.policy.name, kind, hook.policy.failure_policy, mismatch=reason)
+def _matched_as(match: Match, attributes: Attributes) -> str:
+    unknown = f", if `{match.unknown.path}` were known ({match.unknown.reason})" if match.unknown else ""
+    if match.resource == attributes.resource:
+        return unknown.removeprefix(", ")
+    return f"as {'/'.join(filter(None, match.resource))}{unknown}"
+
+
+def _reason(why: ParamsError | Missing) -> str:
+    return why.message if isinstance(why, ParamsError) else why.reason
+
+
+def not_asked(hooks: Sequence[Hook], kind: str, reason: str) -> tuple[PolicyExplanation, ...]:
+    """Policies that are not even matched."""
+    return tuple(
+        PolicyExplanation(hook.policy.name, kind, hook.policy.failure_policy, mismatch=reason) for hook in hooks
+    )

@@ -1,188 +1,107 @@
-"""The mutating policies of one set on one request explained: which of them ran on which object, pass by pass.
-
-Who runs is not decided here: the plugin is run as `Chain` runs it, and watched.
-"""
+"""The mutating policies of one set on one request explained: which of them ran on which object, pass by pass."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import groupby
-from typing import Any, NamedTuple
 
-from replay.admission.change import changes
-from replay.admission.explain.explanation import (
-    BindingExplanation,
-    ExpressionStep,
-    PolicyExplanation,
-    Step,
-    TracedExpressions,
-    explain_conditions,
-    param_name,
-    refusal_of,
-    skipped,
-)
-from replay.admission.explain.hook import Hook, HookExplainer, not_asked
-from replay.admission.hooks import BoundBinding, policy_hooks
+from replay.admission.change import Changes, changes
+from replay.admission.conversion import Object
+from replay.admission.effects import Effects
+from replay.admission.explain.explanation import BindingExplanation, Explanation, ExpressionStep, refusal_of
+from replay.admission.explain.expression import TracedExpressions, explain_conditions, skipped
+from replay.admission.explain.hook import PolicyWatch, not_asked
 from replay.admission.inputs import Inputs
-from replay.admission.mutating.invocation import Invocation
-from replay.admission.mutating.mutator import MutateResult, Mutator, Object
-from replay.admission.mutating.plugin import MutatingAdmission, MutatingRequest, PolicyPlugin
-from replay.admission.mutating.shown import AS_IT_CAME, Shown
-from replay.cellib.composition import ExpressionCompiler
-from replay.cellib.environment import ExpressionKind
-from replay.cellib.version import KubernetesVersion
+from replay.admission.match_conditions import MatchConditionsResult
+from replay.admission.mutating.invocation import MutationOutcome
+from replay.admission.mutating.plugin import MutatingAdmission, PolicyPlugin
+from replay.cellib.composition import CompiledExpression, ExpressionCompiler
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet, MutatingAdmissionPolicy
-from replay.kube.attributes import Attributes, Operation, PartialObject
-from replay.kube.discovery import Discovery
+from replay.kube.admissionregistration import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
+from replay.kube.attributes import Attributes, Operation
 from replay.kube.lister import Lister
-from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.matcher import Match, Matcher
 
 _KIND = "MutatingAdmissionPolicy"
-_KINDS = {
-    "ApplyConfiguration": ExpressionKind.APPLY_CONFIGURATION,
-    "JSONPatch": ExpressionKind.JSON_PATCH,
-}
 
 
-class _Ran(NamedTuple):
-    """A policy that ran, and the object that it was given."""
+class MutatingPolicyWatch:
+    """The mutating policies of one set on one request, watched."""
 
-    invocation: Invocation
-    before: Object
-    shown: Shown
-    result: MutateResult
+    def __init__(self, admission: MutatingAdmission, index: int, attributes: Attributes, lister: Lister) -> None:
+        """`index` is the position of the set among those of the plugin; `attributes` are those before mutation."""
+        self._hooks = admission.hooks[index]
+        self._matcher = admission.walker.matcher
+        self._lister = lister
+        self._sees = attributes.operation is not Operation.DELETE
+        self._plugin = PolicyPlugin((), admission.request(attributes, lister, Changes()))
+        self._passes: list[PolicyWatch] = []
+        self.effects = Effects()
+
+    def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
+        """One pass over the policies."""
+        if not self._sees:
+            return value, False
+        watch = PolicyWatch(_KIND, self._matcher, self._lister, MutationWatch)
+        self._passes.append(watch)
+        result = self._plugin.observe(self._hooks, value, watch, reinvoke=reinvoke)
+        self.effects.denials += result.denials
+        return result.object, result.should_reinvoke
+
+    def explained(self, number: int, refused: str) -> Explanation:
+        """All policies in the first pass, and those that ran in the second."""
+        if not self._sees:
+            reason = "the plugin does not see DELETE"
+            return Explanation(not_asked(self._hooks, _KIND, reason) if number == 1 else ())
+        if number > 1:
+            return Explanation(self._passes[number - 1].ran() if number <= len(self._passes) else ())
+        if not self._passes:
+            return Explanation(not_asked(self._hooks, _KIND, f"not asked: {refused}"))
+        return Explanation(self._passes[0].explained(self._hooks, refusal_of(self.effects.denials)))
 
 
-class _Watched(MutatingRequest):
-    """A request that remembers which policies ran."""
+class MutationWatch:
+    """One evaluation of a policy, on the object that it was given."""
 
-    def __init__(self, admission: MutatingAdmission, attributes: Attributes, lister: Lister) -> None:
-        super().__init__(admission, attributes, lister)
-        self.ran: list[_Ran] = []
+    def __init__(self, policy: MutatingAdmissionPolicy, binding: MutatingAdmissionPolicyBinding) -> None:
+        """Nothing was told."""
+        self._policy = policy
+        self._binding = binding
+        self._steps: list[ExpressionStep] = []
+        self._end = ""
+        self._number = 0
 
-    def mutate(self, invocation: Invocation, value: Object, shown: Shown = AS_IT_CAME) -> MutateResult:
-        """Mutate, and remember it."""
-        result = super().mutate(invocation, value, shown)
-        self.ran.append(_Ran(invocation, value, shown, result))
-        return result
-
-    def match_error(self, invocation: Invocation, value: Object, shown: Shown) -> str:
-        """The error of the match conditions of a policy that does not run again, which counts all the same."""
-        error = super().match_error(invocation, value, shown)
-        if error:
-            self.ran.append(_Ran(invocation, value, shown, MutateResult(value, errors=(error,))))
-        return error
-
-
-class PolicyWatch:
-    """The mutating policies of one set on one request."""
-
-    def __init__(
+    def conditions(
         self,
-        admission: MutatingAdmission,
-        index: int,
-        manifests: ManifestSet,
-        where: tuple[Attributes, Lister],
-        context: tuple[KubernetesVersion, Discovery],
+        compiler: ExpressionCompiler,
+        compiled: Sequence[CompiledExpression],
+        inputs: Inputs,
+        result: MatchConditionsResult,
     ) -> None:
-        """`index` is the position of the set among those of the plugin; `where` are the attributes before mutation."""
-        self._admission = admission
-        self._manifests = manifests
-        self._attributes, self._lister = where
-        self._version, self._discovery = context
-        self._watched = _Watched(admission, self._attributes, self._lister)
-        candidates = admission.candidates(self._attributes, self._lister)
-        self._policies = PolicyPlugin(candidates[index] if candidates else (), self._watched)
+        """See `ConditionsObserver.conditions`."""
+        self._steps = explain_conditions(self._policy.match_conditions, compiler, compiled, inputs.unread())
+        self._end = skipped(result, self._steps)
 
-    def step(self, value: Object, refused: str, *, reinvoke: bool) -> Step:
-        """One pass."""
-        ran = self._watched.ran
-        ran.clear()
-        changed = False
-        if not refused:
-            result = self._policies.admit(value, reinvoke=reinvoke)
-            value, changed, refused = result.object, result.should_reinvoke, refusal_of(result.denials)
-        explained = self._ran_again(ran) if reinvoke else self._first(self._manifests, ran, refused)
-        return Step(value, changed, refused, explained)
+    def mutation(self, compiler: ExpressionCompiler, compiled: CompiledExpression, inputs: Inputs) -> None:
+        """See `MutationObserver.mutation`."""
+        traced = TracedExpressions(compiler, inputs.unread())
+        mutation = self._policy.mutations[self._number]
+        self._steps.append(traced.step(f"mutation {self._number} ({mutation.patch_type})", compiled))
+        self._steps += traced.variables()
+        self._number += 1
 
-    def _first(self, manifests: ManifestSet, ran: Sequence[_Ran], refused: str) -> tuple[PolicyExplanation, ...]:
-        """All policies, in the first pass."""
-        matcher = Matcher(EquivalentResourceMapper(self._discovery))
-        policies = manifests.mutating_policies
-        hooks = policy_hooks(policies, manifests.mutating_bindings, policies, matcher)
-        if self._attributes.operation is Operation.DELETE:
-            return tuple(not_asked(hook, _KIND, "the plugin does not see DELETE") for hook in hooks)
-        by_key = {each.invocation.key: each for each in ran}
-
-        def evaluate(
-            hook: Hook, bound: BoundBinding[Any], match: Match, param: JSON | PartialObject | None
-        ) -> BindingExplanation:
-            found = by_key.get(Invocation(hook, bound.binding, match, param, None).key)
-            if found is None:
-                return BindingExplanation(bound.binding.name, outcome=f"not asked: {refused}")
-            return self._binding(found)
-
-        matching = HookExplainer(self._discovery, matcher, self._attributes, self._lister, _KIND, evaluate)
-        return tuple(matching.of(hook) for hook in hooks)
-
-    def _ran_again(self, ran: Sequence[_Ran]) -> tuple[PolicyExplanation, ...]:
-        """The policies that ran in the second pass."""
-        return tuple(
-            PolicyExplanation(
-                policy.name, _KIND, policy.failure_policy, bindings=tuple(self._binding(each) for each in own)
-            )
-            for policy, own in groupby(ran, key=lambda each: each.invocation.hook.policy)
-        )
-
-    def _binding(self, ran: _Ran) -> BindingExplanation:
-        """One policy, binding and parameter on the object that it was given."""
-        invocation, before, shown, result = ran
-        policy: MutatingAdmissionPolicy = invocation.hook.policy
-        explained = BindingExplanation(invocation.binding.name, param=param_name(invocation.param))
-        compiler = ExpressionCompiler(self._version, has_params=policy.param_kind is not None)
-        for variable in policy.variables:
-            compiler.declare_variable(variable.name, variable.expression)
-        if policy.match_conditions:
-            shown = shown.read(matching=True)
-        inputs = self._inputs(invocation, before, shown)
-        matched, steps = explain_conditions(compiler, policy.match_conditions, inputs, policy.failure_policy)
-        end = skipped(matched, steps)
-        if end:
-            return replace(explained, steps=tuple(steps), outcome=end)
-        for index in range(len(policy.mutations)):
-            steps += self._mutation(compiler, ran, index)
-        patch = () if invocation.unknown else changes(before, result.object)
-        return replace(explained, steps=tuple(steps), outcome=_outcome(ran, patch), patch=patch)
-
-    def _inputs(self, invocation: Invocation, value: Object, shown: Shown) -> Inputs:
-        """What the expressions read, with the object in the version that was matched."""
-        admission, lister, kind = self._admission, self._lister, invocation.match.kind
-        versioned = admission.converter.versioned(replace(self._attributes, object=value), kind, lister).object
-        inputs = admission.inputs(invocation.match, self._attributes, lister, invocation.param)
-        return inputs.with_object(versioned, shown)
-
-    def _mutation(self, compiler: ExpressionCompiler, ran: _Ran, index: int) -> list[ExpressionStep]:
-        """One mutation, on what those before it left."""
-        invocation = ran.invocation
-        policy = invocation.hook.policy
-        mutation = policy.mutations[index]
-        earlier = Mutator(replace(policy, mutations=policy.mutations[:index]), self._version)
-        alone = invocation._replace(hook=replace(invocation.hook, evaluator=earlier))
-        request = MutatingRequest(self._admission, self._attributes, self._lister)
-        left = request.mutate(alone, ran.before, ran.shown)
-        traced = TracedExpressions(compiler, self._inputs(invocation, left.object, left.shown.read()))
-        compiled = compiler.compile(_KINDS[mutation.patch_type], mutation.expression)
-        step = traced.step(f"mutation {index} ({mutation.patch_type})", compiled)
-        return [step, *traced.variables()]
+    def explained(self, result: MutationOutcome) -> BindingExplanation:
+        """The evaluation, which came to `result`."""
+        before, after, unknown = result
+        steps, name = tuple(self._steps), self._binding.name
+        if self._end:
+            return BindingExplanation(name, steps=steps, outcome=self._end)
+        patch = () if unknown else changes(before, after.object)
+        return BindingExplanation(name, steps=steps, outcome=_outcome(result, patch), patch=patch)
 
 
-def _outcome(ran: _Ran, patch: tuple[JSON, ...]) -> str:
+def _outcome(outcome: MutationOutcome, patch: tuple[JSON, ...]) -> str:
     """What a policy did, in words."""
-    result = ran.result
-    if result.unknown or (ran.invocation.unknown and (result.errors or result.object is not ran.before)):
+    before, result, unknown = outcome
+    if result.unknown or (unknown and (result.errors or result.object is not before)):
         return "undetermined"
     if result.status is not None:
         return f"refused: {result.status.message}"

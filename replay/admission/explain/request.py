@@ -2,71 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from replay.admission.chain import Chain
-from replay.admission.decision import Decision
-from replay.admission.explain.explanation import PassExplanation, PolicyExplanation, Validated, WebhookExplanation
-from replay.admission.ordered.plugin import Asking
+from replay.admission.explain.explanation import PassExplanation, PolicyExplanation, WebhookExplanation, refusal_of
+from replay.admission.ordered.plugin import AdmitterWatch, Asking, CompiledPlugin, ValidatorWatch
 from replay.kube.admissionregistration import ManifestSet
-from replay.kube.attributes import Attributes
+
+MOST_PASSES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class MutatingPhase:
-    """What the mutating phase did in each pass, and who was asked; `refused` says why nothing comes after it."""
+class RequestExplanation:
+    """What one set did in each pass of the mutating phase and in the validating one, and which webhooks were asked."""
 
     passes: tuple[PassExplanation, ...] = ()
+    policies: tuple[PolicyExplanation, ...] = ()
     webhooks: tuple[WebhookExplanation, ...] = ()
-    refused: str = ""
 
 
-@dataclass(frozen=True)
-class Explainer:
-    """Explains a request to one chain."""
+def explained_request(chain: Chain, asking: Asking, index: int, manifests: ManifestSet) -> RequestExplanation:
+    """What the set at `index` in a chain does with a request, and why; the chain may lack some of its webhooks."""
+    watcher = _Watcher(index, manifests, asking)
+    chain.observe(index, asking, watcher)
+    return watcher.explained()
 
-    chain: Chain
-    asking: Asking
 
-    def mutating(self, index: int, manifests: ManifestSet) -> MutatingPhase:
-        """Both passes of a set, which stands at `index` in the chain; that may lack some of its webhooks."""
-        watches = [
-            each for plugin in self.chain.plugins if (each := plugin.watch(index, manifests, self.asking)) is not None
-        ]
-        passes: list[PassExplanation] = []
-        webhooks: list[WebhookExplanation] = []
-        value, refused = self.asking.sides[index].before.object, ""
-        for number in (1, 2):
-            policies: list[PolicyExplanation] = []
-            called: list[str] = []
-            again = False
-            for watch in watches:
-                step = watch.step(value, refused, reinvoke=number > 1)
-                value, refused, again = step.object, step.refused, again or step.changed
-                policies += step.policies
-                webhooks += step.webhooks
-                called += step.called
-            passes.append(PassExplanation(number, tuple(policies), tuple(called)))
-            if refused or not again:
-                break
-        told = tuple(each for each in passes if each.policies or each.webhooks)
-        return MutatingPhase(told, tuple(webhooks), refused)
+class _Watcher:
+    """Who watches how a chain decides a request for one of its sets."""
 
-    def validating(
-        self, index: int, manifests: ManifestSet, seen: Attributes, refused: str, decision: Decision
-    ) -> Validated:
-        """The validating phase of a set on what it is shown, in order.
+    def __init__(self, index: int, manifests: ManifestSet, asking: Asking) -> None:
+        self._where = index, manifests, asking
+        self._admitters: list[AdmitterWatch] = []
+        self._validators: list[ValidatorWatch] = []
+        self._passes = 0
 
-        `refused` says why the request does not come to it, empty if it does; `decision` tells which plugin ends it.
-        """
-        policies: list[PolicyExplanation] = []
-        webhooks: list[WebhookExplanation] = []
-        for plugin in self.chain.plugins:
-            found = plugin.validated(index, manifests, seen, self.asking, refused)
-            if found is not None:
-                policies += found.policies
-                webhooks += found.webhooks
-                own = {each.policy for each in found.policies}
-                denying = next((each.policy for each in decision.denials if each.policy in own), "")
-                refused = refused or (f"`{denying}` denies the request" if denying else "")
-        return Validated(tuple(policies), tuple(webhooks))
+    def admitters(self, plugins: Sequence[CompiledPlugin]) -> Sequence[AdmitterWatch]:
+        """What changes the request, watched."""
+        found = (plugin.admitter_watch(*self._where) for plugin in plugins)
+        self._admitters = [each for each in found if each is not None]
+        return self._admitters
+
+    def validators(self, plugins: Sequence[CompiledPlugin]) -> Sequence[ValidatorWatch]:
+        """What validates it, watched."""
+        found = (plugin.validator_watch(*self._where) for plugin in plugins)
+        self._validators = [each for each in found if each is not None]
+        return self._validators
+
+    def explained(self) -> RequestExplanation:
+        """What was seen."""
+        passes, webhooks, refused = [], [], ""
+        for number in range(1, MOST_PASSES + 1):
+            parts = []
+            for watch in self._admitters:
+                parts.append(watch.explained(number, refused))
+                refused = refused or refusal_of(watch.effects.denials)
+            policies = tuple(policy for part in parts for policy in part.policies)
+            called = tuple(name for part in parts for name in part.called)
+            webhooks += [webhook for part in parts for webhook in part.webhooks]
+            passes.append(PassExplanation(number, policies, called))
+        validated = []
+        for validator in self._validators:
+            validated.append(validator.explained(refused))
+            denials = validator.denials
+            refused = refused or (f"`{denials[0].policy}` denies the request" if denials else "")
+        return RequestExplanation(
+            tuple(each for each in passes if each.policies or each.webhooks),
+            tuple(policy for part in validated for policy in part.policies),
+            (*webhooks, *(webhook for part in validated for webhook in part.webhooks)),
+        )

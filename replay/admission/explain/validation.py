@@ -2,96 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from replay.admission.explain.explanation import (
-    BindingExplanation,
-    ExpressionStep,
-    PolicyExplanation,
-    TracedExpressions,
-    explain_conditions,
-    skipped,
-    unknown_paths,
-)
-from replay.admission.explain.hook import Hook, HookExplainer, not_asked
-from replay.admission.hooks import BoundBinding, policy_hooks
+from replay.admission.conversion import Object
+from replay.admission.decision import Decision, Denial
+from replay.admission.effects import ADMITTED
+from replay.admission.explain.explanation import BindingExplanation, Explanation, ExpressionStep
+from replay.admission.explain.expression import TracedExpressions, explain_conditions, skipped
+from replay.admission.explain.hook import PolicyWatch, not_asked
 from replay.admission.inputs import Inputs
+from replay.admission.match_conditions import MatchConditionsResult
+from replay.admission.ordered.plugin import Asking
 from replay.admission.validating.plugin import ValidatingAdmission
-from replay.cel.value.values import EvalError
-from replay.cellib.composition import ExpressionCompiler
-from replay.cellib.environment import ExpressionKind
-from replay.cellib.version import KubernetesVersion
-from replay.json import JSON
-from replay.kube.admissionregistration import FailurePolicy, ManifestSet, ValidatingAdmissionPolicy
-from replay.kube.attributes import Attributes, PartialObject
-from replay.kube.discovery import Discovery
-from replay.kube.lister import Lister
-from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.matcher import Match, Matcher
+from replay.admission.validating.policy_decision import Action, ValidateResult
+from replay.cel.value.values import EvalError, Unknown
+from replay.cellib.composition import CompiledExpression, ExpressionCompiler
+from replay.kube.admissionregistration import (
+    FailurePolicy,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
 
 DENIES = "denies"
 _KIND = "ValidatingAdmissionPolicy"
 
 
-def explain_policies(
-    admission: ValidatingAdmission,
-    manifests: ManifestSet,
-    where: tuple[Attributes, Lister],
-    context: tuple[KubernetesVersion, Discovery],
-    refused: str,
-) -> tuple[PolicyExplanation, ...]:
-    """The validating policies of a set, in order; `refused` says why none of them is asked, empty if they are."""
-    (attributes, lister), (version, discovery) = where, context
-    matcher = Matcher(EquivalentResourceMapper(discovery))
-    policies = manifests.validating_policies
-    hooks = policy_hooks(policies, manifests.validating_bindings, policies, matcher)
-    if refused:
-        return tuple(not_asked(hook, _KIND, f"not asked: {refused}") for hook in hooks)
+class ValidatingPolicyWatch:
+    """The validating policies of one set, watched."""
 
-    def evaluate(
-        hook: Hook, bound: BoundBinding[Any], match: Match, param: JSON | PartialObject | None
-    ) -> BindingExplanation:
-        explained = _validation(hook.policy, version, admission.inputs(match, attributes, lister, param))
-        actions = tuple(bound.binding.validation_actions)
-        outcome = explained.outcome
+    def __init__(self, admission: ValidatingAdmission, index: int) -> None:
+        """`index` is the position of the set among those of the plugin."""
+        self._admission = admission
+        self._index = index
+        self._watch: PolicyWatch | None = None
+        self.denials: Sequence[Denial] = ()
+
+    def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
+        """Decide for the set that is watched."""
+        decisions = [ADMITTED] * len(objects)
+        if live[self._index]:
+            side = asking.sides[self._index]
+            attributes = side.attributes.with_object(objects[self._index])
+            self._watch = PolicyWatch(_KIND, self._admission.walker.matcher, side.lister, ValidationWatch)
+            decision = self._admission.observe(self._index, attributes, side.lister, self._watch)
+            decisions[self._index] = decision
+            self.denials = decision.denials
+        return decisions
+
+    def explained(self, refused: str) -> Explanation:
+        """Every policy of the set with what it reads."""
+        hooks = self._admission.hooks[self._index]
+        if self._watch is None:
+            return Explanation(not_asked(hooks, _KIND, f"not asked: {refused}"))
+        return Explanation(self._watch.explained(hooks, ""))
+
+
+class ValidationWatch:
+    """One evaluation of a policy."""
+
+    def __init__(self, policy: ValidatingAdmissionPolicy, binding: ValidatingAdmissionPolicyBinding) -> None:
+        """Nothing was told."""
+        self._policy = policy
+        self._binding = binding
+        self._steps: list[ExpressionStep] = []
+        self._end = ""
+        self._inputs: Inputs | None = None
+
+    def conditions(
+        self,
+        compiler: ExpressionCompiler,
+        compiled: Sequence[CompiledExpression],
+        inputs: Inputs,
+        result: MatchConditionsResult,
+    ) -> None:
+        """See `ConditionsObserver.conditions`."""
+        self._inputs = inputs.unread()
+        self._steps = explain_conditions(self._policy.match_conditions, compiler, compiled, self._inputs)
+        self._end = skipped(result, self._steps)
+
+    def validations(
+        self,
+        compiler: ExpressionCompiler,
+        compiled: Sequence[tuple[CompiledExpression, CompiledExpression | None]],
+        annotations: Sequence[tuple[str, CompiledExpression]],
+        inputs: Inputs,
+    ) -> None:
+        """See `ValidationObserver.validations`."""
+        del inputs
+        assert self._inputs is not None
+        traced = TracedExpressions(compiler, self._inputs)
+        for index, (validation, message) in enumerate(compiled):
+            step = traced.step(f"validation {index}", validation)
+            self._steps.append(replace(step, effect=_effect(step, self._policy.failure_policy)))
+            if step.value is False and message is not None:
+                self._steps.append(traced.step(f"messageExpression {index}", message))
+        self._steps += [traced.step(f"auditAnnotation {key}", each) for key, each in annotations]
+        self._steps += traced.variables()
+
+    def explained(self, result: ValidateResult) -> BindingExplanation:
+        """The evaluation, which came to `result`."""
+        actions = tuple(self._binding.validation_actions)
+        outcome = self._end or _outcome(result)
         if outcome == DENIES and "Deny" not in actions:
             outcome = f"would deny, but the binding has {' and '.join(actions)} alone"
-        return replace(explained, binding=bound.binding.name, actions=actions, outcome=outcome)
-
-    matching = HookExplainer(discovery, matcher, attributes, lister, _KIND, evaluate)
-    return tuple(matching.of(hook) for hook in hooks)
-
-
-def _validation(policy: ValidatingAdmissionPolicy, version: KubernetesVersion, inputs: Inputs) -> BindingExplanation:
-    compiler = ExpressionCompiler(version, has_params=policy.param_kind is not None)
-    for variable in policy.variables:
-        compiler.declare_variable(variable.name, variable.expression)
-    matched, conditions = explain_conditions(compiler, policy.match_conditions, inputs, policy.failure_policy)
-    end = skipped(matched, conditions)
-    if end:
-        return BindingExplanation("", steps=tuple(conditions), outcome=end)
-    steps = list(_validations(policy, compiler, inputs))
-    return BindingExplanation("", steps=(*conditions, *steps), outcome=_outcome(steps))
-
-
-def _validations(
-    policy: ValidatingAdmissionPolicy, compiler: ExpressionCompiler, inputs: Inputs
-) -> Iterator[ExpressionStep]:
-    """The validations, with the message expression of each that is false, then annotations and the variables read."""
-    traced = TracedExpressions(compiler, inputs)
-    for index, validation in enumerate(policy.validations):
-        compiled = compiler.compile(ExpressionKind.VALIDATION, validation.expression)
-        step = traced.step(f"validation {index}", compiled)
-        yield replace(step, effect=_effect(step, policy.failure_policy))
-        if step.value is False and validation.message_expression:
-            message = compiler.compile(ExpressionKind.MESSAGE_EXPRESSION, validation.message_expression)
-            yield traced.step(f"messageExpression {index}", message)
-    for annotation in policy.audit_annotations:
-        compiled = compiler.compile(ExpressionKind.AUDIT_ANNOTATION, annotation.value_expression)
-        yield traced.step(f"auditAnnotation {annotation.key}", compiled)
-    yield from traced.variables()
+        return BindingExplanation(self._binding.name, actions, steps=tuple(self._steps), outcome=outcome)
 
 
 def _effect(step: ExpressionStep, failure_policy: FailurePolicy) -> str:
@@ -100,11 +115,11 @@ def _effect(step: ExpressionStep, failure_policy: FailurePolicy) -> str:
         return DENIES
     if isinstance(step.value, EvalError):
         return f"failurePolicy {failure_policy.value} {DENIES if failure_policy is FailurePolicy.FAIL else 'admits'}"
-    return "cannot be told" if unknown_paths(step.value) else ""
+    return "cannot be told" if isinstance(step.value, Unknown) and step.value.missing else ""
 
 
-def _outcome(steps: list[ExpressionStep]) -> str:
-    effects = [step.effect for step in steps if step.effect]
-    if "cannot be told" in effects:
+def _outcome(result: ValidateResult) -> str:
+    actions = {decision.action for decision in result.decisions}
+    if result.unknown or Action.UNKNOWN in actions:
         return "undetermined"
-    return DENIES if any(each.endswith(DENIES) for each in effects) else "admits"
+    return DENIES if Action.DENY in actions else "admits"

@@ -2,116 +2,176 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from replay.admission.decision import Denial
-from replay.admission.explain.explanation import (
-    ExpressionStep,
-    Step,
-    WebhookExplanation,
-    explain_conditions,
-    refusal_of,
-    skipped,
-)
+from replay.admission.conversion import Object
+from replay.admission.decision import Decision, Denial
+from replay.admission.effects import ADMITTED, Effects
+from replay.admission.explain.explanation import Explanation, ExpressionStep, WebhookExplanation
+from replay.admission.explain.expression import explain_conditions, skipped
 from replay.admission.inputs import Inputs
-from replay.admission.mutating.mutator import Object
-from replay.admission.webhook.plugin import MutatingWebhookPlugin
+from replay.admission.match_conditions import MatchConditionsResult
+from replay.admission.ordered.plugin import Asking
+from replay.admission.webhook.plugin import MutatingWebhookPlugin, validate
 from replay.admission.webhook.webhooks import WebhookAdmission, WebhookHook, WebhookInvocation, match_resources
-from replay.cellib.composition import ExpressionCompiler
-from replay.cellib.version import KubernetesVersion
+from replay.cellib.composition import CompiledExpression, ExpressionCompiler
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Attributes, Missing
-from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
-from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.exclusion import is_excluded_from_api_webhooks, is_excluded_from_webhooks
-from replay.matching.matcher import Match, Matcher
+from replay.matching.matcher import MatchResult
 from replay.matching.reason import why_not
 
 SAME = "matches; the same in both sets, and taken to answer as it did at the time"
 
 
-@dataclass(frozen=True)
-class WebhookExplainer:
-    """The webhooks of a set, of which `asked` has, at `index`, those that the chain asks."""
+@dataclass
+class _Called:
+    """What was told of one webhook."""
 
-    asked: WebhookAdmission
-    index: int
-    manifests: ManifestSet
-    version: KubernetesVersion
-    discovery: Discovery
-
-    def explain(self, attributes: Attributes, lister: Lister, refused: str) -> tuple[WebhookExplanation, ...]:
-        """All webhooks of the phase, in order; `refused` says why none of them is asked, empty if nothing ended before."""
-        return tuple(self._explained(attributes, lister, refused))
-
-    def _explained(self, attributes: Attributes, lister: Lister, refused: str) -> Iterator[WebhookExplanation]:
-        admission = self.asked.of(self.manifests)
-        kept = {(hook.configuration, hook.webhook.name) for hook in self.asked.hooks[self.index]}
-        for hook in admission.hooks[0]:
-            name = hook.webhook.name
-            reason, steps = self._not_matched(admission, hook, attributes, lister)
-            if not reason and (hook.configuration, name) not in kept:
-                reason = SAME
-            elif not reason and refused:
-                reason = f"not asked: {refused}"
-            elif not reason:
-                answer = admission.should_call(hook, attributes, lister)
-                if isinstance(answer, Denial):
-                    reason, refused = f"the request is refused: {answer.message}", f"`{name}` refuses the request"
-                elif isinstance(answer, Missing):
-                    reason = f"not known: it depends on `{answer.path}`: {answer.reason}"
-            yield WebhookExplanation(name, hook.configuration, self.asked.phase, reason, steps)
-
-    def _not_matched(
-        self, admission: WebhookAdmission, hook: WebhookHook, attributes: Attributes, lister: Lister
-    ) -> tuple[str, tuple[ExpressionStep, ...]]:
-        """Why a webhook does not match; empty where it does, or where that fails or is not known."""
-        resource, webhook = attributes.resource, hook.webhook
-        if is_excluded_from_webhooks(resource, self.version):
-            return f"no hook is asked about {resource.resource}", ()
-        if is_excluded_from_api_webhooks(attributes.kind) and not hook.static:
-            return f"only static webhooks are asked about {resource.resource}", ()
-        matcher = Matcher(EquivalentResourceMapper(self.discovery))
-        match = matcher.request(attributes, lister).match(hook.criteria)
-        if match is None:
-            return why_not(match_resources(webhook), matcher, attributes, lister), ()
-        if not isinstance(match, Match) or not webhook.match_conditions:
-            return "", ()
-        bindings = admission.bindings(attributes, match.kind, lister)
-        compiler = ExpressionCompiler(self.version, has_params=False)
-        inputs = Inputs(bindings, bindings["request"])
-        result, steps = explain_conditions(compiler, webhook.match_conditions, inputs, webhook.failure_policy)
-        if result.matches or result.error:
-            return "", ()
-        return skipped(result, steps), tuple(step for step in steps if step.value is False)
+    mismatch: str = ""
+    steps: tuple[ExpressionStep, ...] = ()
+    answer: WebhookInvocation | Denial | Missing | None = None
 
 
 class WebhookWatch:
-    """The mutating webhooks of one set on one request, watched."""
+    """What is told of one pass over the webhooks of one set."""
 
-    def __init__(
-        self, plugin: MutatingWebhookPlugin, explainer: WebhookExplainer, attributes: Attributes, lister: Lister
-    ) -> None:
-        """`attributes` are those before mutation."""
-        self._plugin = plugin
-        self._explainer = explainer
-        self._attributes = attributes
+    def __init__(self, admission: WebhookAdmission, lister: Lister) -> None:
+        """Nothing was told."""
+        self._admission = admission
         self._lister = lister
+        self._told: dict[tuple[str, str], _Called] = {}
+        self._hook: WebhookHook | None = None
 
-    def step(self, value: Object, refused: str, *, reinvoke: bool) -> Step:
+    def matched(self, hook: WebhookHook, match: MatchResult, attributes: Attributes) -> None:
+        """See `WebhookObserver.matched`."""
+        self._hook = hook
+        reason = ""
+        if match is None:
+            reason = why_not(match_resources(hook.webhook), self._admission.matcher, attributes, self._lister)
+        self._told[hook.configuration, hook.webhook.name] = _Called(reason)
+
+    def conditions(
+        self,
+        compiler: ExpressionCompiler,
+        compiled: Sequence[CompiledExpression],
+        inputs: Inputs,
+        result: MatchConditionsResult,
+    ) -> None:
+        """See `ConditionsObserver.conditions`."""
+        assert self._hook is not None
+        if result.matches or result.error:
+            return
+        webhook, key = self._hook.webhook, (self._hook.configuration, self._hook.webhook.name)
+        steps = explain_conditions(webhook.match_conditions, compiler, compiled, inputs)
+        self._told[key] = _Called(skipped(result, steps), tuple(step for step in steps if step.value is False))
+
+    def called(self, hook: WebhookHook, answer: WebhookInvocation | Denial | Missing) -> None:
+        """See `WebhookObserver.called`."""
+        self._told[hook.configuration, hook.webhook.name].answer = answer
+
+    def calls(self) -> tuple[str, ...]:
+        """The webhooks that were called, in that order."""
+        return tuple(name for (_, name), told in self._told.items() if isinstance(told.answer, WebhookInvocation))
+
+    def explained(
+        self, hooks: Sequence[WebhookHook], asked: Sequence[WebhookHook], seen: Attributes, refused: str
+    ) -> Iterator[WebhookExplanation]:
+        """All webhooks of a set, of which the chain asks some; `refused` says why it did not ask those, if it did not.
+
+        Of what nobody asked is said whether it would match `seen`.
+        """
+        kept = {(hook.configuration, hook.webhook.name) for hook in asked}
+        for hook in hooks:
+            key = hook.configuration, hook.webhook.name
+            reason = self._excluded(hook, seen)
+            if not reason and key not in self._told:
+                self._admission.should_call(hook, seen, self._lister, self)
+            told = self._told.get(key, _Called())
+            reason = reason or told.mismatch
+            if not reason and key not in kept:
+                reason = SAME
+            elif not reason and isinstance(told.answer, Denial):
+                reason, refused = f"the request is refused: {told.answer.message}", f"`{key[1]}` refuses the request"
+            elif not reason and isinstance(told.answer, Missing):
+                reason = f"not known: it depends on `{told.answer.path}`: {told.answer.reason}"
+            elif not reason and refused and told.answer is None:
+                reason = f"not asked: {refused}"
+            yield WebhookExplanation(key[1], key[0], self._admission.phase, reason, told.steps)
+
+    def _excluded(self, hook: WebhookHook, seen: Attributes) -> str:
+        resource = seen.resource
+        if is_excluded_from_webhooks(resource, self._admission.version):
+            return f"no hook is asked about {resource.resource}"
+        if is_excluded_from_api_webhooks(seen.kind) and not hook.static:
+            return f"only static webhooks are asked about {resource.resource}"
+        return ""
+
+
+@dataclass
+class MutatingWebhookWatch:
+    """The mutating webhooks of one set on one request, watched; `hooks` are all that the set has."""
+
+    plugin: MutatingWebhookPlugin
+    hooks: Sequence[WebhookHook]
+    asked: Sequence[WebhookHook]
+    before: Attributes
+    lister: Lister
+
+    def __post_init__(self) -> None:
+        """Nothing was asked."""
+        self._seen = self.before
+        self._passes: list[WebhookWatch] = []
+
+    @property
+    def effects(self) -> Effects:
+        """What they did."""
+        return self.plugin.effects
+
+    def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
         """One pass."""
-        seen, changed = self._attributes.with_object(value), False
-        if not refused:
-            value, changed = self._plugin.admit(value, reinvoke=reinvoke)
-        end = refused or refusal_of(self._plugin.effects.denials)
-        if reinvoke:
-            return Step(value, changed, end, called=self._called_again(seen))
-        return Step(value, changed, end, webhooks=self._explainer.explain(seen, self._lister, refused))
+        if not reinvoke:
+            self._seen = self.before.with_object(value)
+        watch = self.plugin.observer = WebhookWatch(self.plugin.admission, self.lister)
+        self._passes.append(watch)
+        return self.plugin.admit(value, reinvoke=reinvoke)
 
-    def _called_again(self, seen: Attributes) -> tuple[str, ...]:
-        """The webhooks that are called in the second pass too."""
-        asked = [hook for hook in self._plugin.hooks if self._plugin.is_asked_again(hook)]
-        answers = [(hook, self._plugin.admission.should_call(hook, seen, self._lister)) for hook in asked]
-        return tuple(hook.webhook.name for hook, answer in answers if isinstance(answer, WebhookInvocation))
+    def explained(self, number: int, refused: str) -> Explanation:
+        """All webhooks in the first pass, and those that are called again in the second."""
+        if number > 1:
+            return Explanation(called=self._passes[number - 1].calls() if number <= len(self._passes) else ())
+        watch = self._passes[0] if self._passes else WebhookWatch(self.plugin.admission, self.lister)
+        return Explanation(webhooks=tuple(watch.explained(self.hooks, self.asked, self._seen, refused)))
+
+
+class ValidatingWebhookWatch:
+    """The validating webhooks of one set, watched."""
+
+    def __init__(self, admission: WebhookAdmission, index: int, manifests: ManifestSet, asking: Asking) -> None:
+        """`index` is the position of the set among those of the plugin; `manifests` may have more of them."""
+        self._admission = admission
+        self._index = index
+        self._hooks = admission.hooks_of(manifests)
+        side = asking.sides[index]
+        self._seen = side.attributes
+        self._watch = WebhookWatch(admission, side.lister)
+        self.denials: Sequence[Denial] = ()
+
+    def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
+        """Decide for the set that is watched."""
+        decisions = [ADMITTED] * len(objects)
+        side = asking.sides[self._index]
+        self._seen = side.attributes.with_object(objects[self._index])
+        if live[self._index]:
+            hooks = self._admission.candidates(side.attributes)[self._index]
+            effects = validate(self._admission, hooks, (self._seen, side.lister), asking.backends, self._watch)
+            decisions[self._index] = effects.decision()
+            self.denials = effects.denials
+        return decisions
+
+    def explained(self, refused: str) -> Explanation:
+        """Every webhook of the set, and why it is called or not."""
+        asked = self._admission.hooks[self._index]
+        return Explanation(webhooks=tuple(self._watch.explained(self._hooks, asked, self._seen, refused)))

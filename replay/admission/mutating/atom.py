@@ -12,10 +12,10 @@ from typing import Literal
 from replay.json import JSON
 from replay.kube.schema import Schema
 
-Scalar = Literal["numeric", "string", "boolean", "untyped"]
+ScalarKind = Literal["numeric", "string", "boolean", "untyped"]
 
 _NULL: frozenset[type] = frozenset({type(None)})
-_FITTING: dict[Scalar | None, frozenset[type]] = {
+_FITTING: dict[ScalarKind | None, frozenset[type]] = {
     None: _NULL,
     "string": _NULL | {str},
     "numeric": _NULL | {int, float},
@@ -48,7 +48,7 @@ class MapAtom:
 class Atom:
     """What a value may be; several where the schema leaves it open."""
 
-    scalar: Scalar | None = None
+    scalar: ScalarKind | None = None
     list: ListAtom | None = None
     map: MapAtom | None = None
     fitting: frozenset[type] = _NULL
@@ -163,7 +163,7 @@ class Atoms:
         return ListAtom(element)
 
 
-def _scalar(schema: Schema) -> Scalar:
+def _scalar(schema: Schema) -> ScalarKind:
     if schema.type in {"integer", "number"}:
         return "numeric"
     if schema.type == "boolean":

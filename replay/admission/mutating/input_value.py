@@ -110,6 +110,7 @@ class InputValues:
         self._bindings = bindings
         self._kinds = kinds
         self._types: dict[int, GoType | None] | None = None
+        self._ids: set[int] | None = None
 
     def _known(self) -> dict[int, GoType | None]:
         if self._types is None:
@@ -127,12 +128,19 @@ class InputValues:
         return None if kind is None else _schemas().for_kind(kind)
 
     def __contains__(self, value: object) -> bool:
-        """Whether a list or dict is part of an input."""
-        return id(value) in self._known()
+        """Whether a value is a list or dict of an input."""
+        if not isinstance(value, dict | list):
+            return False
+        # Most of what a mutation makes is new: types are worked out where it hands on what it was given.
+        if self._ids is None:
+            self._ids = set()
+            for binding in self._bindings.values():
+                _collect_ids(_plain(binding), self._ids)
+        return id(value) in self._ids
 
     def go_type(self, value: object) -> GoType | None:
         """The Go type of a container, None if it is plain JSON or none of an input."""
-        return self._known().get(id(value))
+        return self._known().get(id(value)) if value in self else None
 
     def go_value(self, value: JSON, go_type: GoType) -> GoValue:
         """A container of a Go type as structured merge meets it inside a list or map that an expression made."""
@@ -142,6 +150,15 @@ class InputValues:
 def _plain(value: Any) -> Any:
     value = untyped(value)
     return value.value if isinstance(value, PartialObject) else value
+
+
+def _collect_ids(value: Any, ids: set[int]) -> None:
+    """Note each container of an input."""
+    left = [value] if isinstance(value, dict | list) else []
+    for container in left:  # it grows meanwhile
+        ids.add(id(container))
+        items = container.values() if isinstance(container, dict) else container
+        left += [item for item in items if isinstance(item, dict | list)]
 
 
 def _collect(value: Any, schema: Schema | None, types: dict[int, GoType | None]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from replay.admission.conversion import Object
 from replay.admission.hooks import BoundBinding, PlannedHook, PolicyHook
-from replay.admission.mutating.mutator import Mutator, Object
+from replay.admission.mutating.mutator import MutateResult, Mutator
 from replay.json import JSON
 from replay.kube.admissionregistration import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
 from replay.kube.attributes import Missing, PartialObject
@@ -34,6 +35,14 @@ class Invocation(NamedTuple):
             param = self.param.value if isinstance(self.param, PartialObject) else self.param
             metadata = param.get("metadata") or {}
         return self.hook.policy.name, self.binding.name, f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+
+
+class MutationOutcome(NamedTuple):
+    """What an invocation made of the object before it; `unknown` as in the invocation."""
+
+    before: Object
+    result: MutateResult
+    unknown: Missing | None
 
 
 @dataclass(slots=True)

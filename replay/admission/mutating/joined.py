@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from replay.cel.ast.below import descendants
 from replay.cel.ast.factory import ACCUMULATOR
 from replay.cel.ast.operator import ADD
 from replay.cel.ast.tree import Ast, Call, Expr, Ident
-from replay.cel.check.validators import descendants
 
 _ADD_LIST = "add_list"
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+from replay.admission.conversion import Object
 from replay.admission.inputs import Inputs, evaluations
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
@@ -14,20 +15,20 @@ from replay.admission.mutating.joined import joins_lists
 from replay.admission.mutating.mutation_value import MutationError, apply_configuration_from, json_patch_from
 from replay.admission.mutating.object_patcher import ObjectPatcher, StatusError
 from replay.admission.mutating.shown import AS_IT_CAME, Shown
+from replay.admission.observer import MutationObserver
 from replay.admission.partial_patch import is_same, patch_partially
-from replay.admission.place import root_of
+from replay.admission.place import shown_roots
 from replay.admission.validating.validator import RUNTIME_BUDGET
 from replay.cel.ast.depth import with_room
 from replay.cel.value.values import Unknown
 from replay.cellib.composition import CompiledExpression, Evaluated, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.version import KubernetesVersion
+from replay.identity import IdentityMemo
 from replay.json import JSON
 from replay.kube.admissionregistration import MutatingAdmissionPolicy, Mutation
-from replay.kube.attributes import Missing, PartialObject
+from replay.kube.attributes import Missing
 from replay.kube.gvk import GroupVersionKind
-
-Object = JSON | PartialObject | Missing | None
 
 _KINDS = {
     "ApplyConfiguration": ExpressionKind.APPLY_CONFIGURATION,
@@ -55,21 +56,20 @@ class MutationInputs:
         self._bindings = bindings
         self._match_request = match_request
         self._view = view
-        self._made: dict[tuple[int, Shown], tuple[Object, Inputs]] = {}
+        self._made: IdentityMemo[Inputs] = IdentityMemo()
         self.kinds = kinds
 
     def with_object(self, value: Object, shown: Shown) -> Inputs:
-        """All of it, made once for each state of the object, which is kept so that its id stays its own."""
-        key = (id(value), shown)
-        made = self._made.get(key)
-        if made is None:
-            old = self._bindings["oldObject"]
-            objects = {
-                "object": self._view(value) if shown.object else value,
-                "oldObject": self._view(old) if shown.old_object else old,
-            }
-            made = self._made[key] = (value, Inputs({**self._bindings, **objects}, self._match_request))
-        return made[1]
+        """All of it, made once for each state of the object."""
+        known = self._made.get((value,), shown)
+        if known is not None:
+            return known
+        old = self._bindings["oldObject"]
+        objects = {
+            "object": self._view(value) if shown.object else value,
+            "oldObject": self._view(old) if shown.old_object else old,
+        }
+        return self._made.put((value,), Inputs({**self._bindings, **objects}, self._match_request), shown)
 
 
 class MutateResult(NamedTuple):
@@ -126,13 +126,18 @@ class Mutator:
         return any(joins_lists(each.program.ast) for each in compiled if each.program is not None)
 
     def mutate(
-        self, inputs: MutationInputs, value: Object, patcher: ObjectPatcher | None, shown: Shown = AS_IT_CAME
+        self,
+        inputs: MutationInputs,
+        value: Object,
+        patcher: ObjectPatcher | None,
+        shown: Shown = AS_IT_CAME,
+        observer: MutationObserver | None = None,
     ) -> MutateResult:
         """Mutate `value`, with `inputs` for everything but it; `shown` is what those before left of the objects.
 
         Without a patcher the kind's schema is not known, and so is what the policy makes of the object.
         """
-        matched = self.match(inputs, value, shown)
+        matched = self.match(inputs, value, shown, observer)
         if self.has_match_conditions:
             shown = shown.read(matching=True)
         if matched.error:
@@ -141,23 +146,33 @@ class Mutator:
             return MutateResult(value, shown=shown)
         if value is None:
             return MutateResult(None, matched=True, shown=shown)
-        result = self._mutate(inputs, value, patcher, shown)
+        result = self._mutate(inputs, value, patcher, shown, observer)
         if not matched.unknown:
             return result
         if is_same(result.object, value) and not (result.errors or result.status or result.unknown):
             return MutateResult(value, shown=result.shown)
         return _unknown(matched.unknown)
 
-    def match(self, inputs: MutationInputs, value: Object, shown: Shown) -> MatchConditionsResult:
+    def match(
+        self, inputs: MutationInputs, value: Object, shown: Shown, observer: MutationObserver | None = None
+    ) -> MatchConditionsResult:
         """Whether the match conditions hold for `value`; arguments as for `mutate`."""
         if not self.has_match_conditions:
             return MATCHES
         seen = inputs.with_object(value, shown.read(matching=True))
         evaluation = evaluations(self._compiler, seen, MATCH_CONDITIONS_BUDGET, matching=True)
-        return match_conditions(self._match_conditions, evaluation, self._policy.failure_policy)
+        matched = match_conditions(self._match_conditions, evaluation, self._policy.failure_policy)
+        if observer is not None:
+            observer.conditions(self._compiler, self._match_conditions, seen, matched)
+        return matched
 
     def _mutate(
-        self, inputs: MutationInputs, value: Object, patcher: ObjectPatcher | None, shown: Shown
+        self,
+        inputs: MutationInputs,
+        value: Object,
+        patcher: ObjectPatcher | None,
+        shown: Shown,
+        observer: MutationObserver | None,
     ) -> MutateResult:
         """The mutations in order, each on the result of the one before; one that fails is left out."""
         errors: list[str] = []
@@ -166,7 +181,10 @@ class Mutator:
             try:
                 # One that does not compile ends before it reads the objects.
                 shown = shown if compiled.error else shown.read()
-                change = self._change(mutation, compiled, inputs, inputs.with_object(value, shown), patcher)
+                seen = inputs.with_object(value, shown)
+                if observer is not None:
+                    observer.mutation(self._compiler, compiled, seen)
+                change = self._change(mutation, compiled, inputs, seen, patcher)
                 mutated = change if isinstance(change, Unknown) else patch_partially(value, change)
             except MutationError as error:
                 errors.append(str(error))
@@ -199,7 +217,7 @@ class Mutator:
         if patcher is None:
             return Unknown((_NO_SCHEMA,))
         activation = seen.activation(compiled.footprint)
-        names = {root_of(path) for path in compiled.footprint}
+        names = shown_roots(compiled.footprint)
         bindings = {**activation.bindings, **activation.plain(compiled.kind, self._compiler.views)}
         values = InputValues(
             {name: value for name, value in bindings.items() if name in names},

@@ -12,18 +12,21 @@ from functools import cached_property
 from typing import Any
 
 from replay.admission.change import Changes
-from replay.admission.conversion import ObjectConverter
+from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.decision import Denial, Mutated, Undetermined
+from replay.admission.hook_walk import HookWalk, HookWalker, observed_hooks
 from replay.admission.hooks import HookIndex, policy_hooks
-from replay.admission.mutating.invocation import Bound, Hook, Invocation, Planned, Reinvocation
-from replay.admission.mutating.mutator import MutateResult, MutationInputs, Mutator, Object
+from replay.admission.mutating.invocation import Bound, Hook, Invocation, MutationOutcome, Planned, Reinvocation
+from replay.admission.mutating.mutator import MutateResult, MutationInputs, Mutator
 from replay.admission.mutating.object_patcher import ObjectPatchers, StatusError
 from replay.admission.mutating.shown import AS_IT_CAME, Shown
 from replay.admission.namespace import NAMESPACE_KIND, namespace_object
-from replay.admission.params import ConfigurationError, collect_params, go_param, param_kind
+from replay.admission.observer import HookObserver, MutationObserver
+from replay.admission.params import ParamsError, go_param
 from replay.admission.request import admission_request
 from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.version import KubernetesVersion
+from replay.identity import IdentityMemo
 from replay.json import JSON
 from replay.kube.admissionregistration import (
     FailurePolicy,
@@ -38,7 +41,9 @@ from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.matcher import Match, Matcher, MatchError, RequestMatcher
+from replay.matching.matcher import Match, Matcher, MatchError
+
+PolicyWalker = HookWalker[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, Mutator]
 
 
 @dataclass(slots=True)
@@ -68,13 +73,15 @@ class MutatingAdmission:
     ) -> None:
         """Expressions are compiled when a request first needs them; `authorizer` answers for the instant of a lister."""
         self._version = version
-        self._discovery = discovery
         self._authorizer = authorizer
         self.patchers = patchers
         self.converter = ObjectConverter(discovery)
         self._matcher = Matcher(EquivalentResourceMapper(discovery))
+        self.walker: PolicyWalker = HookWalker(self._matcher, discovery)
         self._mutators: dict[Any, Mutator] = {}
-        self._index = HookIndex([self._hooks(manifests) for manifests in sets], self._matcher)
+        self.hooks = [self._hooks(manifests) for manifests in sets]
+        """For each set all its policies that are asked at all, in order."""
+        self._index = HookIndex(self.hooks, self._matcher)
 
     def _hooks(self, manifests: ManifestSet) -> tuple[Hook, ...]:
         policies = manifests.mutating_policies
@@ -101,16 +108,6 @@ class MutatingAdmission:
     def request(self, attributes: Attributes, lister: Lister, changes: Changes) -> MutatingRequest:
         """One request, for all sets and both passes."""
         return MutatingRequest(self, attributes, lister, changes)
-
-    def request_matcher(self, attributes: Attributes, lister: Lister) -> RequestMatcher:
-        """The matcher of one request."""
-        return self._matcher.request(attributes, lister)
-
-    def param_kind(
-        self, policy: MutatingAdmissionPolicy, lister: Lister
-    ) -> APIResource | ConfigurationError | Missing | None:
-        """The resource of the policy's parameters, None if it takes none."""
-        return None if policy.param_kind is None else param_kind(policy.param_kind, self._discovery, lister)
 
     def inputs(
         self, match: Match, attributes: Attributes, lister: Lister, param: JSON | PartialObject | None
@@ -145,49 +142,64 @@ class MutatingRequest:
         self.attributes = attributes
         self.lister = lister
         self.changes = Changes() if changes is None else changes
-        self._inputs: dict[Any, MutationInputs] = {}
-        self._results: dict[Any, MutateResult] = {}
-        self._alive: list[Any] = []
+        self._inputs: IdentityMemo[MutationInputs] = IdentityMemo()
+        self._results: IdentityMemo[MutateResult] = IdentityMemo()
+        self.observer: HookObserver | None = None
+        """Who watches the policies; what they do is then not taken from what is remembered."""
 
     def mutate(self, invocation: Invocation, value: Object, shown: Shown = AS_IT_CAME) -> MutateResult:
-        """What a policy makes of an object, each evaluation done once in a request.
-
-        INVARIANT: `_alive` keeps what keys name by id alive, so that nothing else of the request can have the same id.
-        """
+        """What a policy makes of an object, each evaluation done once in a request."""
+        if self.observer is not None:
+            return self._observe(self.observer, invocation, value, shown)
         match = invocation.match
-        key = (id(invocation.hook.evaluator), match.resource, match.kind, id(invocation.param), id(value), shown)
-        if key not in self._results:
-            self._alive += [invocation.param, value]
-            self._results[key] = self._mutate(invocation, value, shown)
-        return self._results[key]
+        objects, rest = (invocation.hook.evaluator, invocation.param, value), (match.resource, match.kind, shown)
+        known = self._results.get(objects, rest)
+        return self._results.put(objects, self._mutate(invocation, value, shown), rest) if known is None else known
 
-    def match_error(self, invocation: Invocation, value: Object, shown: Shown) -> str:
-        """The error of the match conditions of a policy that is asked again but need not run again, empty if none."""
+    def match_error(self, invocation: Invocation, value: Object, shown: Shown) -> str | None:
+        """The error of the match conditions of a policy that is asked again but need not run again."""
         evaluator, kind = invocation.hook.evaluator, invocation.match.kind
         if not evaluator.has_match_conditions:
-            return ""
-        return evaluator.match(self._input(invocation), self._versioned(kind, value), shown).error
+            return None
+        inputs, versioned, observer = self._input(invocation), self._versioned(kind, value), self.observer
+        if observer is None:
+            return evaluator.match(inputs, versioned, shown).error
+        watcher = observer.evaluating(invocation.hook, invocation.binding, invocation.param)
+        error = evaluator.match(inputs, versioned, shown, watcher).error
+        if error is not None:
+            observer.evaluated(MutationOutcome(value, MutateResult(value, errors=(error,)), invocation.unknown))
+        return error
+
+    def _observe(self, observer: HookObserver, invocation: Invocation, value: Object, shown: Shown) -> MutateResult:
+        """What a policy makes of an object, while somebody watches."""
+        watcher = observer.evaluating(invocation.hook, invocation.binding, invocation.param)
+        result = self._mutate(invocation, value, shown, watcher)
+        observer.evaluated(MutationOutcome(value, result, invocation.unknown))
+        return result
 
     def _input(self, invocation: Invocation) -> MutationInputs:
         match = invocation.match
-        read = (match.resource, match.kind, id(invocation.param))
-        if read not in self._inputs:
-            self._alive.append(invocation.param)
-            self._inputs[read] = self.admission.inputs(match, self.attributes, self.lister, invocation.param)
-        return self._inputs[read]
+        objects, rest = (invocation.param,), (match.resource, match.kind)
+        known = self._inputs.get(objects, rest)
+        if known is None:
+            inputs = self.admission.inputs(match, self.attributes, self.lister, invocation.param)
+            known = self._inputs.put(objects, inputs, rest)
+        return known
 
     def _versioned(self, kind: GroupVersionKind, value: Object) -> Object:
         if kind == self.attributes.kind:
             return value
         return self.admission.converter.versioned(self.attributes.with_object(value), kind, self.lister).object
 
-    def _mutate(self, invocation: Invocation, value: Object, shown: Shown) -> MutateResult:
+    def _mutate(
+        self, invocation: Invocation, value: Object, shown: Shown, observer: MutationObserver | None = None
+    ) -> MutateResult:
         """The same in the version that the policy matched."""
         kind, sent = invocation.match.kind, self.attributes.kind
         converter = self.admission.converter
         versioned = self._versioned(kind, value)
         patcher = self.admission.patchers.of(kind)
-        result = invocation.hook.evaluator.mutate(self._input(invocation), versioned, patcher, shown)
+        result = invocation.hook.evaluator.mutate(self._input(invocation), versioned, patcher, shown, observer)
         if result.object is value or kind == sent:
             return result
         if result.object is versioned:
@@ -209,13 +221,20 @@ class PolicyPlugin:
         """One pass over the object."""
         return _Pass(self._request, self._reinvocation, value, reinvoke=reinvoke).run(self._hooks)
 
+    def observe(
+        self, hooks: Sequence[Hook], value: Object, observer: HookObserver, *, reinvoke: bool
+    ) -> MutatingResult:
+        """The same for all hooks of a set, while somebody watches."""
+        self._request.observer = observer
+        asked = observed_hooks(hooks, self._request.attributes, observer)
+        return _Pass(self._request, self._reinvocation, value, reinvoke=reinvoke).run(asked)
+
 
 class _Pass:
     """One pass of one set's policies."""
 
     def __init__(self, request: MutatingRequest, again: Reinvocation, value: Object, *, reinvoke: bool) -> None:
         self._request = request
-        self._admission = request.admission
         self._again = again
         self._reinvoke = reinvoke
         self._object = value
@@ -227,9 +246,11 @@ class _Pass:
         self._shown: dict[GroupVersionKind, Shown] = {}
 
     @cached_property
-    def _matcher(self) -> RequestMatcher:
-        """The matcher of this pass, for the hooks that were not matched beforehand."""
-        return self._admission.request_matcher(self._request.attributes.with_object(self._object), self._request.lister)
+    def _walk(self) -> HookWalk[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, Mutator]:
+        """The steps of this pass, on the object as it came, for the hooks that were not matched beforehand."""
+        request = self._request
+        attributes = request.attributes.with_object(self._object)
+        return request.admission.walker.walk(attributes, request.lister, request.observer)
 
     def run(self, hooks: Sequence[Planned]) -> MutatingResult:
         """Find the invocations, then run them in order."""
@@ -262,15 +283,12 @@ class _Pass:
 
     def _invocations(self, hook: Hook) -> Iterator[Invocation]:
         """The invocations of one policy; what is wrong with its configuration is answered by `failurePolicy`."""
-        if hook.criteria is None:
-            self._configuration_error(hook, None, "policy contained no match constraints, a required field")
-            return
-        match = self._matcher.match(hook.criteria)
+        match = self._walk.match(hook)
         if isinstance(match, MatchError):
             self._configuration_error(hook, None, match.message)
         elif match is not None:
-            params = self._admission.param_kind(hook.policy, self._request.lister)
-            if isinstance(params, ConfigurationError):
+            params = self._walk.params(hook)
+            if isinstance(params, ParamsError):
                 self._configuration_error(hook, None, params.message)
             elif isinstance(params, Missing):
                 self._unknown(hook, None, params)
@@ -280,17 +298,15 @@ class _Pass:
 
     def _bound(self, hook: Hook, bound: Bound, match: Match, params: APIResource | None) -> Iterator[Invocation]:
         """The invocations of one binding, one for each parameter."""
-        by_binding = None if bound.criteria is None else self._matcher.match(bound.criteria)
-        if bound.criteria is not None and by_binding is None:
+        by_binding = self._walk.bound(hook, bound, match)
+        if by_binding is None:
             return
         if isinstance(by_binding, MatchError):
             self._configuration_error(hook, bound.binding, by_binding.message)
             return
-        unknown = match.unknown or (by_binding.unknown if by_binding is not None else None)
-        found = collect_params(
-            params, bound.binding.param_ref, self._request.attributes.namespace, self._request.lister
-        )
-        if isinstance(found, ConfigurationError):
+        unknown = match.unknown or by_binding.unknown
+        found = self._walk.collect(hook, bound, params)
+        if isinstance(found, ParamsError):
             self._configuration_error(hook, bound.binding, found.message)
         elif isinstance(found, Missing):
             self._unknown(hook, bound.binding, found)

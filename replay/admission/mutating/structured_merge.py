@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from replay.admission.mutating.atom import Atom, ListAtom, MapAtom
-from replay.go.format import float_text, quote
-from replay.go.value import GoValue
+from replay.admission.mutating.merge_key import MergeError, element_text, item_key
+from replay.admission.mutating.merge_text import go_type_of, printed, value_syntax
 from replay.json import JSON
 
 _EXACT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
@@ -23,20 +23,8 @@ _REMEMBERED, _LONGEST = 1024, 4096
 """How many patches of a kind are known to be good, and how many bytes one of them may have."""
 
 
-class _Undefined:
-    def __str__(self) -> str:
-        return "{{undefined}}"
-
-
-_UNDEFINED = _Undefined()
-"""What stands for any value of an unknown Go type in a key (structured-merge-diff `value.Compare`, `value.ToString`)."""
-
 _ABSENT: Any = object()
 """No value on one side of a merge; null is a value."""
-
-
-class MergeError(Exception):
-    """The apply configuration cannot be merged; `str()` is the server's text."""
 
 
 class _ValidationError(NamedTuple):
@@ -95,14 +83,14 @@ def _validate(atom: Atom, value: JSON, *, allow_duplicates: bool) -> Iterator[_V
         if isinstance(value, dict):
             yield from _validate_map(fitting.map, value, allow_duplicates)
         elif value is not None:
-            yield _ValidationError("", f"expected map, got {_printed(value)}")
+            yield _ValidationError("", f"expected map, got {printed(value)}")
     elif fitting.scalar is not None:
         yield from _validate_scalar(fitting.scalar, value)
     elif fitting.list is not None:
         if isinstance(value, list):
             yield from _validate_list(fitting.list, value, allow_duplicates)
         elif value is not None:
-            yield _ValidationError("", f"expected list, got {_printed(value)}")
+            yield _ValidationError("", f"expected list, got {printed(value)}")
 
 
 def _conforms(atom: Atom, value: JSON) -> bool:
@@ -162,11 +150,11 @@ def _validate_list(atom: ListAtom, value: list[JSON], allow_duplicates: bool) ->
         element = f"[{index}]"
         if atom.associative:
             try:
-                key = _item_key(atom, item)
+                key = item_key(atom, item)
             except MergeError as missing:
                 yield _ValidationError("", f"element {index}: {missing}")
                 return
-            element = _element_text(key)
+            element = element_text(key)
             if key in seen and not allow_duplicates:
                 yield _ValidationError("", f"duplicate entries for key {element}")
             seen.add(key)
@@ -180,13 +168,13 @@ def _validate_scalar(scalar: str, value: JSON) -> Iterator[_ValidationError]:
     is_bool = isinstance(value, bool)
     is_number = isinstance(value, int | float) and not is_bool
     if scalar == "numeric" and not is_number:
-        yield _ValidationError("", f"expected numeric (int or float), got {_go_type(value)}")
+        yield _ValidationError("", f"expected numeric (int or float), got {go_type_of(value)}")
     elif scalar == "string" and not isinstance(value, str):
-        yield _ValidationError("", f"expected string, got &value.valueUnstructured{{Value:{_syntax(value)}}}")
+        yield _ValidationError("", f"expected string, got &value.valueUnstructured{{Value:{value_syntax(value)}}}")
     elif scalar == "boolean" and not is_bool:
-        yield _ValidationError("", f"expected boolean, got {_printed(value)}")
+        yield _ValidationError("", f"expected boolean, got {printed(value)}")
     elif scalar == "untyped" and not isinstance(value, str | int | float):
-        yield _ValidationError("", f"expected any scalar, got {_printed(value)}")
+        yield _ValidationError("", f"expected any scalar, got {printed(value)}")
 
 
 def _atomics(atom: Atom, value: JSON, path: str) -> Iterator[str]:
@@ -244,8 +232,8 @@ def _merge_lists(atom: ListAtom, live: JSON, patch: JSON) -> JSON:
     theirs = patch if isinstance(patch, list) else []
     if not atom.associative or (not ours and not theirs):
         return patch
-    our_keys = [_item_key(atom, item) for item in ours]
-    their_keys = [_item_key(atom, item) for item in theirs]
+    our_keys = [item_key(atom, item) for item in ours]
+    their_keys = [item_key(atom, item) for item in theirs]
     by_key = dict(zip(their_keys, theirs, strict=True))
     # Items that occur more than once are not merged with the new value (null stands for them).
     own = {key: None if our_keys.count(key) > 1 else item for key, item in zip(our_keys, ours, strict=True)}
@@ -293,112 +281,3 @@ def _merged_order(ours: list[Any], theirs: list[Any]) -> Iterator[tuple[str, int
             if next_shared == theirs[right]:
                 next_shared = next(shared, _ABSENT)
             right += 1
-
-
-def _item_key(atom: ListAtom, item: JSON) -> tuple[Any, ...]:
-    """What identifies an item of a list map or set, hashable; raises `MergeError` where nothing does."""
-    if not atom.keys:
-        return ("", _set_key(item))
-    if item is None:
-        raise MergeError("associative list with keys may not have a null element")
-    if not isinstance(item, dict):
-        raise MergeError("associative list with keys may not have non-map elements")
-    key = []
-    for name in sorted(atom.keys):
-        if name in item:
-            key.append((name, _comparable(item[name])))
-        elif atom.element.map is not None and name in atom.element.map.defaults:
-            key.append((name, _comparable(atom.element.map.defaults[name])))
-    if not key:
-        names = " ".join(map(quote, atom.keys))
-        raise MergeError(
-            f"associative list with keys has an element that omits all key fields [{names}] "
-            "(and doesn't have default values for any key fields)"
-        )
-    return tuple(key)
-
-
-def _set_key(item: JSON) -> Any:
-    if isinstance(item, dict):
-        raise MergeError("associative list without keys has an element that's a map type")
-    if isinstance(item, list):
-        raise MergeError("not supported: associative list with lists as elements")
-    if item is None:
-        raise MergeError("associative list without keys has an element that's an explicit null")
-    return _comparable(item)
-
-
-def _comparable(value: JSON) -> Any:
-    """A hashable value that is equal where the server's are: 1 and 1.0 are, `true` and 1 are not."""
-    if isinstance(value, bool):
-        return ("bool", value)
-    if isinstance(value, dict):
-        return ("map", tuple(sorted((name, _comparable(inner)) for name, inner in value.items())))
-    if isinstance(value, list):
-        return ("list", tuple(map(_comparable, value)))
-    return _UNDEFINED if isinstance(value, GoValue) else value
-
-
-def _element_text(key: tuple[Any, ...]) -> str:
-    if key[0] == "":
-        return f"[={_value_text(key[1])}]"
-    return "[" + ",".join(f"{name}={_value_text(value)}" for name, value in key) + "]"
-
-
-def _value_text(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, tuple):
-        kind, inner = value
-        if kind == "bool":
-            return str(inner).lower()
-        if kind == "list":
-            return "[" + ",".join(map(_value_text, inner)) + "]"
-        return "".join(f"{name}={_value_text(part)}" for name, part in inner)
-    if isinstance(value, str):
-        return quote(value)
-    return float_text(value) if isinstance(value, float) else str(value)
-
-
-def _printed(value: JSON) -> str:
-    """The value as Go's `%v` prints the wrapper that structured merge has around it."""
-    return f"&{{{_plain(value)}}}"
-
-
-def _plain(value: JSON) -> str:
-    if value is None:
-        return "<nil>"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return "map[" + " ".join(f"{name}:{_plain(value[name])}" for name in sorted(value)) + "]"
-    if isinstance(value, list):
-        return "[" + " ".join(map(_plain, value)) + "]"
-    return float_text(value) if isinstance(value, float) else str(value)
-
-
-def _syntax(value: JSON) -> str:
-    """The value as Go's `%#v` prints it."""
-    if isinstance(value, dict):
-        inner = ", ".join(f"{quote(name)}:{_syntax(value[name])}" for name in sorted(value))
-        return f"map[string]interface {{}}{{{inner}}}"
-    if isinstance(value, list):
-        return f"[]interface {{}}{{{', '.join(map(_syntax, value))}}}"
-    if value is None:
-        return "interface {}(nil)"
-    if isinstance(value, GoValue):
-        return _go_value_syntax(value)
-    return quote(value) if isinstance(value, str) else _plain(value)
-
-
-def _go_value_syntax(value: GoValue) -> str:
-    if value.go_type == "uint64":
-        return hex(int(value.text))
-    if value.go_type == "[]uint8":
-        return "[]uint8{" + ", ".join(f"0x{int(byte):x}" for byte in value.text[1:-1].split()) + "}"
-    return str(value.json) if isinstance(value.json, int) else value.syntax or value.text
-
-
-def _go_type(value: JSON) -> str:
-    names = {dict: "map[string]interface {}", list: "[]interface {}", str: "string", bool: "bool"}
-    return names.get(type(value)) or str(getattr(value, "go_type", type(value).__name__))

@@ -9,14 +9,22 @@ import orjson
 
 from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.partial import UnknownInputError
-from replay.admission.builtin.plugin import Phase, Plugin
+from replay.admission.builtin.plugin import Plugin, PluginPhase
 from replay.admission.builtin.run import MALFORMED, PhaseResult, phase_result
+from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Denial, Mutated, Undetermined
 from replay.admission.effects import ADMITTED, Effects
-from replay.admission.explain.builtin import BuiltinWatch, explained
-from replay.admission.explain.explanation import Validated
-from replay.admission.mutating.mutator import Object
-from replay.admission.ordered.plugin import Admitter, Asking, CompiledPlugin, Context, Side, Unit, Validator, digest_of
+from replay.admission.explain.builtin import BuiltinAdmitterWatch, BuiltinValidatorWatch
+from replay.admission.ordered.plugin import (
+    Admitter,
+    Asking,
+    CompiledPlugin,
+    Context,
+    RequestValidator,
+    Side,
+    Unit,
+    digest_of,
+)
 from replay.admission.reads import INPUTS_OF_ANY, PolicyReads
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
@@ -129,6 +137,7 @@ class CompiledBuiltin:
         self.made = [None if value.type.is_stateful else value.made(manifests) for manifests in sets]
         self.is_idle = not any(self.made)
         self._admits = any(settings.admits for each in sets if (settings := value.settings(each)) is not None)
+        self._is_alike = all(value.is_alike(sets[0], other) for other in sets)
         self._concerns: dict[tuple[str, str, str], bool] = {}
 
     def concerns(self, attributes: Attributes) -> bool:
@@ -154,16 +163,20 @@ class CompiledBuiltin:
             for made, side in zip(self.made, asking.sides, strict=True)
         ]
 
-    def validator(self, asking: Asking) -> Validator | None:
+    def validator(self, asking: Asking) -> RequestValidator | None:
         """What looks at the request in the validating phase."""
         if self.value.type.validate is None or not self.concerns(asking.sides[0].attributes):
             return None
         return self._validate
 
     def _validate(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
+        if self._is_alike and self.made[0] is not None and asking.is_shared and all(live) and _are_same(objects):
+            answered = self.made[0].answered_by(asking.backends)
+            return [self.decision(answered, asking.sides[0], objects[0])] * len(objects)
         found = []
         for made, side, value, is_live in zip(self.made, asking.sides, objects, live, strict=True):
-            found.append(self.decision(made, side, value) if made is not None and is_live else ADMITTED)
+            asked = made.answered_by(asking.backends) if made is not None and is_live else None
+            found.append(self.decision(asked, side, value) if asked is not None else ADMITTED)
         return found
 
     def decision(self, made: Plugin, side: Side, value: Object) -> Decision:
@@ -179,28 +192,18 @@ class CompiledBuiltin:
         """What the plugin may ask of the cluster."""
         return cluster_of(side.lister, self._context)
 
-    def watch(self, index: int, manifests: ManifestSet, asking: Asking) -> BuiltinWatch | None:
-        """The plugin on one request, watched."""
+    def admitter_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> BuiltinAdmitterWatch | None:
+        """The mutating phase of one set on one request, watched."""
         del manifests
         admitters = self.admitters(asking)
         admitter = None if admitters is None else admitters[index]
-        return None if admitter is None else BuiltinWatch(self.value.name, admitter)
+        return None if admitter is None else BuiltinAdmitterWatch(self.value.name, admitter)
 
-    def validated(
-        self, index: int, manifests: ManifestSet, seen: Attributes, asking: Asking, refused: str
-    ) -> Validated | None:
-        """What it says in the validating phase."""
+    def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> BuiltinValidatorWatch | None:
+        """What it says in the validating phase of one set, watched."""
         del manifests
-        made, side = self.made[index], asking.sides[index]
-        if made is None or self.validator(asking) is None:
-            return None
-        decision = ADMITTED if refused else self.decision(made, replace_attributes(side, seen), seen.object)
-        return Validated(policies=(explained(self.value.name, decision, refused),))
-
-
-def replace_attributes(side: Side, attributes: Attributes) -> Side:
-    """The side with other attributes of the validating phase."""
-    return side._replace(attributes=attributes)
+        validator = None if self.made[index] is None else self.validator(asking)
+        return None if validator is None else BuiltinValidatorWatch(self.value.name, index, validator)
 
 
 class BuiltinAdmitter:
@@ -232,11 +235,17 @@ def asked_phase(
 
 
 def _asked(  # noqa: PLR0913, PLR0917 - what a phase is asked with
-    made: Plugin, phase: Phase | None, attributes: Attributes, cluster: PluginCluster, effects: Effects, time: int = 0
+    made: Plugin,
+    phase: PluginPhase | None,
+    attributes: Attributes,
+    cluster: PluginCluster,
+    effects: Effects,
+    time: int = 0,
 ) -> tuple[PhaseResult | None, Object]:
     """One phase; None where what it looks at is not known, which is noted."""
     try:
-        return phase_result(phase, attributes, cluster, time)
+        mutates = phase == made.admit
+        return phase_result(phase, attributes, cluster, time, mutates=mutates)
     except UnknownInputError as error:
         missing = error.missing
     except MALFORMED as error:
@@ -257,6 +266,10 @@ def note(effects: Effects, name: str, result: PhaseResult) -> None:
         effects.mutated.append(Mutated(name, "", result.patch))
     effects.warnings += [warning for warning in result.warnings if warning not in effects.warnings]
     effects.audit_annotations.update(result.audit_annotations)
+
+
+def _are_same(objects: Sequence[Object]) -> bool:
+    return all(each is objects[0] for each in objects)
 
 
 def _names(pattern: str, resource: str, subresource: str) -> bool:

@@ -13,10 +13,10 @@ from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from replay.admission.change import Changes
-from replay.admission.decision import Decision
+from replay.admission.conversion import Object
+from replay.admission.decision import Decision, Denial
 from replay.admission.effects import Effects
-from replay.admission.explain.explanation import Step, Validated
-from replay.admission.mutating.mutator import Object
+from replay.admission.explain.explanation import Explanation
 from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.admission.reads import PolicyReads
 from replay.admission.webhook.plugin import Backends
@@ -82,14 +82,17 @@ class Context:
 class Admitter(Protocol):
     """A mutating plugin of one set on one request; it remembers between the passes."""
 
-    effects: Effects
+    @property
+    def effects(self) -> Effects:
+        """What it did, in both passes."""
+        ...
 
     def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
         """One pass: the object that is left, and whether all mutating plugins are to run once more."""
         ...
 
 
-class Validator(Protocol):
+class RequestValidator(Protocol):
     """A validating plugin that has something to say about a request."""
 
     def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
@@ -97,11 +100,24 @@ class Validator(Protocol):
         ...
 
 
-class Watch(Protocol):
+class AdmitterWatch(Admitter, Protocol):
     """A mutating plugin of one set on one request, watched: it tells what it did and why."""
 
-    def step(self, value: Object, refused: str, *, reinvoke: bool) -> Step:
-        """One pass; `refused` says why it is not asked any more, empty if it is."""
+    def explained(self, number: int, refused: str) -> Explanation:
+        """What it did in a pass, counted from 1; `refused` says why it was not asked, if it was not."""
+        ...
+
+
+class ValidatorWatch(RequestValidator, Protocol):
+    """A validating plugin, watched as it decides for one set."""
+
+    @property
+    def denials(self) -> Sequence[Denial]:
+        """How it refuses the request."""
+        ...
+
+    def explained(self, refused: str) -> Explanation:
+        """What it did; `refused` says why it was not asked, if it was not."""
         ...
 
 
@@ -117,18 +133,16 @@ class CompiledPlugin(Protocol):
         """For each set what changes this request; None if nothing does in any."""
         ...
 
-    def validator(self, asking: Asking) -> Validator | None:
+    def validator(self, asking: Asking) -> RequestValidator | None:
         """What validates this request, None if no set has anything to say."""
         ...
 
-    def watch(self, index: int, manifests: ManifestSet, asking: Asking) -> Watch | None:
-        """The mutating phase of one set to be explained; `manifests` may have more than was asked. None without one."""
+    def admitter_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> AdmitterWatch | None:
+        """The mutating phase of one set, watched; `manifests` may have more webhooks than are asked. None without one."""
         ...
 
-    def validated(
-        self, index: int, manifests: ManifestSet, seen: Attributes, asking: Asking, refused: str
-    ) -> Validated | None:
-        """The validating phase of one set explained; `refused` says why it is not asked. None without one."""
+    def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> ValidatorWatch | None:
+        """The validating phase of one set, watched, likewise."""
         ...
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from replay.admission.conversion import Object
 from replay.admission.decision import Decision
 from replay.admission.effects import Effects
-from replay.admission.explain.explanation import Validated
-from replay.admission.explain.mutation import PolicyWatch
-from replay.admission.explain.validation import explain_policies
-from replay.admission.mutating.mutator import Object
+from replay.admission.explain.mutation import MutatingPolicyWatch
+from replay.admission.explain.validation import ValidatingPolicyWatch
 from replay.admission.mutating.plugin import MutatingAdmission, PolicyPlugin
-from replay.admission.ordered.plugin import Asking, CompiledPlugin, Context, Unit, Validator, digest_of
+from replay.admission.ordered.plugin import Asking, CompiledPlugin, Context, RequestValidator, Unit, digest_of
 from replay.admission.reads import PolicyReads, policy_reads
 from replay.admission.validating.plugin import Candidates, ValidatingAdmission
 from replay.cellib.version import KubernetesVersion
@@ -23,7 +22,6 @@ from replay.kube.admissionregistration import (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 )
-from replay.kube.attributes import Attributes
 from replay.kube.gvk import split_api_version
 
 _Policies = Sequence[ValidatingAdmissionPolicy | MutatingAdmissionPolicy]
@@ -63,7 +61,6 @@ class _Mutating:
 
     def __init__(self, sets: Sequence[ManifestSet], context: Context) -> None:
         self.is_idle = not any(each.mutating_policies for each in sets)
-        self._context = context
         self._admission = MutatingAdmission(
             sets, context.version, context.discovery, context.patchers, context.authorizer
         )
@@ -87,24 +84,20 @@ class _Mutating:
         request = self._admission.request(side.before, side.lister, asking.changes)
         return _PolicyAdmitter(PolicyPlugin(hooks[index], request))
 
-    def validator(self, asking: Asking) -> Validator | None:
+    def validator(self, asking: Asking) -> RequestValidator | None:
         """It validates nothing."""
         del asking
         return None
 
-    def watch(self, index: int, manifests: ManifestSet, asking: Asking) -> PolicyWatch:
+    def admitter_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> MutatingPolicyWatch:
         """Its policies, watched."""
-        side, context = asking.sides[index], self._context
-        return PolicyWatch(
-            self._admission, index, manifests, (side.before, side.lister), (context.version, context.discovery)
-        )
+        del manifests
+        side = asking.sides[index]
+        return MutatingPolicyWatch(self._admission, index, side.before, side.lister)
 
-    def validated(
-        self, index: int, manifests: ManifestSet, seen: Attributes, asking: Asking, refused: str
-    ) -> Validated | None:
+    def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> None:
         """It has no such phase."""
-        del index, manifests, seen, asking, refused
-        return None
+        del index, manifests, asking
 
 
 class _PolicyAdmitter:
@@ -156,18 +149,17 @@ class _Validating:
 
     def __init__(self, sets: Sequence[ManifestSet], context: Context) -> None:
         self.is_idle = not any(each.validating_policies for each in sets)
-        self._context = context
         self._admission = ValidatingAdmission(sets, context.version, context.discovery, context.authorizer)
 
     def admitters(self, asking: Asking) -> None:
         """It changes nothing."""
         del asking
 
-    def watch(self, index: int, manifests: ManifestSet, asking: Asking) -> None:
+    def admitter_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> None:
         """It has no such phase."""
         del index, manifests, asking
 
-    def validator(self, asking: Asking) -> Validator | None:
+    def validator(self, asking: Asking) -> RequestValidator | None:
         """The policies that may match, of all sets at once where they meet the same."""
         first = asking.sides[0]
         if asking.is_shared:
@@ -176,13 +168,10 @@ class _Validating:
         candidates = [self._admission.candidates(side.attributes, side.lister) for side in asking.sides]
         return _ValidatingRequest(self._admission, candidates) if any(candidates) else None
 
-    def validated(
-        self, index: int, manifests: ManifestSet, seen: Attributes, asking: Asking, refused: str
-    ) -> Validated:
-        """Every policy of the set with what it reads."""
-        where = (seen, asking.sides[index].lister)
-        context = (self._context.version, self._context.discovery)
-        return Validated(policies=explain_policies(self._admission, manifests, where, context, refused))
+    def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> ValidatingPolicyWatch:
+        """Its policies, watched."""
+        del manifests, asking
+        return ValidatingPolicyWatch(self._admission, index)
 
 
 class _ValidatingRequest:

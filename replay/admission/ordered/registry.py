@@ -17,6 +17,7 @@ from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, MatchResources
 from replay.kube.attributes import Operation
+from replay.kube.discovery import APIResource, Discovery
 from replay.kube.overlay import objects_by_kind
 from replay.matching.rules import ANY
 
@@ -31,6 +32,13 @@ ALL_ORDERED_PLUGINS: Final[tuple[AdmissionPlugin, ...]] = (
     *(each for each in BUILTIN_PLUGINS if each.name in _LAST),
 )
 """In the order in which the server asks them."""
+SHARD_ORDERED_PLUGINS: Final[tuple[AdmissionPlugin, ...]] = (
+    WebhookPlugin("mutating"),
+    MutatingAdmissionPolicyPlugin(),
+    ValidatingAdmissionPolicyPlugin(),
+    WebhookPlugin("validating"),
+)
+"""Those of a kcp shard (`kcp-dev/kcp/pkg/admission/plugins.go`, `AllOrderedPlugins`), as far as manifests say what they do."""
 
 
 def units_of(manifests: ManifestSet, plugins: Iterable[AdmissionPlugin] = ALL_ORDERED_PLUGINS) -> Iterator[Unit]:
@@ -73,6 +81,12 @@ def reads_of(manifests: ManifestSet, version: KubernetesVersion) -> Iterator[Pol
         yield from plugin.reads(manifests, version)
 
 
+def looked_up_resources(sets: Iterable[ManifestSet], discovery: Discovery) -> Iterator[APIResource]:
+    """The resources of what the plugins of some sets read of the cluster beside the request."""
+    kinds = {kind for manifests in sets for plugin in ALL_ORDERED_PLUGINS for kind in plugin.looked_up(manifests)}
+    return (each for each in discovery if (each.kind.group, each.kind.kind) in kinds)
+
+
 def webhook_mutators(manifests: ManifestSet) -> frozenset[str]:
     """The names, as decisions have them, of what changes objects with a trace in the log."""
     plugins = (plugin for plugin in ALL_ORDERED_PLUGINS if plugin.mutates and plugin.leaves_trace)
@@ -91,17 +105,29 @@ def policy_names(manifests: ManifestSet, *, mutating: bool | None = None) -> fro
     return frozenset(name for plugin in chosen for name in plugin.names(manifests))
 
 
-def without_shared_plugins(sets: tuple[ManifestSet, ManifestSet]) -> tuple[ManifestSet, ManifestSet]:
-    """Both sets without the built-in plugins of which both say the same, and whose objects both have alike.
+_NOT_REPRODUCED: Final = frozenset(
+    {"AlwaysPullImages", "ExtendedResourceToleration", "PodNodeSelector", "PodTolerationRestriction"}
+)
+"""Plugins that change objects and are off by default: what they did is not in the rebuilt object before mutation."""
 
-    What such a plugin did at the time stands in the recorded objects, and it would do the same for the candidate.
+
+def without_shared_plugins(
+    sets: tuple[ManifestSet, ManifestSet], names: frozenset[str] = frozenset()
+) -> tuple[ManifestSet, ManifestSet]:
+    """Both sets without the built-in plugins of which both say the same, and whose objects both have alike, but for some names.
+
+    What such a plugin did at the time stands in the recorded objects, and it would do the same for the candidate. Only where
+    something is to mutate after it, and see what it leaves, it is asked again.
     """
     current, candidate = sets
+    again = _NOT_REPRODUCED if any(each.mutating_policies or each.mutating_webhooks for each in sets) else frozenset()
     kinds, bare = changed_kinds(current, candidate), changed_kinds(current, candidate, bare=True)
     shared = {
         each.name
         for each in BUILTIN_PLUGINS
-        if each.is_alike(*sets) and not (bare if each.type.ignores_metadata else kinds) & set(each.type.looks_up)
+        if each.name not in again | names
+        and each.is_alike(*sets)
+        and not (bare if each.type.ignores_metadata else kinds) & set(each.type.looks_up)
     }
     return _without(current, shared), _without(candidate, shared)
 

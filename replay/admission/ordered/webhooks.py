@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from replay.admission.conversion import Object
 from replay.admission.decision import Decision
 from replay.admission.effects import ADMITTED
-from replay.admission.explain.explanation import Validated
-from replay.admission.explain.webhook import WebhookExplainer, WebhookWatch
-from replay.admission.mutating.mutator import Object
-from replay.admission.ordered.plugin import Admitter, Asking, CompiledPlugin, Context, Unit, Validator, digest_of
+from replay.admission.explain.webhook import MutatingWebhookWatch, ValidatingWebhookWatch
+from replay.admission.ordered.plugin import Admitter, Asking, CompiledPlugin, Context, RequestValidator, Unit, digest_of
 from replay.admission.reads import PolicyReads, webhook_reads
 from replay.admission.webhook.plugin import MutatingWebhookPlugin, validate
 from replay.admission.webhook.webhooks import Phase, WebhookAdmission, WebhookHook, configurations_of
@@ -87,32 +86,27 @@ class _Webhooks:
         where = (side.before, side.lister)
         return MutatingWebhookPlugin(self._admission, hooks, self._context.patchers, where, asking.backends)
 
-    def validator(self, asking: Asking) -> Validator | None:
+    def validator(self, asking: Asking) -> RequestValidator | None:
         """The webhooks that may be called, in the validating phase."""
         if self._admission.phase != "validating":
             return None
         candidates = self._admission.candidates(asking.sides[0].attributes)
         return _WebhookRequest(self._admission, candidates) if any(candidates) else None
 
-    def watch(self, index: int, manifests: ManifestSet, asking: Asking) -> WebhookWatch | None:
-        """Its webhooks, watched."""
+    def admitter_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> MutatingWebhookWatch | None:
+        """Its webhooks, watched, in the mutating phase."""
         if self._admission.phase != "mutating":
             return None
-        side = asking.sides[index]
-        plugin = self._admitter(self._admission.candidates(side.before)[index], index, asking)
-        return WebhookWatch(plugin, self._explainer(index, manifests), side.before, side.lister)
+        side, admission = asking.sides[index], self._admission
+        plugin = self._admitter(admission.candidates(side.before)[index], index, asking)
+        hooks, asked = admission.hooks_of(manifests), admission.hooks[index]
+        return MutatingWebhookWatch(plugin, hooks, asked, side.before, side.lister)
 
-    def validated(
-        self, index: int, manifests: ManifestSet, seen: Attributes, asking: Asking, refused: str
-    ) -> Validated | None:
-        """Every webhook of the set, and why it is called or not."""
+    def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> ValidatingWebhookWatch | None:
+        """Its webhooks, watched, in the validating phase."""
         if self._admission.phase != "validating":
             return None
-        explained = self._explainer(index, manifests).explain(seen, asking.sides[index].lister, refused)
-        return Validated(webhooks=explained)
-
-    def _explainer(self, index: int, manifests: ManifestSet) -> WebhookExplainer:
-        return WebhookExplainer(self._admission, index, manifests, self._context.version, self._context.discovery)
+        return ValidatingWebhookWatch(self._admission, index, manifests, asking)
 
 
 class _WebhookRequest:
@@ -132,4 +126,4 @@ class _WebhookRequest:
         ]
 
     def _decision(self, hooks: Sequence[WebhookHook], seen: Attributes, lister: Lister, asking: Asking) -> Decision:
-        return validate(self._admission, hooks, seen, lister, asking.backends).decision()
+        return validate(self._admission, hooks, (seen, lister), asking.backends).decision()

@@ -28,8 +28,8 @@ from replay.kube.admissionregistration import (
 )
 from replay.kube.attributes import Missing
 
-Policy = ValidatingAdmissionPolicy
-Binding = ValidatingAdmissionPolicyBinding
+_Policy = ValidatingAdmissionPolicy
+_Binding = ValidatingAdmissionPolicyBinding
 
 
 class OutcomeCollector:
@@ -52,13 +52,13 @@ class OutcomeCollector:
         """Whether the request is admitted without any trace."""
         return not (self._denials or self._warnings or self._failures or self._annotations or self._undetermined)
 
-    def configuration_error(self, policy: Policy, binding: Binding | None, message: str) -> None:
+    def configuration_error(self, policy: _Policy, binding: _Binding | None, message: str) -> None:
         """A policy, or one of its bindings, cannot be used: `failurePolicy` answers, whatever the binding's actions are."""
         if policy.failure_policy is FailurePolicy.FAIL:
             text = f"failed to configure {'binding' if binding else 'policy'}: {message}"
             self._deny(policy, binding, PolicyDecision(Action.DENY, DecisionEvaluation.ERROR, text), None)
 
-    def undetermined(self, policy: Policy, binding: Binding | None, unknown: tuple[Missing, ...]) -> None:
+    def undetermined(self, policy: _Policy, binding: _Binding | None, unknown: tuple[Missing, ...]) -> None:
         """The policy may or may not decide something, annotations included."""
         self._unknown(policy, binding, unknown)
         self._unknown_keys.update(f"{policy.name}/{each.key}" for each in policy.audit_annotations)
@@ -67,13 +67,13 @@ class OutcomeCollector:
         """Collect the audit annotations of the next policy."""
         self._collector, self._unknown_keys = AuditAnnotationCollector(), set()
 
-    def publish_annotations(self, policy: Policy) -> None:
+    def publish_annotations(self, policy: _Policy) -> None:
         """Publish what all bindings of the policy have collected, as far as it is certain."""
         for key, value in self._collector.published(policy.name).items():
             if key not in self._unknown_keys:
                 self._annotations[key] = value
 
-    def add(self, policy: Policy, binding: Binding, result: ValidateResult) -> None:
+    def add(self, policy: _Policy, binding: _Binding, result: ValidateResult) -> None:
         """The result for one parameter of a binding."""
         if result.unknown:
             self.undetermined(policy, binding, result.unknown)
@@ -89,10 +89,10 @@ class OutcomeCollector:
                 self._unknown(policy, binding, annotation.unknown)
                 self._unknown_keys.add(f"{policy.name}/{annotation.key}")
             elif annotation.action is AuditAnnotationAction.ERROR:
-                decision = PolicyDecision(Action.DENY, DecisionEvaluation.ERROR, annotation.error)
+                decision = PolicyDecision(Action.DENY, DecisionEvaluation.ERROR, annotation.error or "")
                 self._deny(policy, binding, decision, None)
 
-    def add_for_all(self, policy: Policy, bindings: Sequence[Binding], result: ValidateResult) -> None:
+    def add_for_all(self, policy: _Policy, bindings: Sequence[_Binding], result: ValidateResult) -> None:
         """The same result for all bindings of a policy."""
         if policy.audit_annotations:
             self.begin_annotations()
@@ -115,7 +115,7 @@ class OutcomeCollector:
             undetermined=tuple(self._undetermined),
         )
 
-    def _unknown(self, policy: Policy, binding: Binding | None, unknown: tuple[Missing, ...]) -> None:
+    def _unknown(self, policy: _Policy, binding: _Binding | None, unknown: tuple[Missing, ...]) -> None:
         """Something of a policy is not known; with the action Audit that leaves the list of failures open."""
         name = binding.name if binding else ""
         first, others = unknown[0], len(unknown) - 1
@@ -126,7 +126,7 @@ class OutcomeCollector:
             self._failures_are_certain = False
 
     def _denied(
-        self, policy: Policy, binding: Binding, decision: PolicyDecision, index: int, *, as_a_whole: bool
+        self, policy: _Policy, binding: _Binding, decision: PolicyDecision, index: int, *, as_a_whole: bool
     ) -> None:
         """A validation that denies, and what the binding makes of that.
 
@@ -145,7 +145,7 @@ class OutcomeCollector:
                 where = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
                 self._warnings.append(f"Validation failed for {where}: {decision.message}")
 
-    def _deny(self, policy: Policy, binding: Binding | None, decision: PolicyDecision, index: int | None) -> None:
+    def _deny(self, policy: _Policy, binding: _Binding | None, decision: PolicyDecision, index: int | None) -> None:
         """The server refuses the request."""
         reason = decision.reason or DEFAULT_REASON
         name = binding.name if binding else ""

@@ -7,17 +7,18 @@ common is compiled once and, for one request, matched and evaluated once, whatev
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 from replay.admission.change import Changes
 from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.decision import Decision
 from replay.admission.effects import ADMITTED
+from replay.admission.hook_walk import HookWalk, HookWalker, observed_hooks
 from replay.admission.hooks import BoundBinding, HookIndex, PlannedHook, PolicyHook, policy_hooks
 from replay.admission.inputs import Inputs
 from replay.admission.namespace import namespace_object
-from replay.admission.params import NO_PARAMS, ConfigurationError, Params, collect_params, param_kind
+from replay.admission.observer import HookObserver
+from replay.admission.params import NO_PARAMS, Params, ParamsError
 from replay.admission.place import Place, changed_places, read_places
 from replay.admission.request import admission_request
 from replay.admission.validating.mutation_effect import with_mutation_effects
@@ -26,6 +27,7 @@ from replay.admission.validating.policy_decision import NO_DECISION, ValidateRes
 from replay.admission.validating.validator import Validator
 from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.version import KubernetesVersion
+from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.admissionregistration import (
     ManifestSet,
@@ -39,11 +41,13 @@ from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.matcher import Match, Matcher, MatchError, RequestMatcher
+from replay.matching.matcher import Match, Matcher, MatchError
 
 Planned = PlannedHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 Hook = PolicyHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 Bound = BoundBinding[ValidatingAdmissionPolicyBinding]
+PolicyWalker = HookWalker[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
+PolicyWalk = HookWalk[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 Candidates = tuple[tuple[Planned, ...], ...]
 """For each set the hooks that may match a request."""
 
@@ -61,12 +65,14 @@ class ValidatingAdmission:
         """Expressions are compiled when a request first needs them; `authorizer` answers for the instant of a lister."""
         self._count = len(sets)
         self.version = version
-        self._discovery = discovery
         self._authorizer = authorizer
         self._converter = ObjectConverter(discovery)
         self._matcher = Matcher(EquivalentResourceMapper(discovery))
+        self.walker: PolicyWalker = HookWalker(self._matcher, discovery, version)
         self._validators: dict[Any, Validator] = {}
-        self._index = HookIndex([self._hooks(manifests) for manifests in sets], self._matcher)
+        self.hooks = [self._hooks(manifests) for manifests in sets]
+        """For each set all its policies that are asked at all, in order."""
+        self._index = HookIndex(self.hooks, self._matcher)
 
     def _hooks(self, manifests: ManifestSet) -> tuple[Hook, ...]:
         """The hooks of one set."""
@@ -102,7 +108,7 @@ class ValidatingAdmission:
         """The same where it is known which policies may match."""
         if candidates is None:
             return [ADMITTED] * self._count
-        request = _Request(self, attributes, lister)
+        request = _Request(self, self.walker.walk(attributes, lister))
         return [request.dispatch(hooks) if hooks else ADMITTED for hooks in candidates]
 
     def decide_each(
@@ -119,25 +125,21 @@ class ValidatingAdmission:
         """
         if candidates is None:
             return [ADMITTED] * len(objects)
-        first = _Request(self, attributes.with_object(objects[0]), lister)
-        requests = {id(objects[0]): first}
+        first = _Request(self, self.walker.walk(attributes.with_object(objects[0]), lister))
+        requests = IdentityMap([(objects[0], first)])
         for value in objects[1:]:
-            if id(value) not in requests:
-                requests[id(value)] = _Request(self, attributes.with_object(value), lister, first, changes)
+            if value not in requests:
+                walk = self.walker.walk(attributes.with_object(value), lister)
+                requests[value] = _Request(self, walk, first, changes)
         return [
-            _decided(hooks, requests[id(value)], first) if hooks else ADMITTED
+            _decided(hooks, requests[value], first) if hooks else ADMITTED
             for hooks, value in zip(candidates, objects, strict=True)
         ]
 
-    def request_matcher(self, attributes: Attributes, lister: Lister) -> RequestMatcher:
-        """The matcher of one request."""
-        return self._matcher.request(attributes, lister)
-
-    def param_kind(
-        self, policy: ValidatingAdmissionPolicy, lister: Lister
-    ) -> APIResource | ConfigurationError | Missing | None:
-        """The resource of the policy's parameters, None if it takes none."""
-        return None if policy.param_kind is None else param_kind(policy.param_kind, self._discovery, lister)
+    def observe(self, index: int, attributes: Attributes, lister: Lister, observer: HookObserver) -> Decision:
+        """What one set decides about a request, while somebody watches."""
+        hooks = observed_hooks(self.hooks[index], attributes, observer)
+        return _Request(self, self.walker.walk(attributes, lister, observer)).dispatch(hooks)
 
     def cel_value(self, value: Object, kind: GroupVersionKind) -> Any:
         """An object of a kind as expressions see it."""
@@ -177,8 +179,7 @@ class _Request:
     def __init__(
         self,
         admission: ValidatingAdmission,
-        attributes: Attributes,
-        lister: Lister,
+        walk: PolicyWalk,
         beside: _Request | None = None,
         changes: Changes | None = None,
     ) -> None:
@@ -187,17 +188,12 @@ class _Request:
         self._changed: frozenset[Place] | None = None
         self._beside = beside
         if beside is not None and changes is not None:
-            self._changed = _difference(beside.attributes.object, attributes.object, changes)
-        self.attributes: Attributes = attributes
-        self._lister = lister
+            self._changed = _difference(beside.attributes.object, walk.attributes.object, changes)
+        self.attributes: Attributes = walk.attributes
+        self._walk = walk
         self.inputs: dict[Any, Inputs] = {}
         self.results: dict[Any, ValidateResult] = {}
         self._params: list[JSON | PartialObject | None] = []
-
-    @cached_property
-    def _matcher(self) -> RequestMatcher:
-        """The matcher of this request, for the hooks that were not matched beforehand."""
-        return self._admission.request_matcher(self.attributes, self._lister)
 
     def dispatch(self, hooks: Sequence[Planned]) -> Decision:
         """Ask every hook."""
@@ -218,27 +214,23 @@ class _Request:
 
         Where it is not known whether the policy matches, that matters only if it would decide anything.
         """
-        policy = hook.policy
-        if hook.criteria is None:
-            outcome.configuration_error(policy, None, "policy contained no match constraints, a required field")
-            return
-        match = self._matcher.match(hook.criteria)
+        match = self._walk.match(hook)
         if match is None:
             return
         if isinstance(match, MatchError):
-            outcome.configuration_error(policy, None, match.message)
+            outcome.configuration_error(hook.policy, None, match.message)
         elif match.unknown is None:
             self._dispatch_bindings(hook, match, outcome)
         else:
             possible = OutcomeCollector(self._admission.version)
             self._dispatch_bindings(hook, match, possible)
             if not possible.is_empty:
-                outcome.undetermined(policy, None, (match.unknown,))
+                outcome.undetermined(hook.policy, None, (match.unknown,))
 
     def _dispatch_bindings(self, hook: Hook, match: Match, outcome: OutcomeCollector) -> None:
         """All bindings of a policy that matches."""
-        params = self._admission.param_kind(hook.policy, self._lister)
-        if isinstance(params, ConfigurationError):
+        params = self._walk.params(hook)
+        if isinstance(params, ParamsError):
             outcome.configuration_error(hook.policy, None, params.message)
             return
         if isinstance(params, Missing):
@@ -256,12 +248,12 @@ class _Request:
         self, hook: Hook, bound: Bound, match: Match, params: APIResource | None, outcome: OutcomeCollector
     ) -> None:
         """One binding; what its own criteria leave unknown matters only if it would decide anything."""
-        by_binding = None if bound.criteria is None else self._matcher.match(bound.criteria)
-        if bound.criteria is not None and by_binding is None:
+        by_binding = self._walk.bound(hook, bound, match)
+        if by_binding is None:
             return
         if isinstance(by_binding, MatchError):
             outcome.configuration_error(hook.policy, bound.binding, by_binding.message)
-        elif by_binding is None or by_binding.unknown is None:
+        elif by_binding.unknown is None:
             self._evaluate(hook, bound, match, params, outcome)
         else:
             possible = OutcomeCollector(self._admission.version)
@@ -275,26 +267,32 @@ class _Request:
     ) -> None:
         """One evaluation for each parameter."""
         policy, binding = hook.policy, bound.binding
-        found = collect_params(
-            params, binding.param_ref, self.attributes.namespace, self._lister, self._admission.version
-        )
-        if isinstance(found, ConfigurationError):
+        found = self._walk.collect(hook, bound, params)
+        if isinstance(found, ParamsError):
             outcome.configuration_error(policy, binding, found.message)
         elif isinstance(found, Missing):
             outcome.undetermined(policy, binding, (found,))
         else:
-            for result in self._validate(hook.evaluator, match, found):
+            for result in self._validate(hook, bound, match, found):
                 if result is not NO_DECISION:
                     outcome.add(policy, binding, result)
 
-    def _validate(self, validator: Validator, match: Match, params: Params) -> list[ValidateResult]:
-        """The results for all parameters, each evaluation done once in a request.
+    def _validate(self, hook: Hook, bound: Bound, match: Match, params: Params) -> list[ValidateResult]:
+        """The results for all parameters, each evaluation done once in a request, unless somebody watches.
 
         INVARIANT: `_params` keeps the parameters alive, so that no other object of the request can have their ids.
         """
         if params is not NO_PARAMS:
             self._params.extend(params)
-        return [self._result(validator, match, param) for param in params]
+        observer = self._walk.observer
+        if observer is None:
+            return [self._result(hook.evaluator, match, param) for param in params]
+        results = []
+        for param in params:
+            watcher = observer.evaluating(hook, bound.binding, param)
+            results.append(hook.evaluator.validate(self._input(match, param), watcher))
+            observer.evaluated(results[-1])
+        return results
 
     def _result(self, validator: Validator, match: Match, param: JSON | PartialObject | None) -> ValidateResult:
         """The result for one parameter; the matched resource tells the matched kind, too."""
@@ -331,7 +329,7 @@ class _Request:
         found = self.inputs.get(key)
         if found is None:
             found = self.inputs[key] = self._input_beside(key, match) or self._admission.inputs(
-                match, self.attributes, self._lister, param
+                match, self.attributes, self._walk.lister, param
             )
         return found
 

@@ -58,7 +58,7 @@ class PolicyAuditAnnotation(NamedTuple):
     key: str
     action: AuditAnnotationAction
     value: str = ""
-    error: str = ""
+    error: str | None = None
     unknown: tuple[Missing, ...] = ()
 
 

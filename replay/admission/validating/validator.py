@@ -8,6 +8,7 @@ from typing import Any
 from replay.admission.inputs import Evaluations, Inputs, evaluations
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
+from replay.admission.observer import ValidationObserver
 from replay.admission.validating.policy_decision import (
     ADMITTED,
     DEFAULT_REASON,
@@ -92,13 +93,18 @@ class Validator:
         expressions = (*self._match_conditions, *self._validations, *self._messages, *annotations)
         return frozenset().union(*(each.footprint for each in expressions if each is not None))
 
-    def validate(self, inputs: Inputs) -> ValidateResult:
+    def validate(self, inputs: Inputs, observer: ValidationObserver | None = None) -> ValidateResult:
         """Decide; `NO_DECISION` is returned for every result that changes nothing."""
         matched = self._match(inputs)
+        if observer is not None:
+            observer.conditions(self._compiler, self._match_conditions, inputs, matched)
         if matched.error:
             return self._error(matched.error)
         if not matched.matches:
             return NO_DECISION
+        if observer is not None:
+            validations = tuple(zip(self._validations, self._messages, strict=True))
+            observer.validations(self._compiler, validations, self._audit_annotations, inputs)
         if not matched.unknown:
             return self._validate(inputs)
         if self.failure_policy is FailurePolicy.IGNORE and self._validate(inputs) is NO_DECISION:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from replay.admission.decision import Denial
 from replay.admission.request import user_info
 from replay.admission.webhook.webhooks import Phase, WebhookInvocation
 from replay.go.format import quote
 from replay.json import JSON
+from replay.kcp.annotation import shown_to_webhook
 from replay.kube.attributes import Attributes, Missing, PartialObject
 
 
@@ -39,7 +40,7 @@ class WebhookAnswer:
     patch: tuple[JSON, ...] = ()
     warnings: tuple[str, ...] = ()
     audit_annotations: Mapping[str, str] = field(default_factory=dict)
-    error: str = ""
+    error: str | None = None
     undecodable_patch: str = ""
 
     @property
@@ -60,6 +61,17 @@ class WebhookBackend(Protocol):
         ...
 
 
+@runtime_checkable
+class RecallingBackend(Protocol):
+    """Somebody who knows what a webhook answered when the log was written, though not all that it was sent."""
+
+    def recall(
+        self, invocation: WebhookInvocation, phase: Phase, attributes: Attributes
+    ) -> WebhookAnswer | Missing | None:
+        """The answer about the very same object, None where this is another one."""
+        ...
+
+
 def webhook_request(attributes: Attributes, invocation: WebhookInvocation) -> JSON | Missing:
     """The AdmissionRequest of a call (`webhook/request.CreateV1AdmissionReview`), unless a part of it is not known."""
     parts = (attributes.object, attributes.old_object, attributes.options)
@@ -75,7 +87,7 @@ def webhook_request(attributes: Attributes, invocation: WebhookInvocation) -> JS
         "requestResource": attributes.resource._asdict(),
         "operation": str(attributes.operation),
         "userInfo": user_info(attributes.user_info),
-        "object": attributes.object,
+        "object": shown_to_webhook(attributes),
         "oldObject": attributes.old_object,
         "dryRun": True,
         "options": attributes.options,

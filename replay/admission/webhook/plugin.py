@@ -11,13 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 from replay.admission.change import changes
+from replay.admission.conversion import Object
 from replay.admission.decision import Denial, Mutated, Undetermined
 from replay.admission.effects import Effects
 from replay.admission.json_patch import JSONPatchError, apply, equal
-from replay.admission.mutating.mutator import Object
 from replay.admission.mutating.object_patcher import ObjectPatchers, StatusError, internal_error
+from replay.admission.observer import WebhookObserver
 from replay.admission.webhook.answer import (
     PATCH_FAILURES_SINCE,
+    RecallingBackend,
     WebhookAnswer,
     WebhookBackend,
     WebhookReview,
@@ -28,6 +30,7 @@ from replay.admission.webhook.answer import (
 )
 from replay.admission.webhook.webhooks import Phase, WebhookAdmission, WebhookHook, WebhookInvocation
 from replay.go.format import marshal, quote
+from replay.identity import IdentityMap
 from replay.kube.admissionregistration import FailurePolicy
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.lister import Lister
@@ -66,15 +69,18 @@ def answered(effects: Effects, invocation: WebhookInvocation, answer: WebhookAns
 def validate(
     admission: WebhookAdmission,
     hooks: Sequence[WebhookHook],
-    attributes: Attributes,
-    lister: Lister,
+    where: tuple[Attributes, Lister],
     backends: Backends,
+    observer: WebhookObserver | None = None,
 ) -> Effects:
     """The validating webhooks of one set; a refusal before any call ends the phase."""
-    effects = Effects()
+    (attributes, lister), effects = where, Effects()
     asked: list[tuple[WebhookBackend, WebhookReview]] = []
+    recalled: list[tuple[WebhookInvocation, WebhookAnswer | Missing]] = []
     for hook in hooks:
-        answer = admission.should_call(hook, attributes, lister)
+        answer = admission.should_call(hook, attributes, lister, observer)
+        if observer is not None and answer is not None:
+            observer.called(hook, answer)
         if isinstance(answer, Denial):
             return Effects(denials=[answer], undetermined=effects.undetermined)
         if isinstance(answer, Missing):
@@ -85,11 +91,15 @@ def validate(
             if backend is None or request is None:
                 effects.calls.append(answer.call("validating"))
             elif isinstance(request, Missing):
-                unanswered(effects, answer, "validating", request)
+                known = (
+                    backend.recall(answer, "validating", attributes) if isinstance(backend, RecallingBackend) else None
+                )
+                recalled.append((answer, request if known is None else known))
             else:
                 asked.append((backend, WebhookReview(answer, "validating", request)))
-    for index, (review, reply) in enumerate(_replies(asked)):
-        _validated(review.invocation, reply, index, effects)
+    replies = [(review.invocation, reply) for review, reply in _replies(asked)]
+    for index, (invocation, reply) in enumerate([*replies, *recalled]):
+        _validated(invocation, reply, index, effects)
     return effects
 
 
@@ -97,11 +107,12 @@ def _replies(
     asked: Sequence[tuple[WebhookBackend, WebhookReview]],
 ) -> list[tuple[WebhookReview, WebhookAnswer | Missing]]:
     """The answers, each backend asked once for all that is its own."""
-    answers: dict[int, WebhookAnswer | Missing] = {}
-    for backend in {id(backend): backend for backend, _ in asked}.values():
+    answers: IdentityMap[WebhookReview, WebhookAnswer | Missing] = IdentityMap()
+    for backend in IdentityMap((backend, backend) for backend, _ in asked).values():
         own = [review for each, review in asked if each is backend]
-        answers.update((id(review), answer) for review, answer in zip(own, backend.review(own), strict=True))
-    return [(review, answers[id(review)]) for _, review in asked]
+        for review, answer in zip(own, backend.review(own), strict=True):
+            answers[review] = answer
+    return [(review, answers[review]) for _, review in asked]
 
 
 def _validated(invocation: WebhookInvocation, reply: WebhookAnswer | Missing, index: int, effects: Effects) -> None:
@@ -146,6 +157,8 @@ class MutatingWebhookPlugin:
         self._last_output: Object = None
         self._invoked: set[int] = set()
         self._again: set[int] = set()
+        self.observer: WebhookObserver | None = None
+        """Who watches."""
 
     def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
         """One pass: the object afterwards, and whether all mutating plugins are to run once more."""
@@ -154,10 +167,12 @@ class MutatingWebhookPlugin:
             self._require()
         changed = False
         for hook in self.hooks:
-            answer = self.admission.should_call(hook, attributes, self._lister)
+            answer = self.admission.should_call(hook, attributes, self._lister, self.observer)
             # apiserver: who was not called in the first pass is not called in the second, even if it matches by then
-            if answer is None or (reinvoke and not self.is_asked_again(hook)):
+            if answer is None or (reinvoke and hook.index not in self._again):
                 continue
+            if self.observer is not None:
+                self.observer.called(hook, answer)
             before = attributes.object
             attributes = replace(attributes, object=self._ask(hook, answer, attributes, effects, reinvoke=reinvoke))
             if effects.denials:
@@ -169,10 +184,6 @@ class MutatingWebhookPlugin:
                 self._invoked.add(hook.index)
         self._last_output = attributes.object
         return attributes.object, changed
-
-    def is_asked_again(self, hook: WebhookHook) -> bool:
-        """Whether something changed the object after a webhook that wants to see it again."""
-        return hook.index in self._again
 
     def _require(self) -> None:
         self._again |= self._invoked

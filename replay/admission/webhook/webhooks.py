@@ -11,8 +11,10 @@ from functools import cached_property
 from typing import Any, Literal
 
 from replay.admission.conversion import ObjectConverter
-from replay.admission.decision import Denial, Undetermined, WebhookCall
+from replay.admission.decision import Denial, WebhookCall
+from replay.admission.inputs import Inputs
 from replay.admission.match_conditions import BUDGET, MATCHES, MatchConditionsResult, match_conditions
+from replay.admission.observer import ConditionsObserver, WebhookObserver
 from replay.admission.request import admission_request
 from replay.cellib.composition import CompiledExpression, Evaluation, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
@@ -27,7 +29,7 @@ from replay.kube.lister import Lister
 from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.exclusion import is_excluded_from_api_webhooks, is_excluded_from_webhooks
-from replay.matching.matcher import INTERNAL_ERROR, Criteria, Matcher, MatchError, RequestClass, RequestMatcher
+from replay.matching.matcher import INTERNAL_ERROR, Criteria, Matcher, MatchError, RequestClass
 
 Phase = Literal["mutating", "validating"]
 
@@ -66,22 +68,6 @@ class WebhookInvocation:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookSelection:
-    """What one set's webhooks of one phase come to before any is called.
-
-    A `refusal` ends the phase: the server answers with it and calls no webhook (or, in the mutating phase, none of those
-    that follow).
-    """
-
-    invocations: tuple[WebhookInvocation, ...] = ()
-    refusal: Denial | None = None
-    undetermined: tuple[Undetermined, ...] = ()
-
-
-NO_WEBHOOKS = WebhookSelection()
-
-
 class MatchConditions:
     """The match conditions of a webhook, compiled on first use."""
 
@@ -101,12 +87,19 @@ class MatchConditions:
         kind = ExpressionKind.MATCH_CONDITION
         return tuple(self._compiler.compile(kind, each.expression) for each in self._webhook.match_conditions)
 
-    def match(self, bindings: Callable[[], dict[str, Any]]) -> MatchConditionsResult:
+    def match(
+        self, bindings: Callable[[], dict[str, Any]], observer: ConditionsObserver | None = None
+    ) -> MatchConditionsResult:
         """Whether all hold; `bindings` is asked only if there is any condition."""
         if not self._webhook.match_conditions:
             return MATCHES
-        evaluation = Evaluation(self._compiler, bindings(), BUDGET)
-        return match_conditions(self._compiled, evaluation, self._webhook.failure_policy)
+        inputs = bindings()
+        result = match_conditions(
+            self._compiled, Evaluation(self._compiler, inputs, BUDGET), self._webhook.failure_policy
+        )
+        if observer is not None:
+            observer.conditions(self._compiler, self._compiled, Inputs(inputs, inputs["request"]), result)
+        return result
 
 
 class WebhookAdmission:
@@ -123,10 +116,9 @@ class WebhookAdmission:
         """Match conditions are compiled when a request first needs them."""
         self.phase = phase
         self.version = version
-        self._discovery = discovery
         self._authorizer = authorizer
         self._converter = ObjectConverter(discovery)
-        self._matcher = Matcher(EquivalentResourceMapper(discovery))
+        self.matcher = Matcher(EquivalentResourceMapper(discovery))
         self.hooks = [self._hooks(manifests) for manifests in sets]
         """For each set all its webhooks, in order."""
         self._is_empty = not any(self.hooks)
@@ -142,21 +134,21 @@ class WebhookAdmission:
                 configuration.static,
                 index,
                 webhook,
-                self._matcher.criteria(match_resources(webhook), match_all=False),
+                self.matcher.criteria(match_resources(webhook), match_all=False),
                 MatchConditions(webhook, self.version),
             )
             for index, (configuration, webhook) in enumerate(listed)
         )
 
-    def of(self, manifests: ManifestSet) -> WebhookAdmission:
-        """The webhooks of one other set, asked in the same way."""
-        return WebhookAdmission((manifests,), self.phase, self.version, self._discovery, self._authorizer)
+    def hooks_of(self, manifests: ManifestSet) -> tuple[WebhookHook, ...]:
+        """The webhooks of one other set, which can be asked in the same way."""
+        return self._hooks(manifests)
 
     def candidates(self, attributes: Attributes) -> list[tuple[WebhookHook, ...]]:
         """For each set the webhooks that are asked about the resource at all and whose rules match, in order."""
         if self._is_empty:
             return self.hooks
-        request = self._matcher.request_class(attributes)
+        request = self.matcher.request_class(attributes)
         if request not in self._known:
             self._known[request] = [
                 tuple(hook for hook in hooks if self._is_candidate(hook, request)) for hooks in self.hooks
@@ -171,55 +163,26 @@ class WebhookAdmission:
             return False
         return hook.criteria.may_match(request)
 
-    def select(self, attributes: Attributes, lister: Lister) -> list[WebhookSelection]:
-        """For each set which webhooks would be called, as long as none changes the object."""
-        candidates = self.candidates(attributes)
-        if not any(candidates):
-            return [NO_WEBHOOKS] * len(candidates)
-        matcher = self._matcher.request(attributes, lister)
-        return [self._select(hooks, attributes, lister, matcher) for hooks in candidates]
-
-    def _select(
-        self, hooks: tuple[WebhookHook, ...], attributes: Attributes, lister: Lister, matcher: RequestMatcher
-    ) -> WebhookSelection:
-        """The selection of one set."""
-        invocations: list[WebhookInvocation] = []
-        undetermined: list[Undetermined] = []
-        refusal = None
-        for hook in hooks:
-            answer = self.should_call(hook, attributes, lister, matcher)
-            if isinstance(answer, WebhookInvocation):
-                invocations.append(answer)
-            elif isinstance(answer, Denial):
-                refusal = answer
-                break
-            elif answer is not None:
-                reason = f"whether it is called depends on `{answer.path}`, which is not known: {answer.reason}"
-                where = (hook.configuration, hook.webhook.name)
-                undetermined.append(Undetermined(*where, reason, answer.path, answer.fix))
-        return WebhookSelection(tuple(invocations), refusal, tuple(undetermined))
-
     def should_call(
-        self, hook: WebhookHook, attributes: Attributes, lister: Lister, matcher: RequestMatcher | None = None
+        self, hook: WebhookHook, attributes: Attributes, lister: Lister, observer: WebhookObserver | None = None
     ) -> WebhookInvocation | Denial | Missing | None:
-        """Whether a candidate is called: how, refused instead, not known on what account, or None for no.
-
-        `matcher` may be given where several hooks are asked about the same attributes.
-        """
-        match = (matcher or self._matcher.request(attributes, lister)).match(hook.criteria)
+        """Whether a candidate is called: how, refused instead, not known on what account, or None for no."""
+        match = self.matcher.request(attributes, lister).match(hook.criteria)
+        if observer is not None:
+            observer.matched(hook, match, attributes)
         if match is None:
             return None
         if isinstance(match, MatchError):
             return _match_refusal(hook, match)
 
-        conditions = hook.conditions.match(lambda: self.bindings(attributes, match.kind, lister))
+        conditions = hook.conditions.match(lambda: self._bindings(attributes, match.kind, lister), observer)
         if not conditions.matches and not conditions.error:
             return None
         unknown = match.unknown or next(iter(conditions.unknown), None)
         invocation = WebhookInvocation(hook, match.resource, match.kind)
         return unknown or _refusal(hook, attributes, conditions) or invocation
 
-    def bindings(self, attributes: Attributes, kind: GroupVersionKind, lister: Lister) -> dict[str, Any]:
+    def _bindings(self, attributes: Attributes, kind: GroupVersionKind, lister: Lister) -> dict[str, Any]:
         """What the match conditions of a webhook read that gets the request as `kind`."""
         objects = self._converter.versioned(attributes, kind, lister)
         return {

@@ -10,15 +10,16 @@ import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import duckdb
 
-from replay.audit.catalog import Catalog, DataFile
+from replay.audit.catalog import SEGMENTS, Catalog, DataFile
 from replay.audit.engine import literal
 from replay.errors import StoreError
+from replay.storage.storage import Storage
 
-SEGMENTS = "segments"
 _CURE = "remove the store's directory and ingest the logs again"
 
 
@@ -41,31 +42,30 @@ def _row_counts(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) ->
     return [counts[str(path)] for path in paths]
 
 
-def require_whole(directory: Path, catalog: Catalog) -> None:
+def require_whole(storage: Storage, catalog: Catalog) -> None:
     """Raise `StoreError` for the first file of a store that is missing or not what was written."""
-    stated = [
-        (directory / SEGMENTS / segment.name / file.path, file) for segment in catalog.segments for file in segment.data
-    ]
+    stated = [(f"{SEGMENTS}/{segment.name}/{file.path}", file) for segment in catalog.segments for file in segment.data]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for path, damage in pool.map(_damage, stated):
+        for name, damage in pool.map(partial(_damage, storage), stated):
             if damage:
-                raise StoreError(f"{damage}: {_CURE}", path=str(path))
+                raise StoreError(f"{damage}: {_CURE}", path=f"{storage.location}/{name}")
 
 
-def _damage(stated: tuple[Path, DataFile]) -> tuple[Path, str]:
+def _damage(storage: Storage, stated: tuple[str, DataFile]) -> tuple[str, str]:
     """What is wrong with a file, nothing if it is whole."""
-    path, file = stated
+    name, file = stated
     try:
+        path = storage.local(name)
         size = path.stat().st_size
         if size != file.size:
-            return path, f"damaged, it has {size} bytes and was written with {file.size}"
+            return name, f"damaged, it has {size} bytes and was written with {file.size}"
         if _digest(path) != file.digest:
-            return path, "damaged, its content is not what was written"
+            return name, "damaged, its content is not what was written"
     except FileNotFoundError:
-        return path, f"missing, with {file.rows} rows of the store"
+        return name, f"missing, with {file.rows} rows of the store"
     except OSError as error:
-        return path, f"cannot be read ({(error.strerror or str(error)).lower()})"
-    return path, ""
+        return name, f"cannot be read ({(error.strerror or str(error)).lower()})"
+    return name, ""
 
 
 def _digest(path: Path) -> str:

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from replay.audit import queries
-from replay.audit.catalog import Catalog, DataFile, FileEntry, SegmentEntry, replace_file, write_catalog
-from replay.audit.directory.integrity import SEGMENTS
+from replay.audit.answer.refusal import decision_views
+from replay.audit.catalog import OPEN, SEGMENTS, Catalog, DataFile, FileEntry, SegmentEntry, write_catalog
 from replay.audit.part import Tables
 from replay.audit.segment import DROPPED, FILES, REJECTS, Segment
+from replay.storage.directory import DirectoryStorage
+from replay.storage.storage import Storage
 
 
-def tables(directory: Path, catalog: Catalog, part: int | None = None) -> Tables:
+def tables(storage: Storage, catalog: Catalog, part: int | None = None) -> Tables:
     """The files of one part, or of all."""
-    wanted = "/part=" if part is None else f"/part={part}/"
-    places = [(directory / SEGMENTS / segment.name, segment) for segment in catalog.segments]
-    rows = (str(place / file.path) for place, segment in places for file in segment.data if wanted in f"/{file.path}")
+    places = [(storage.local(f"{SEGMENTS}/{segment.name}"), segment) for segment in catalog.segments]
+    rows = (str(place / file.path) for place, segment in places for file in segment.data if _has_rows(file, part))
     dropped, files, rejects = (tuple(str(place / name) for place, _ in places) for name in (DROPPED, FILES, REJECTS))
     return Tables(tuple(rows), dropped, files, rejects)
+
+
+def portion(catalog: Catalog, part: int) -> Catalog:
+    """A catalog without the rows of other parts."""
+    segments = (
+        replace(each, data=tuple(file for file in each.data if _has_rows(file, part) or not _has_rows(file)))
+        for each in catalog.segments
+    )
+    return replace(catalog, segments=tuple(segments))
+
+
+def _has_rows(file: DataFile, part: int | None = None) -> bool:
+    """Whether a file has rows of requests, of one part or of any."""
+    return ("/part=" if part is None else f"/part={part}/") in f"/{file.path}"
 
 
 def segment_entry(name: str, segment: Segment, digests: Mapping[int, str], data: tuple[DataFile, ...]) -> SegmentEntry:
@@ -37,9 +53,11 @@ def segment_entry(name: str, segment: Segment, digests: Mapping[int, str], data:
     )
 
 
-def write_store(directory: Path, catalog: Catalog, *, kept: bool) -> None:
+def write_store(storage: Storage, catalog: Catalog, *, kept: bool) -> None:
     """Make a catalog the one that counts."""
-    write_catalog(directory, catalog, durable=kept)
+    write_catalog(storage, catalog, durable=kept)
     if kept:
-        views = "\n".join([tables(directory, catalog).views(), queries.text("ingest_decision_views")])
-        replace_file(directory / "open.sql", views.encode(), durable=False)
+        # Relative, so that a store can be moved: `open.sql` is read where the variable `store` says, or here.
+        relative = tables(DirectoryStorage(Path()), catalog)
+        views = "\n".join([relative.variables("getvariable('store')"), queries.text("ingest_views"), decision_views()])
+        storage.put(OPEN, f"set variable store = coalesce(getvariable('store'), '.');\n{views}".encode())

@@ -8,46 +8,37 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
 from replay.audit.event import RequestRecord
+from replay.kube.object_ref import ObjectRef
 
 
-class ObjectKey(NamedTuple):
-    """An object as `objectRef` names it; a namespace stands in no namespace."""
-
-    api_group: str
-    resource: str
-    namespace: str
-    name: str
-
-
-class Lookups(Mapping[ObjectKey, list[RequestRecord]]):
+class Lookups(Mapping[ObjectRef, list[RequestRecord]]):
     """The records of each object, in order, read from a file whenever they are asked for.
 
     The file stays open, so that it may be unlinked; a process that is sent the value opens the file anew, and it has to be
     there then. Only the places in the file are in memory.
     """
 
-    def __init__(self, path: Path, places: dict[ObjectKey, tuple[int, int]]) -> None:
+    def __init__(self, path: Path, places: dict[ObjectRef, tuple[int, int]]) -> None:
         """Use `write_lookups`; `places` are offset and length."""
         self._path = path
         self._places = places
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         weakref.finalize(self, os.close, self._file)
 
-    def __reduce__(self) -> tuple[type[Lookups], tuple[Path, dict[ObjectKey, tuple[int, int]]]]:
+    def __reduce__(self) -> tuple[type[Lookups], tuple[Path, dict[ObjectRef, tuple[int, int]]]]:
         """The path and the places."""
         return Lookups, (self._path, self._places)
 
-    def __getitem__(self, key: ObjectKey) -> list[RequestRecord]:
+    def __getitem__(self, key: ObjectRef) -> list[RequestRecord]:
         """The records of an object; raises KeyError."""
         offset, length = self._places[key]
         # The file was written by this run, in a directory that only this user may read.
         found: list[RequestRecord] = pickle.loads(os.pread(self._file, length, offset))  # noqa: S301
         return found
 
-    def __iter__(self) -> Iterator[ObjectKey]:
+    def __iter__(self) -> Iterator[ObjectRef]:
         """The objects, in no particular order."""
         return iter(self._places)
 
@@ -56,17 +47,17 @@ class Lookups(Mapping[ObjectKey, list[RequestRecord]]):
         return len(self._places)
 
 
-def object_key(record: RequestRecord, name: str) -> ObjectKey:
+def object_ref(record: RequestRecord, name: str) -> ObjectRef:
     """What a record is about; the URL of a namespace names it as its own namespace."""
     namespace = "" if record.resource == "namespaces" and not record.api_group else record.namespace
-    return ObjectKey(record.api_group, record.resource, namespace, name)
+    return ObjectRef(record.api_group, record.resource, namespace, name, record.workspace)
 
 
 def write_lookups(records: Iterable[tuple[str, RequestRecord]], path: Path) -> Lookups:
     """Write records, each with the name of its object and those of one object together, to a file."""
-    places: dict[ObjectKey, tuple[int, int]] = {}
+    places: dict[ObjectRef, tuple[int, int]] = {}
     with path.open("wb") as file:
-        for key, group in groupby(records, key=lambda named: object_key(named[1], named[0])):
+        for key, group in groupby(records, key=lambda named: object_ref(named[1], named[0])):
             content = pickle.dumps([record for _, record in group], pickle.HIGHEST_PROTOCOL)
             places[key] = file.tell(), len(content)
             file.write(content)

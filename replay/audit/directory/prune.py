@@ -2,61 +2,55 @@
 
 from __future__ import annotations
 
-import os
-import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
+from itertools import accumulate
 
-from replay.audit.catalog import BUSY, IN_USE, PARTIAL, locked, read_catalog
-from replay.audit.directory.integrity import SEGMENTS
+from replay.audit.catalog import BUSY, IN_USE, READERS, SEGMENTS, WRITERS, SegmentEntry, read_catalog
 from replay.audit.directory.layout import write_store
 from replay.audit.directory.remembered import REMEMBERED
 from replay.errors import StoreError
-
-_WRITTEN = ("", f"{REMEMBERED}/", "results/*/")
-"""Where files are replaced in one step, and may be left half written."""
+from replay.storage.storage import Storage
 
 
-def prune_store(directory: Path, before: int) -> int:
-    """Forget the ingests of a store whose last request was before an instant (microseconds); returns how many.
+def kept_segments(segments: Sequence[SegmentEntry], before: int, octets: int | None = None) -> tuple[SegmentEntry, ...]:
+    """The ingests whose last request was not before an instant (microseconds), the newest of them that take so many bytes at most."""
+    recent = sorted((segment for segment in segments if segment.last >= before), key=lambda segment: -segment.last)
+    sizes = accumulate(segment_octets(segment) for segment in recent)
+    names = {segment.name for segment, size in zip(recent, sizes, strict=True) if octets is None or size <= octets}
+    return tuple(segment for segment in segments if segment.name in names)
+
+
+def segment_octets(segment: SegmentEntry) -> int:
+    """How many bytes an ingest takes on the disk."""
+    return sum(file.size for file in segment.data)
+
+
+def prune_store(storage: Storage, before: int, octets: int | None = None) -> int:
+    """Forget the ingests of a store that are not among the `kept_segments`; returns how many.
 
     What an interrupted ingest left is removed too. Raises `StoreError` if another process uses the store.
     """
-    directory = directory.resolve()
-    with locked(directory / "lock", BUSY), locked(directory / "readers", IN_USE, patience=0):
-        catalog = read_catalog(directory)
-        kept = tuple(segment for segment in catalog.segments if segment.last >= before)
-        write_store(directory, replace(catalog, segments=kept), kept=True)
-        shutil.rmtree(directory / REMEMBERED, ignore_errors=True)
-        sweep_segments(directory)
+    with storage.locked(WRITERS, BUSY), storage.locked(READERS, IN_USE, patience=0):
+        catalog = read_catalog(storage)
+        kept = kept_segments(catalog.segments, before, octets)
+        write_store(storage, replace(catalog, segments=kept), kept=True)
+        storage.remove(REMEMBERED)
+        sweep_segments(storage)
     return len(catalog.segments) - len(kept)
 
 
-def sweep(directory: Path) -> None:
+def sweep(storage: Storage) -> None:
     """Remove what killed processes left in a store, unless somebody writes to it now, or nobody can."""
-    with suppress(StoreError, OSError), locked(directory / "lock", BUSY, patience=0):
-        sweep_segments(directory)
-    for path in (path for place in _WRITTEN for path in directory.glob(f"{place}*{PARTIAL}*")):
-        owner = path.name.rpartition(PARTIAL)[2]
-        with suppress(OSError):
-            if owner.isdecimal() and not _is_alive(int(owner)):
-                path.unlink()
+    with suppress(StoreError, OSError), storage.locked(WRITERS, BUSY, patience=0):
+        sweep_segments(storage)
+    storage.sweep()
 
 
-def sweep_segments(directory: Path) -> None:
+def sweep_segments(storage: Storage) -> None:
     """Remove the segments that do not count. Nobody else may write: theirs are among them until they count."""
-    names = {segment.name for segment in read_catalog(directory).segments}
-    for path in (directory / SEGMENTS).iterdir():
-        if path.name not in names:
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
+    names = {segment.name for segment in read_catalog(storage).segments}
+    for name in storage.folders(f"{SEGMENTS}/"):
+        if name not in names:
+            storage.remove(f"{SEGMENTS}/{name}")

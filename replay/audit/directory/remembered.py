@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 
 from replay.audit import queries
-from replay.audit.catalog import SCHEMA, Catalog, replace_file
+from replay.audit.catalog import SCHEMA, Catalog
+from replay.storage.storage import Storage
 
 REMEMBERED = "remembered"
 MOST_REMEMBERED = 4
@@ -22,42 +23,45 @@ MOST_REMEMBERED = 4
 _CHECK = 32
 
 
-def remembered(directory: Path, catalog: Catalog, name: str, make: Callable[[], bytes], of: bytes = b"") -> bytes:
+def remembered(
+    storage: Storage, catalog: Catalog, name: str, make: Callable[[], bytes], question: bytes = b""
+) -> bytes:
     """See `Store.remembered`."""
-    key = hashlib.sha256(f"{SCHEMA} {code_digest()} {json.dumps(asdict(catalog))} ".encode() + of).hexdigest()[:32]
-    path = directory / REMEMBERED / f"{name}.{key}"
-    if (found := _read(path)) is not None:
+    about = f"{SCHEMA} {code_digest()} {json.dumps(asdict(catalog))} ".encode()
+    key = hashlib.sha256(about + question).hexdigest()[:32]
+    place = f"{REMEMBERED}/{name}.{key}"
+    if (found := _read(storage, place)) is not None:
         return found
     made = make()
     try:
-        path.parent.mkdir(exist_ok=True)
-        replace_file(path, _check(path, made) + made, durable=False)
-        _forget_oldest(path.parent, name)
+        storage.put(place, _check(place, made) + made)
+        _forget_oldest(storage, name)
     except OSError:
         pass  # a store that cannot be written is asked every time
     return made
 
 
-def _read(path: Path) -> bytes | None:
+def _read(storage: Storage, place: str) -> bytes | None:
     """What a file says if it is whole: nobody waited for the disk when it was written."""
     try:
-        content = path.read_bytes()
+        content = storage.read(place)
     except OSError:
         return None
     found = content[_CHECK:]
-    return found if _check(path, found) == content[:_CHECK] else None
+    return found if _check(place, found) == content[:_CHECK] else None
 
 
-def _check(path: Path, content: bytes) -> bytes:
+def _check(place: str, content: bytes) -> bytes:
     """A digest of an answer and of what it answers, so that one in the place of another counts as damaged."""
-    return hashlib.sha256(path.name.encode() + b"\0" + content).digest()
+    return hashlib.sha256(place.rpartition("/")[2].encode() + b"\0" + content).digest()
 
 
-def _forget_oldest(directory: Path, name: str) -> None:
-    """Remove answers of a name that others have superseded, and what a killed process left half written."""
-    paths = sorted(directory.glob(f"{name}.*"), key=lambda path: (path.stat().st_mtime_ns, path.name))
-    for path in paths[:-MOST_REMEMBERED]:
-        path.unlink(missing_ok=True)
+def _forget_oldest(storage: Storage, name: str) -> None:
+    """Remove answers of a name that others have superseded."""
+    prefix = f"{REMEMBERED}/"
+    own = (entry for entry in storage.entries(prefix) if entry.name.startswith(f"{prefix}{name}."))
+    for entry in sorted(own, key=lambda entry: (entry.modified, entry.name))[:-MOST_REMEMBERED]:
+        storage.remove(entry.name)
 
 
 @cache

@@ -16,14 +16,14 @@ _AROUND = 1 << 12
 _CHUNK = 1 << 22
 
 
-class Document(NamedTuple):
+class LogDocument(NamedTuple):
     """A document, on one line, and the line of the file on which it begins, from 1."""
 
     line: int
     text: bytes
 
 
-def documents(stream: BinaryIO, longest: int) -> Iterator[Document]:
+def documents(stream: BinaryIO, longest: int) -> Iterator[LogDocument]:
     """The documents of a stream; of one of more than `longest` bytes only the beginning. Raises what reading raises."""
     rest, line, start = b"", 1, 0
     while True:
@@ -46,6 +46,6 @@ def documents(stream: BinaryIO, longest: int) -> Iterator[Document]:
             return
 
 
-def _document(text: bytes, line: int, longest: int) -> Document:
+def _document(text: bytes, line: int, longest: int) -> LogDocument:
     blank = len(text) - len(text.lstrip())
-    return Document(line + text.count(b"\n", 0, blank), text[: longest + 1].strip().replace(b"\n", b" ") + b"\n")
+    return LogDocument(line + text.count(b"\n", 0, blank), text[: longest + 1].strip().replace(b"\n", b" ") + b"\n")

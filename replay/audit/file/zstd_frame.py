@@ -18,7 +18,7 @@ _DICTIONARY_BYTES = (0, 1, 2, 4)
 _SIZE_BYTES = (0, 2, 4, 8)
 
 
-class Frame(NamedTuple):
+class ZstdFrame(NamedTuple):
     """Where a frame begins and ends in the file; no end where the file cuts it off."""
 
     start: int
@@ -32,7 +32,7 @@ class ZstdReader(io.RawIOBase):
         """Read from an open file, which is closed with this one."""
         self._file = file
         self._frames = _frames(file)
-        self._frame = Frame(0, 0)
+        self._frame = ZstdFrame(0, 0)
         self._stream: BinaryIO | None = None
         self._given = 0
         self._start = 0
@@ -102,7 +102,7 @@ class _Range(io.RawIOBase):
         return found
 
 
-def _frames(file: BinaryIO) -> Iterator[Frame]:
+def _frames(file: BinaryIO) -> Iterator[ZstdFrame]:
     """The frames of a file in order, without those to be skipped; raises ValueError for what is none."""
     place = 0
     while True:
@@ -117,7 +117,7 @@ def _frames(file: BinaryIO) -> Iterator[Frame]:
         if number != _MAGIC and len(magic) == len(_MAGIC.to_bytes(4, "little")):
             raise ValueError("this is no frame")
         end = _end(file)
-        yield Frame(place, end)
+        yield ZstdFrame(place, end)
         if end is None:
             return
         place = end

@@ -44,7 +44,7 @@ def _untyped(body: str) -> str:
     """A body without the type that protobuf's JSON adds to it, first of all as its fields are in order."""
     return (
         f"try_cast(case when starts_with({body}, '{_TYPED}') "
-        f"then '{{' || ltrim({body}[{len(_TYPED)} + instr({body}[{len(_TYPED)} + 1:], '\"') + 1:], ',') "
+        f"then regexp_replace({body}, '^.{_TYPED[1:]}[^\"]*\",?', '{{') "
         f"when contains({body}, '\"@type\"') then try(json_merge_patch({body}, '{{\"@type\": null}}'))::varchar "
         f"else {body} end as json)"
     )

@@ -25,7 +25,7 @@ class Layout(StrEnum):
 
 
 @dataclass(frozen=True)
-class Form:
+class FileForm:
     """The form of a file: of its wrappers one of text stands first, a translation last.
 
     `of_objects` are those whose documents are objects, not text: these are read with what they stand in.

@@ -10,7 +10,7 @@ import orjson
 
 from replay.audit.format.admission_review import is_review
 from replay.audit.format.flattened import flat_prefix
-from replay.audit.format.form import Form, Layout
+from replay.audit.format.form import FileForm, Layout
 from replay.audit.format.table import CONTAINER, FLATTENED, FORMATS, PLAIN, PREFIXED, REVIEWS, LogFormat
 from replay.audit.format.text import CONTAINER_LINE
 from replay.audit.format.wrapper import FieldWrapper, TextWrapper, Translation
@@ -26,7 +26,7 @@ _LONGEST_ESCAPE = 6
 _AUDIT = "audit.k8s.io/"
 
 
-def form_of(head: bytes, asked: Sequence[LogFormat] = ()) -> Form:
+def form_of(head: bytes, asked: Sequence[LogFormat] = ()) -> FileForm:
     """The form of a file that begins like this; `asked` are the formats that the outermost wrapper may have, if that was said.
 
     What is not recognised has the form of a plain log, or of the first format that was asked for.
@@ -34,26 +34,26 @@ def form_of(head: bytes, asked: Sequence[LogFormat] = ()) -> Form:
     text = head.decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
-        return Form()
+        return FileForm()
     layout, values = _json_values(text, lines)
     if layout is Layout.LINES and any(flat_prefix(value) is not None for value in values):
-        return Form(layout, (FLATTENED,))
+        return FileForm(layout, (FLATTENED,))
     if layout is not None and any(map(is_review, values)):
-        return Form(Layout.LINES, (REVIEWS,))
+        return FileForm(Layout.LINES, (REVIEWS,))
     if layout is not None and (found := _wrappers(values, asked or FORMATS)) is not None:
-        return _form(layout, found) if found else Form()
+        return _form(layout, found) if found else FileForm()
     if layout is None and (form := _text_form(lines, asked)) is not None:
         return form
     return _asked_for(layout, asked)
 
 
-def _asked_for(layout: Layout | None, asked: Sequence[LogFormat]) -> Form:
+def _asked_for(layout: Layout | None, asked: Sequence[LogFormat]) -> FileForm:
     """The form of the first format that was asked for."""
     forced = next((each for each in asked if each.wrapper is not None), None)
     if forced is None or PLAIN in asked:
-        return Form()
+        return FileForm()
     is_text = isinstance(forced.wrapper, TextWrapper)
-    return Form(Layout.LINES if is_text or layout is None else layout, (forced,))
+    return FileForm(Layout.LINES if is_text or layout is None else layout, (forced,))
 
 
 def _json_values(text: str, lines: Sequence[str]) -> tuple[Layout | None, list[Any]]:
@@ -76,7 +76,7 @@ def _decoded_prefix(text: str) -> bool:
     return _end(text) is None
 
 
-def _text_form(lines: Sequence[str], asked: Sequence[LogFormat]) -> Form | None:
+def _text_form(lines: Sequence[str], asked: Sequence[LogFormat]) -> FileForm | None:
     """The form of lines that are more than JSON."""
     looked_at = [line.encode() for line in lines[:_LOOKED_AT]]
     is_container = any(map(CONTAINER_LINE.match, looked_at))
@@ -88,7 +88,7 @@ def _text_form(lines: Sequence[str], asked: Sequence[LogFormat]) -> Form | None:
     values = [value for text in texts if isinstance(value := beginning(text), dict)]
     inner = _wrappers(values, FORMATS)
     if inner is None:
-        return Form(Layout.LINES, (outer,)) if is_container or outer in asked else None
+        return FileForm(Layout.LINES, (outer,)) if is_container or outer in asked else None
     return _form(Layout.LINES, ((outer, False), *inner))
 
 
@@ -96,9 +96,9 @@ _Found = tuple[tuple[LogFormat, bool], ...]
 """Wrappers, each with whether its documents are objects."""
 
 
-def _form(layout: Layout, found: _Found) -> Form:
+def _form(layout: Layout, found: _Found) -> FileForm:
     of_objects = frozenset(each.name for each, is_object in found if is_object)
-    return Form(layout, tuple(each for each, _ in found), of_objects)
+    return FileForm(layout, tuple(each for each, _ in found), of_objects)
 
 
 def _wrappers(values: Sequence[Any], formats: Iterable[LogFormat], depth: int = 0) -> _Found | None:

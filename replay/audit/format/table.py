@@ -1,4 +1,4 @@
-"""Which log formats there are: one row each. A new one is a row here, a fixture, and a section of `docs/logs.md`."""
+"""Which log formats there are: one row each. A new one is a row here, a fixture, and a row of `docs/logs.md`."""
 
 from __future__ import annotations
 

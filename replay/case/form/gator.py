@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replay.admission.decision import Verdict
-from replay.case.case import Case, CaseError, CaseFile, Expectation, Request, Unusable
+from replay.case.case import Case, CaseError, CaseFile, CaseRequest, Expectation, Unusable
 from replay.case.document import CaseDocument, Fields, read_documents
 from replay.case.form.kat import user_info
 from replay.case.policies import PolicyLoader
@@ -94,12 +94,12 @@ class _Suite:
         return [document.value for document in read_documents(path)]
 
 
-def _request(value: JSON) -> Request:
+def _request(value: JSON) -> CaseRequest:
     """The request of an object that is created, or of an AdmissionReview."""
     if value.get("kind") != _REVIEW:
-        return Request(operation=Operation.CREATE, object=value)
+        return CaseRequest(operation=Operation.CREATE, object=value)
     asked = value.get("request") or {}
-    return Request(
+    return CaseRequest(
         operation=Operation(asked.get("operation") or Operation.CREATE),
         subresource=asked.get("subResource") or "",
         namespace=asked.get("namespace") or "",

@@ -11,7 +11,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from replay.admission.decision import Verdict
-from replay.case.case import UNSTATED, Answer, Case, CaseError, CaseFile, Expectation, ExpectedDenial, Request, Unusable
+from replay.case.case import (
+    UNSTATED,
+    AuthorizerReply,
+    Case,
+    CaseError,
+    CaseFile,
+    CaseRequest,
+    Expectation,
+    ExpectedDenial,
+    Unusable,
+)
 from replay.case.document import CaseDocument, Fields, read_documents
 from replay.case.policies import PolicyLoader
 from replay.json import JSON
@@ -147,10 +157,10 @@ class _Test:
             raise document.error("", f"`{name}` stands in the request file too")
         return inside if document is None else document.value
 
-    def _asked(self, request: Fields | None, parts: Mapping[str, JSON]) -> Request:
+    def _asked(self, request: Fields | None, parts: Mapping[str, JSON]) -> CaseRequest:
         obj, old = parts["object"], parts["oldObject"]
         inferred = Operation.DELETE if obj is None else Operation.CREATE if old is None else Operation.UPDATE
-        made = Request(operation=inferred, object=obj, old_object=old, namespace_object=parts["namespaceObject"])
+        made = CaseRequest(operation=inferred, object=obj, old_object=old, namespace_object=parts["namespaceObject"])
         if request is None:
             return made
         stated = request.text("operation")
@@ -185,11 +195,11 @@ class _Test:
             bare_texts=True,
         )
 
-    def _answers(self) -> Iterator[Answer]:
+    def _answers(self) -> Iterator[AuthorizerReply]:
         """What the authorizer is made to say; without a file it has no opinion on anything."""
         document = self._document(".authorizer.yaml")
         for each in [] if document is None else document.value:
-            yield Answer(
+            yield AuthorizerReply(
                 each.get("decision") == "allow",
                 verb=str(each.get("verb") or ""),
                 group=str(each.get("group") or ""),
@@ -208,8 +218,12 @@ def _named(params: JSON) -> JSON:
 
 
 def _resource(request: Fields) -> GroupVersionResource | None:
-    of = request.mapping("resource")
-    return GroupVersionResource(of.get("group") or "", of.get("version") or "v1", of["resource"]) if of else None
+    resource = request.mapping("resource")
+    return (
+        GroupVersionResource(resource.get("group") or "", resource.get("version") or "v1", resource["resource"])
+        if resource
+        else None
+    )
 
 
 def user_info(value: Mapping[str, JSON]) -> UserInfo:

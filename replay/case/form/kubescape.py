@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from replay.admission.decision import Verdict
-from replay.case.case import Case, CaseError, CaseFile, Expectation, ExpectedDenial, Request, Unusable
+from replay.case.case import Case, CaseError, CaseFile, CaseRequest, Expectation, ExpectedDenial, Unusable
 from replay.case.document import CaseDocument, read_documents
 from replay.case.policies import PolicyLoader
 from replay.json import JSON
@@ -97,7 +97,7 @@ class _Suite:
             name=name,
             path=str(self.document.path),
             line=self.document.position(f"[{index}]").line,
-            request=Request(operation=Operation.CREATE, object=obj, user_info=_ADMIN),
+            request=CaseRequest(operation=Operation.CREATE, object=obj, user_info=_ADMIN),
             manifests=self.loader.of_others([policy, binding]),
             expected=Expectation(
                 verdict=Verdict.DENIED if denied else Verdict.ADMITTED,

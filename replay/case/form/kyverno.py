@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replay.admission.decision import Verdict
-from replay.case.case import UNSTATED, Case, CaseError, CaseFile, Expectation, ExpectedDenial, Request, Unusable
+from replay.case.case import UNSTATED, Case, CaseError, CaseFile, CaseRequest, Expectation, ExpectedDenial, Unusable
 from replay.case.document import CaseDocument, read_documents, read_objects
 from replay.case.form.kat import user_info
 from replay.case.policies import PolicyLoader
@@ -87,7 +87,7 @@ class _Test:
             name=f"{policy} {resource.get('kind')}/{name} {wanted}",
             path=str(self.document.path),
             line=self.document.position(f"results[{index}]").line,
-            request=Request(
+            request=CaseRequest(
                 operation=operation,
                 user_info=self._user(),
                 object=None if deleted else resource,

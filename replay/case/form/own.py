@@ -9,13 +9,13 @@ from pathlib import Path
 from replay.admission.decision import Verdict
 from replay.case.case import (
     UNSTATED,
-    Answer,
+    AuthorizerReply,
     Case,
     CaseError,
     CaseFile,
+    CaseRequest,
     Expectation,
     ExpectedDenial,
-    Request,
     Unusable,
 )
 from replay.case.document import CaseDocument, Fields, read_documents, read_objects
@@ -164,11 +164,11 @@ class _Reader:
             self.files.update(map(str, found))
         return self.policies.load(paths, through_api)
 
-    def _request(self, fields: Fields, shared: dict[str, Fields]) -> Request:
+    def _request(self, fields: Fields, shared: dict[str, Fields]) -> CaseRequest:
         obj, old = self._object(fields, "object"), self._object(fields, "oldObject")
         namespace, namespace_object = self._namespace(shared["namespace"])
         stated = fields.has("validatedObject")
-        return Request(
+        return CaseRequest(
             operation=_operation(fields, obj, old),
             resource=_resource(fields),
             subresource=fields.text("subresource"),
@@ -221,29 +221,31 @@ class _Reader:
         where = fields.where("namespace")
         if isinstance(value, dict) and "metadata" in value:
             return str(value["metadata"].get("name") or ""), value
-        of = Fields.at(self.document, where, value, ("name", "labels", "annotations"))
-        if not of.text("name"):
-            raise of.error("name", "is to name the namespace")
-        metadata = {key: of.get(key) for key in ("name", "labels", "annotations") if of.get(key) is not None}
-        return of.text("name"), {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+        namespace = Fields.at(self.document, where, value, ("name", "labels", "annotations"))
+        if not namespace.text("name"):
+            raise namespace.error("name", "is to name the namespace")
+        metadata = {
+            key: namespace.get(key) for key in ("name", "labels", "annotations") if namespace.get(key) is not None
+        }
+        return namespace.text("name"), {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
     def _expectation(self, fields: Fields) -> Expectation:
         if not fields.mapping("expect"):
             raise fields.error("expect", "is to say what is expected")
-        of = Fields.at(self.document, fields.where("expect"), fields.get("expect"), EXPECT_FIELDS)
-        verdict = of.optional_text("verdict")
+        expected = Fields.at(self.document, fields.where("expect"), fields.get("expect"), EXPECT_FIELDS)
+        verdict = expected.optional_text("verdict")
         if verdict is not None and verdict not in _VERDICTS:
-            raise of.error("verdict", f"is to be one of {', '.join(_VERDICTS)}")
+            raise expected.error("verdict", f"is to be one of {', '.join(_VERDICTS)}")
         return Expectation(
             verdict=None if verdict is None else Verdict(verdict),
-            first=_denial(of),
-            denials=self._denials(of),
-            warnings=of.texts("warnings") if of.has("warnings") else None,
-            audit_annotations=of.mapping("auditAnnotations") if of.has("auditAnnotations") else None,
-            patch=tuple(of.items("patch")) if of.has("patch") else None,
-            object=self._object(of, "object") if of.has("object") else UNSTATED,
-            undetermined=of.texts("undetermined") if of.has("undetermined") else None,
-            matches=of.flag("matches") if of.has("matches") else None,
+            first=_denial(expected),
+            denials=self._denials(expected),
+            warnings=expected.texts("warnings") if expected.has("warnings") else None,
+            audit_annotations=expected.mapping("auditAnnotations") if expected.has("auditAnnotations") else None,
+            patch=tuple(expected.items("patch")) if expected.has("patch") else None,
+            object=self._object(expected, "object") if expected.has("object") else UNSTATED,
+            undetermined=expected.texts("undetermined") if expected.has("undetermined") else None,
+            matches=expected.flag("matches") if expected.has("matches") else None,
         )
 
     def _denials(self, fields: Fields) -> tuple[ExpectedDenial, ...] | None:
@@ -282,51 +284,53 @@ def _resource(fields: Fields) -> GroupVersionResource | None:
     if isinstance(value, str):
         api_version, _, resource = value.rpartition("/")
         return GroupVersionResource(*split_api_version(api_version or "v1"), resource)
-    of = Fields.at(fields.document, fields.where("resource"), value, RESOURCE_FIELDS)
-    return GroupVersionResource(of.text("group"), of.text("version", "v1"), of.text("resource"))
+    resource_fields = Fields.at(fields.document, fields.where("resource"), value, RESOURCE_FIELDS)
+    return GroupVersionResource(
+        resource_fields.text("group"), resource_fields.text("version", "v1"), resource_fields.text("resource")
+    )
 
 
 def _user(fields: Fields) -> UserInfo:
     value = fields.get("user")
     if value is None or isinstance(value, str):
         return UserInfo(value or "")
-    of = Fields.at(fields.document, fields.where("user"), value, USER_FIELDS)
-    extra = {key: tuple(values) for key, values in of.mapping("extra").items() if isinstance(values, list)}
-    return UserInfo(of.text("username"), of.text("uid"), of.texts("groups"), extra)
+    user = Fields.at(fields.document, fields.where("user"), value, USER_FIELDS)
+    extra = {key: tuple(values) for key, values in user.mapping("extra").items() if isinstance(values, list)}
+    return UserInfo(user.text("username"), user.text("uid"), user.texts("groups"), extra)
 
 
 def _missing(fields: Fields) -> Iterator[Missing]:
     for index, value in enumerate(fields.items("missing")):
-        of = Fields.at(fields.document, f"{fields.where('missing')}[{index}]", value, MISSING_FIELDS)
-        yield Missing(of.text("path"), of.text("reason", "the case does not tell it"), of.text("fix"))
+        missing = Fields.at(fields.document, f"{fields.where('missing')}[{index}]", value, MISSING_FIELDS)
+        yield Missing(missing.text("path"), missing.text("reason", "the case does not tell it"), missing.text("fix"))
 
 
-def _answer(of: Fields, allowed: bool | None) -> Answer:
-    return Answer(
+def _answer(answer: Fields, allowed: bool | None) -> AuthorizerReply:
+    return AuthorizerReply(
         allowed,
-        verb=of.optional_text("verb"),
-        group=of.optional_text("group"),
-        resource=of.optional_text("resource"),
-        subresource=of.optional_text("subresource"),
-        namespace=of.optional_text("namespace"),
-        name=of.optional_text("name"),
-        path=of.optional_text("path"),
-        user=of.optional_text("user"),
-        field_selector=of.optional_text("fieldSelector"),
-        label_selector=of.optional_text("labelSelector"),
-        reason=of.text("reason"),
-        error=of.text("error"),
+        verb=answer.optional_text("verb"),
+        group=answer.optional_text("group"),
+        resource=answer.optional_text("resource"),
+        subresource=answer.optional_text("subresource"),
+        namespace=answer.optional_text("namespace"),
+        name=answer.optional_text("name"),
+        path=answer.optional_text("path"),
+        user=answer.optional_text("user"),
+        field_selector=answer.optional_text("fieldSelector"),
+        label_selector=answer.optional_text("labelSelector"),
+        reason=answer.text("reason"),
+        error=answer.text("error"),
     )
 
 
-def _answers(fields: Fields) -> tuple[Answer, ...] | None:
+def _answers(fields: Fields) -> tuple[AuthorizerReply, ...] | None:
     if not fields.has("authorizer"):
         return None
     found = []
     for index, value in enumerate(fields.items("authorizer")):
-        of = Fields.at(fields.document, f"{fields.where('authorizer')}[{index}]", value, ANSWER_FIELDS)
-        decision = of.text("decision")
+        answer = Fields.at(fields.document, f"{fields.where('authorizer')}[{index}]", value, ANSWER_FIELDS)
+        decision = answer.text("decision")
         if decision not in _DECISIONS:
-            raise of.error("decision", f"is to be one of {', '.join(_DECISIONS)}")
-        found.append(_answer(of, _DECISIONS[decision]))
+            raise answer.error("decision", f"is to be one of {', '.join(_DECISIONS)}")
+        found.append(_answer(answer, _DECISIONS[decision]))
     return tuple(found)

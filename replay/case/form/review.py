@@ -15,9 +15,9 @@ from replay.case.case import (
     Case,
     CaseError,
     CaseFile,
+    CaseRequest,
     Expectation,
     ExpectedDenial,
-    Request,
     Unusable,
 )
 from replay.case.document import CaseDocument, read_documents
@@ -61,7 +61,7 @@ def _case(document: CaseDocument, policies: PolicyLoader, given: tuple[Path, ...
         name=f"{asked['operation']} {resource.get('resource', '')} {asked.get('name', '')} {asked.get('uid', '')}".strip(),
         path=str(document.path),
         line=document.position("request").line,
-        request=Request(
+        request=CaseRequest(
             operation=Operation(asked["operation"]),
             resource=_resource(resource),
             subresource=asked.get("requestSubResource") or asked.get("subResource") or "",

@@ -13,7 +13,7 @@ _MUTATING = "MutatingAdmissionPolicy"
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class SinglePolicy:
     """A policy with the binding that made the decision, as manifests."""
 
     policy: JSON
@@ -42,7 +42,7 @@ class Alone:
         return tuple(each["expression"] for each in found if each)
 
 
-def alone(exported: Exported) -> Alone:
+def alone(exported: Exported) -> SinglePolicy:
     """The policy that makes the decision, of those that deny the first; raises UnholdableError where there is none alone."""
     decision = exported.decision
     if decision.verdict is Verdict.UNDETERMINED:
@@ -57,7 +57,7 @@ def alone(exported: Exported) -> Alone:
     own = next((obj for (kind, name), obj in found.items() if name == policy and kind.endswith("Policy")), None)
     if own is None:
         raise UnholdableError(f"`{policy}` is no policy but a webhook")
-    return Alone(own, found.get((f"{own['kind']}Binding", binding)))
+    return SinglePolicy(own, found.get((f"{own['kind']}Binding", binding)))
 
 
 def _bare(obj: JSON) -> JSON:
@@ -80,6 +80,6 @@ def _expressions(value: JSON) -> list[str]:
 _OPTIONAL = re.compile(r"\.\?|\[\?|\boptional\.|\.orValue\(|\.hasValue\(|\{\s*\?")
 
 
-def uses_optionals(policy: Alone) -> bool:
+def uses_optionals(policy: SinglePolicy) -> bool:
     """Whether an expression has optional values."""
     return any(_OPTIONAL.search(expression) for expression in policy.expressions)

@@ -7,7 +7,7 @@ import re
 from replay.admission.json_patch import apply
 from replay.case.difference import plain
 from replay.case.exported import Exported, UnholdableError, user_json
-from replay.case.write.alone import Alone, alone, uses_optionals
+from replay.case.write.alone import SinglePolicy, alone, uses_optionals
 from replay.case.write.own import yaml_text
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation
@@ -43,7 +43,7 @@ def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:80] or "case"
 
 
-def _require(policy: Alone, exported: Exported) -> None:
+def _require(policy: SinglePolicy, exported: Exported) -> None:
     """Raise UnholdableError for what kat 0.3 does not do."""
     spec = policy.policy["spec"]
     reasons = {

@@ -39,7 +39,7 @@ _PASSING = frozenset({"or", "orValue", "value", "optional.of", "optional.ofNonZe
 """Functions whose result is one of their arguments, or a list of what stands in them."""
 
 
-class Trace(NamedTuple):
+class Reads(NamedTuple):
     """What it takes to compute an expression, and the places whose value it may then have."""
 
     reads: frozenset[str]
@@ -55,7 +55,7 @@ class LazyMap(NamedTuple):
     """The map of an environment whose entries are computed by other expressions: its name, and their traces by key."""
 
     name: str = ""
-    entries: Mapping[str, Trace] = MappingProxyType({})
+    entries: Mapping[str, Reads] = MappingProxyType({})
 
 
 NO_LAZY_MAP = LazyMap()
@@ -66,15 +66,15 @@ def footprint_of(ast: Ast) -> frozenset[str]:
     return trace_of(ast, NO_LAZY_MAP).footprint
 
 
-def trace_of(ast: Ast, lazy: LazyMap) -> Trace:
+def trace_of(ast: Ast, lazy: LazyMap) -> Reads:
     """The trace of a checked expression; what it reads of a lazy map is where the entry comes from."""
     return with_room(lambda: _trace_of(ast, lazy))
 
 
-def _trace_of(ast: Ast, lazy: LazyMap) -> Trace:
+def _trace_of(ast: Ast, lazy: LazyMap) -> Reads:
     reader = _Reader(ast, lazy)
     places = reader.trace(ast.expr, {})
-    return Trace(frozenset(reader.read), places)
+    return Reads(frozenset(reader.read), places)
 
 
 def joined(path: str, key: str) -> str:

@@ -32,7 +32,7 @@ from replay.cel.check.diagnostics import Diagnostics
 from replay.cel.check.literal_type import literal_type
 from replay.cel.check.loop_type import UNCHECKED, loop_types
 from replay.cel.declare.overload import OverloadResolver
-from replay.cel.declare.scope import Candidate, Declarations, Resolved, Signatures
+from replay.cel.declare.scope import CandidateOverload, Declarations, Resolved, Signatures
 from replay.cel.declare.unification import (
     Substitutions,
     is_dyn,
@@ -261,7 +261,7 @@ class _Checker:
         self.types[node.id] = result
         self.references[node.id] = Reference(overload_ids=ids)
 
-    def resolve_logical(self, node: Call, overload: Candidate, args: Sequence[Expr], types: list[Type]) -> None:
+    def resolve_logical(self, node: Call, overload: CandidateOverload, args: Sequence[Expr], types: list[Type]) -> None:
         """Each operand of `&&` and `||` that is no bool is reported at its own place."""
         is_wrong = False
         for arg, type_ in zip(args, types, strict=True):

@@ -16,9 +16,9 @@ from replay.cel.declare.estimate import (
     ANY_SIZE,
     ONE,
     UNBOUNDED,
+    AstNode,
     CallEstimate,
     Estimates,
-    Node,
     Range,
     fixed,
     pattern_estimate,
@@ -135,7 +135,13 @@ class _Coster:
         return total.plus(highest)
 
     def _overload(  # noqa: PLR0913, PLR0917 - what there is to know about a call
-        self, node: Call, overload: str, target: Node | None, args: list[Node], costs: list[Range], arguments: Range
+        self,
+        node: Call,
+        overload: str,
+        target: AstNode | None,
+        args: list[AstNode],
+        costs: list[Range],
+        arguments: Range,
     ) -> CallEstimate:
         """The estimate of one overload, with the cost of the arguments."""
         if overload in ("logical_and", "logical_or"):
@@ -151,7 +157,7 @@ class _Coster:
                 self._entries[node.id] = joined
         return CallEstimate(estimated.cost.plus(arguments), estimated.size)
 
-    def _conditional(self, node: Call, args: list[Node], costs: list[Range]) -> CallEstimate:
+    def _conditional(self, node: Call, args: list[AstNode], costs: list[Range]) -> CallEstimate:
         joined = _joined(self._entry_of(args[1].expr), self._entry_of(args[2].expr))
         if joined is not None:
             self._entries[node.id] = joined
@@ -205,8 +211,8 @@ class _Coster:
         stack = self._locals.get(node.name) if isinstance(node, Ident) else None
         return stack[-1] if stack else None
 
-    def _node(self, node: Expr) -> Node:
-        return Node(node, self._types.get(node.id, DYN), self._size(node), self._assumed)
+    def _node(self, node: Expr) -> AstNode:
+        return AstNode(node, self._types.get(node.id, DYN), self._size(node), self._assumed)
 
     def _any_size(self, node: Expr) -> Range:
         size = self._size(node)
@@ -270,7 +276,7 @@ _COMPARISONS = frozenset(
 
 
 def standard_estimate(  # noqa: C901, PLR0911 - one return a function
-    overload: str, target: Node | None, args: Sequence[Node]
+    overload: str, target: AstNode | None, args: Sequence[AstNode]
 ) -> CallEstimate | None:
     """The calls of standard CEL that do not cost one."""
     sizes = [arg.any_size for arg in args]

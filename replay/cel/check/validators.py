@@ -6,11 +6,12 @@ in which an environment lists them, after a check without findings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from replay.cel.ast.below import children, descendants
 from replay.cel.ast.issues import Issues
-from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, ListExpr, MapExpr, Select, StructExpr
+from replay.cel.ast.tree import Ast, Call, Const, Expr, ListExpr, MapExpr
 from replay.cel.check.diagnostics import Diagnostics
 from replay.cel.declare.unification import is_equivalent, unwrap_optional
 from replay.cel.release import NEWEST_RELEASE, Release
@@ -20,11 +21,11 @@ from replay.cel.value.regexp import check_pattern
 from replay.cel.value.types import Kind, Type, optional_type
 from replay.cel.value.values import EvalError, Value
 
-Validator = Callable[[Ast, Diagnostics], None]
+AstValidator = Callable[[Ast, Diagnostics], None]
 """Reports what it finds wrong with a checked expression."""
 
 
-def validate(ast: Ast, validators: Sequence[Validator], release: Release = NEWEST_RELEASE) -> Issues:
+def validate(ast: Ast, validators: Sequence[AstValidator], release: Release = NEWEST_RELEASE) -> Issues:
     """All findings of these validators; empty if there are none."""
     issues = Issues(ast.source)
     diagnostics = Diagnostics(issues, ast.positions, release)
@@ -33,41 +34,7 @@ def validate(ast: Ast, validators: Sequence[Validator], release: Release = NEWES
     return issues
 
 
-def children(node: Expr) -> Iterator[Expr]:
-    """The expressions directly below a node, in the order of cel-go's visitors (`common/ast/navigable.go`)."""
-    match node:
-        case Select():
-            yield node.operand
-        case Call():
-            if node.target is not None:
-                yield node.target
-            yield from node.args
-        case ListExpr():
-            yield from node.elements
-        case MapExpr():
-            for entry in node.entries:
-                yield entry.key
-                yield entry.value
-        case StructExpr():
-            for field in node.fields:
-                yield field.value
-        case Comprehension():
-            yield from (node.iter_range, node.accu_init, node.loop_condition, node.loop_step, node.result)
-
-
-def descendants(root: Expr) -> list[Expr]:
-    """All nodes, each after those below it."""
-    found: list[Expr] = []
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        found.append(node)
-        pending.extend(children(node))
-    found.reverse()
-    return found
-
-
-def _literal_argument(function: str, parse: Callable[[Value], object]) -> Validator:
+def _literal_argument(function: str, parse: Callable[[Value], object]) -> AstValidator:
     """The first argument of a function must be parsable where it is a literal; null never is."""
 
     def validator(ast: Ast, diagnostics: Diagnostics) -> None:

@@ -13,7 +13,7 @@ from replay.cel.compiled.pycode import Code, NotCompiledError
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class FoldShape:
     """What a fold does: `all`, `exists`, `one`, `list`, `map` or `let`, on elements for which `condition` holds."""
 
     name: str
@@ -22,12 +22,12 @@ class Shape:
     key: Expr | None = None
 
 
-def shape_of(node: Comprehension) -> Shape | None:
+def shape_of(node: Comprehension) -> FoldShape | None:
     """The macro that a fold was expanded from, None for any other fold (`replay.cel.declare.macros`)."""
     accu, init, step = node.accu_var, node.accu_init, node.loop_step
     if isinstance(node.loop_condition, Const) and node.loop_condition.value is False:
         empty = isinstance(node.iter_range, ListExpr) and not node.iter_range.elements
-        return Shape("let", node.result) if empty else None
+        return FoldShape("let", node.result) if empty else None
     if not isinstance(step, Call):
         return None
     if (
@@ -37,7 +37,7 @@ def shape_of(node: Comprehension) -> Shape | None:
     ):
         wanted = step.function == operator.LOGICAL_AND
         if isinstance(init, Const) and init.value is wanted:
-            return Shape("all" if wanted else "exists", step.args[1])
+            return FoldShape("all" if wanted else "exists", step.args[1])
         return None
     condition: Expr | None = None
     if step.function == operator.CONDITIONAL and _is(step.args[2], accu) and isinstance(step.args[1], Call):
@@ -45,14 +45,14 @@ def shape_of(node: Comprehension) -> Shape | None:
     if _is(node.result, accu):
         return _collecting(node, step, condition)
     counts = isinstance(node.result, Call) and node.result.function == operator.EQUALS and condition is not None
-    return Shape("one", condition) if counts and step.function == operator.ADD and condition is not None else None
+    return FoldShape("one", condition) if counts and step.function == operator.ADD and condition is not None else None
 
 
 def _is(node: Expr, name: str) -> bool:
     return isinstance(node, Ident) and node.name == name
 
 
-def _collecting(node: Comprehension, step: Call, condition: Expr | None) -> Shape | None:
+def _collecting(node: Comprehension, step: Call, condition: Expr | None) -> FoldShape | None:
     init = node.accu_init
     if (
         step.function == operator.ADD
@@ -62,9 +62,9 @@ def _collecting(node: Comprehension, step: Call, condition: Expr | None) -> Shap
     ):
         added = step.args[1]
         if isinstance(added, ListExpr) and len(added.elements) == 1 and not added.optional_indices:
-            return Shape("list", added.elements[0], condition)
+            return FoldShape("list", added.elements[0], condition)
     if step.function == "cel.@mapInsert" and isinstance(init, MapExpr) and not init.entries and len(step.args) == 3:
-        return Shape("map", step.args[2], condition, step.args[1])
+        return FoldShape("map", step.args[2], condition, step.args[1])
     return None
 
 
@@ -95,7 +95,7 @@ _START = {"all": "True", "exists": "False", "one": "0", "list": "[]", "map": "{}
 class _Loop:
     """Writes one loop."""
 
-    def __init__(self, emitter: Emitter, node: Comprehension, shape: Shape) -> None:
+    def __init__(self, emitter: Emitter, node: Comprehension, shape: FoldShape) -> None:
         self.emitter = emitter
         self.node = node
         self.shape = shape

@@ -63,7 +63,7 @@ def no_such_overload(function: str, args: Sequence[Value]) -> EvalError | Unknow
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class OverloadBinding:
     """What a call runs; `eager` calls evaluate every argument first. `of_texts`: all arguments are declared as strings."""
 
     implementation: Implementation
@@ -111,7 +111,7 @@ class Dispatcher:
         """Later libraries add overloads to the functions of earlier ones, or replace their implementation."""
         self.release = release
         self.standard_costs = standard_costs(release)
-        self._bindings = {name: Binding(one.implementation, one.trait) for name, one in SINGLETONS.items()}
+        self._bindings = {name: OverloadBinding(one.implementation, one.trait) for name, one in SINGLETONS.items()}
         costs = {}
         for function in merged_functions(libraries):
             self._bind(function)
@@ -123,7 +123,7 @@ class Dispatcher:
         self.costs: CallCosts = costs
         self.estimates = _estimates(libraries)
 
-    def find(self, name: str) -> Binding | None:
+    def find(self, name: str) -> OverloadBinding | None:
         """The binding of an overload id or function name."""
         return self._bindings.get(name)
 
@@ -131,10 +131,10 @@ class Dispatcher:
         name = function.name
         single = SINGLETONS.get(name)
         if function.singleton is not None:
-            self._bindings[name] = Binding(function.singleton, function.operand_trait, eager=True)
+            self._bindings[name] = OverloadBinding(function.singleton, function.operand_trait, eager=True)
             return
         if single is not None:
-            self._bindings[name] = Binding(single.implementation, single.trait)
+            self._bindings[name] = OverloadBinding(single.implementation, single.trait)
             return
         guards = function.type_guards and name not in UNGUARDED
         bound = [(o, body) for o in function.overloads if (body := o.implementation or IMPLEMENTATIONS.get(o.id))]
@@ -142,14 +142,14 @@ class Dispatcher:
             guarded = _guarded(name, overload, body, guards=guards)
             eager = 1 <= len(overload.args) <= 2
             of_texts = all(declared is STRING for declared in overload.args)
-            binding = Binding(guarded, non_strict=overload.non_strict, eager=eager, of_texts=of_texts)
+            binding = OverloadBinding(guarded, non_strict=overload.non_strict, eager=eager, of_texts=of_texts)
             self._bindings[overload.id] = binding
         if len(bound) == 1:
             self._bindings.setdefault(name, self._bindings[bound[0][0].id])
         elif bound:
             choosing = _choosing(name, bound, guards=guards)
             non_strict = any(overload.non_strict for overload, _ in bound)
-            self._bindings[name] = Binding(choosing, non_strict=non_strict, eager=False)
+            self._bindings[name] = OverloadBinding(choosing, non_strict=non_strict, eager=False)
 
 
 def _estimates(libraries: Iterable[Library]) -> Estimates:

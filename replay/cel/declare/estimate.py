@@ -53,7 +53,7 @@ ANY_SIZE = Range(0, UNBOUNDED)
 ONE = fixed(1)
 
 
-class Node(NamedTuple):
+class AstNode(NamedTuple):
     """An argument as estimators see it: `size` is None where nothing is known of it, and taken to be `assumed`."""
 
     expr: Expr
@@ -74,7 +74,7 @@ class CallEstimate(NamedTuple):
     size: Range | None = None
 
 
-CallEstimator = Callable[[Node | None, Sequence[Node]], CallEstimate | None]
+CallEstimator = Callable[[AstNode | None, Sequence[AstNode]], CallEstimate | None]
 """From receiver and arguments; None leaves it to the standard estimate."""
 
 
@@ -84,7 +84,7 @@ class Estimates(NamedTuple):
     calls: Mapping[str, CallEstimator]
     equality: Mapping[str, Range]
 
-    def of_call(self, overload: str, target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+    def of_call(self, overload: str, target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
         """The estimate of a call, None for one that is estimated as those of standard CEL."""
         estimator = self.calls.get(overload)
         if estimator is not None:

@@ -13,6 +13,9 @@ from replay.cel.declare.macros import Macro
 from replay.cel.value.types import Type
 from replay.cel.value.values import Value
 
+Args = tuple[Value, ...]
+"""The receiver (of a member) and the arguments."""
+
 Implementation = Callable[..., Value]
 """Takes the receiver (for a member) and the arguments as Python values; raises `EvalError` when it fails."""
 

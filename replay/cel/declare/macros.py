@@ -85,11 +85,11 @@ def _element_variable(factory: ExprFactory, args: tuple[Expr, ...]) -> tuple[str
     return _variable(factory, args[0], "argument is not an identifier"), ""
 
 
-Variables = Callable[[ExprFactory, tuple[Expr, ...]], tuple[str, str]]
+MacroVariables = Callable[[ExprFactory, tuple[Expr, ...]], tuple[str, str]]
 """The names of the variables among the arguments of a macro; the second is empty where there is one only."""
 
 
-def all_macro(variables: Variables, used: int) -> Expander:
+def all_macro(variables: MacroVariables, used: int) -> Expander:
     """`all` over variables; the predicate is the argument of index `used`."""
 
     def expand(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
@@ -103,7 +103,7 @@ def all_macro(variables: Variables, used: int) -> Expander:
     return expand
 
 
-def exists_macro(variables: Variables, used: int) -> Expander:
+def exists_macro(variables: MacroVariables, used: int) -> Expander:
     """`exists`, as `all_macro`."""
 
     def expand(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
@@ -118,7 +118,7 @@ def exists_macro(variables: Variables, used: int) -> Expander:
     return expand
 
 
-def exists_one_macro(variables: Variables, used: int) -> Expander:
+def exists_one_macro(variables: MacroVariables, used: int) -> Expander:
     """`existsOne`, as `all_macro`."""
 
     def expand(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:

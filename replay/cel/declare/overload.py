@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replay.cel.declare.scope import Candidate, Declarations, Signatures
+from replay.cel.declare.scope import CandidateOverload, Declarations, Signatures
 from replay.cel.declare.unification import Substitutions, is_dyn, is_exact
 from replay.cel.value.types import DYN, Kind, Type, type_param
 
@@ -60,7 +60,7 @@ class OverloadResolver:
                 result = DYN
         return tuple(ids), result
 
-    def _instantiated(self, overload: Candidate) -> tuple[tuple[Type, ...], Type]:
+    def _instantiated(self, overload: CandidateOverload) -> tuple[tuple[Type, ...], Type]:
         """The signature with fresh type variables for its parameters."""
         if not overload.parameters:
             return overload.args, overload.result

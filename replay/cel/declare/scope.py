@@ -16,7 +16,7 @@ from replay.cel.value.types import Kind, Type, struct_type, type_type
 _NO_FIELDS: Mapping[str, Type] = {}
 
 
-class Candidate(NamedTuple):
+class CandidateOverload(NamedTuple):
     """An overload as the checker tries it, with the names of its type parameters."""
 
     id: str
@@ -29,8 +29,8 @@ class Signatures(NamedTuple):
     """The overloads of a function by call style, in the order of declaration."""
 
     name: str
-    of_globals: tuple[Candidate, ...]
-    of_members: tuple[Candidate, ...]
+    of_globals: tuple[CandidateOverload, ...]
+    of_members: tuple[CandidateOverload, ...]
 
 
 class Resolved(NamedTuple):
@@ -164,9 +164,9 @@ def _merge(overloads: dict[str, Overload], function: Function) -> None:
         overloads[overload.id] = overload
 
 
-def _candidate(overload: Overload) -> Candidate:
+def _candidate(overload: Overload) -> CandidateOverload:
     names = sorted(_parameter_names((overload.result, *overload.args)))
-    return Candidate(overload.id, overload.args, overload.result, tuple(names))
+    return CandidateOverload(overload.id, overload.args, overload.result, tuple(names))
 
 
 def _parameter_names(types: Iterable[Type]) -> set[str]:

@@ -6,7 +6,7 @@ from replay.cel.release import Release
 from replay.cel.strict.frame import Frame
 from replay.cel.strict.literal_step import ListStep, MapStep
 from replay.cel.strict.membership import MembershipStep, membership_key
-from replay.cel.strict.step import CallStep, ConstStep, Observed, Step
+from replay.cel.strict.step import CallStep, ConstStep, ObservedStep, Step
 from replay.cel.value.number import INT_MAX, lossless_int, lossless_uint
 from replay.cel.value.regexp import check_pattern
 from replay.cel.value.text import go_type_name
@@ -30,12 +30,12 @@ class PlanError(Exception):
 
 def has_constant_value(step: Step) -> bool:
     """Whether a planned step is a constant."""
-    return isinstance(step, Observed) and isinstance(step.step, ConstStep)
+    return isinstance(step, ObservedStep) and isinstance(step.step, ConstStep)
 
 
 def constant(step: Step) -> Value:
     """The value of a constant step."""
-    assert isinstance(step, Observed) and isinstance(step.step, ConstStep)  # noqa: PT018 - narrows both
+    assert isinstance(step, ObservedStep) and isinstance(step.step, ConstStep)  # noqa: PT018 - narrows both
     return step.step.value
 
 

@@ -55,7 +55,7 @@ class Operand(Protocol):
         """Evaluate the step."""
 
 
-class Loop(Protocol):
+class FoldLoop(Protocol):
     """A fold as its frame sees it."""
 
     @property
@@ -82,7 +82,7 @@ class FoldFrame(Frame):
 
     parent: Frame
 
-    def __init__(self, fold: Loop, parent: Frame) -> None:
+    def __init__(self, fold: FoldLoop, parent: Frame) -> None:
         """Stand before the first element."""
         self.bindings = {}
         self.tracker = parent.tracker

@@ -44,7 +44,7 @@ from replay.cel.strict.step import (
     ConstStep,
     EqualityStep,
     LogicStep,
-    Observed,
+    ObservedStep,
     OptionalOrStep,
     PresenceStep,
     Step,
@@ -88,7 +88,7 @@ class Planner:
         """The step of a node; raises `PlanError` where a constant folds to an error."""
         match node:
             case Const():
-                return Observed(ConstStep(node.id, node.value))
+                return ObservedStep(ConstStep(node.id, node.value))
             case Ident():
                 return self._plan_ident(node)
             case Select():
@@ -109,7 +109,7 @@ class Planner:
         raise PlanError(f"unsupported expr: {type(node).__name__}")
 
     def _decorate(self, step: Step) -> Step:
-        return Observed(fold_constants(step, self._dispatcher.release))
+        return ObservedStep(fold_constants(step, self._dispatcher.release))
 
     def _type(self, node: Expr) -> Type | None:
         return self._ast.type_map.get(node.id)
@@ -125,12 +125,12 @@ class Planner:
 
     def _plan_reference(self, node: Expr, reference: Reference) -> Step:
         if reference.is_constant:
-            return Observed(ConstStep(node.id, reference.value))
+            return ObservedStep(ConstStep(node.id, reference.value))
         node_type = self._type(node)
         if node_type is not None and node_type.kind is Kind.TYPE:
             if not self._provider.has_type(reference.name):
                 raise PlanError(f"reference to undefined type: {reference.name}")
-            return Observed(ConstStep(node.id, TypeValue(reference.name)))
+            return ObservedStep(ConstStep(node.id, TypeValue(reference.name)))
         return AttributeStep(AbsoluteAttribute(node.id, (reference.name,)))
 
     def _attribute_step(self, step: Step) -> AttributeStep:

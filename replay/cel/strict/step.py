@@ -6,16 +6,17 @@ order, and in what they charge. The compiled path (`replay.cel.compiled.codegen`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from replay.cel.ast import operator
 from replay.cel.declare.cost import SELECT_COST, CostTracker
+from replay.cel.declare.library import Implementation
 from replay.cel.release import Release
 from replay.cel.strict.attribute import Attribute, ConditionalAttribute, Qualifier
 from replay.cel.strict.frame import Frame
 from replay.cel.value.bounds import UndeterminedError, UnmadeValue
-from replay.cel.value.equality import Verdict, equal
+from replay.cel.value.equality import Equality, equal
 from replay.cel.value.selection import Present
 from replay.cel.value.traits import RECEIVER, has_trait
 from replay.cel.value.values import (
@@ -41,7 +42,7 @@ class Step(Protocol):
         """Add what the finished step costs."""
 
 
-class Observed:
+class ObservedStep:
     """A step whose results are reported to the cost tracker."""
 
     __slots__ = ("id", "step")
@@ -274,15 +275,12 @@ class EqualityStep:
             return left
         if isinstance(right, EvalError | Unknown):
             return right
-        verdict: Verdict = equal(left, right)
+        verdict: Equality = equal(left, right)
         return verdict is not True if self._negated else verdict
 
     def charge(self, tracker: CostTracker, value: Value) -> None:
         """By the size of the smaller operand."""
         tracker.call(self._function, self._overload, self._args, value)
-
-
-Implementation = Callable[..., Value]
 
 
 class CallStep:

@@ -12,7 +12,7 @@ from replay.cel.syntax import lexer
 from replay.cel.value.values import Uint, Value
 from replay.go.strconv import parse_int, parse_uint
 
-Reader = Callable[[str], Value]
+LiteralReader = Callable[[str], Value]
 """Makes a value of the spelling of a literal; raises `LiteralError`."""
 
 _MAX_CODE_POINT = 0x10FFFF
@@ -137,7 +137,7 @@ def _utf8(text: str) -> bytes:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
-_READERS: Final[Mapping[int, Reader]] = {
+_READERS: Final[Mapping[int, LiteralReader]] = {
     lexer.STRING: string_from_literal,
     lexer.NUM_INT: int_from_literal,
     lexer.TRUE: lambda _: True,
@@ -147,9 +147,9 @@ _READERS: Final[Mapping[int, Reader]] = {
     lexer.NUM_UINT: uint_from_literal,
     lexer.BYTES: bytes_from_literal,
 }
-_READERS_UNTIL_0_22: Final[Mapping[int, Reader]] = {**_READERS, lexer.STRING: string_with_surrogates}
+_READERS_UNTIL_0_22: Final[Mapping[int, LiteralReader]] = {**_READERS, lexer.STRING: string_with_surrogates}
 
 
-def readers(release: Release) -> Mapping[int, Reader]:
+def readers(release: Release) -> Mapping[int, LiteralReader]:
     """How the tokens of literals are read, by kind."""
     return _READERS if release >= Release.V0_23 else _READERS_UNTIL_0_22

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Undetermined:
+class UndeterminedValue:
     """Stands among the `missing` of an `Unknown` for what is not missing in the input; `reason` can end "undetermined: ..."."""
 
     reason: str

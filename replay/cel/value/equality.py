@@ -31,10 +31,10 @@ from replay.cel.value.values import (
 NO_SUCH_OVERLOAD = "no such overload"
 NAN_ORDER = "NaN values cannot be ordered"
 
-Verdict = bool | EvalError
+Equality = bool | EvalError
 
 
-def equal(left: Value, right: Value, steps: Steps | None = None) -> Verdict:
+def equal(left: Value, right: Value, steps: Steps | None = None) -> Equality:
     """`left == right` (cel-go `types.Equal`): null equals null alone, else the left operand decides.
 
     `steps` is what is left for comparing elements, a new allowance if it is None; raises `UndeterminedError` past it.
@@ -46,7 +46,7 @@ def equal(left: Value, right: Value, steps: Steps | None = None) -> Verdict:
 
 def value_equal(  # noqa: PLR0911, PLR0912, C901 - one return a kind
     left: Value, right: Value, steps: Steps | None = None
-) -> Verdict:
+) -> Equality:
     """The left operand's own equality (cel-go `ref.Val.Equal`); `steps` as for `equal`."""
     kind = type(left)
     if kind is str or kind is bool or kind is bytes:
@@ -78,14 +78,14 @@ def value_equal(  # noqa: PLR0911, PLR0912, C901 - one return a kind
     return _list_equal(left, right, steps) if isinstance(left, list | tuple) else _map_equal(left, right, steps)
 
 
-def _opaque_equal(left: OpaqueValue, right: Value) -> Verdict:
+def _opaque_equal(left: OpaqueValue, right: Value) -> Equality:
     try:
         return bool(left.equal(right))
     except EvalError as error:
         return error
 
 
-def _optional_equal(left: OptionalValue, right: Value, steps: Steps) -> Verdict:
+def _optional_equal(left: OptionalValue, right: Value, steps: Steps) -> Equality:
     if not isinstance(right, OptionalValue):
         return False
     if not (left.has_value and right.has_value):
@@ -121,18 +121,18 @@ def _compare_double(left: float, right: float) -> int:
     return (left > rounded) - (left < rounded)
 
 
-def _list_equal(left: Value, right: Value, steps: Steps) -> Verdict:
+def _list_equal(left: Value, right: Value, steps: Steps) -> Equality:
     if not is_list(right) or len(left) != len(right):
         return False
     pairs = zip(elements(left), elements(right), strict=True)
     return all(equal(a, b, steps) is not False for a, b in steps.each(pairs))
 
 
-def _concat_equal(left: ConcatList, right: Value, steps: Steps) -> Verdict:
+def _concat_equal(left: ConcatList, right: Value, steps: Steps) -> Equality:
     """Unlike other lists, a joined one passes on an error between elements where no two are unequal."""
     if not is_list(right) or len(left) != len(right):
         return False
-    failed: Verdict = True
+    failed: Equality = True
     for a, b in steps.each(zip(left.all(), every_element(right), strict=True)):
         verdict = equal(a, b, steps)
         if verdict is False:
@@ -142,7 +142,7 @@ def _concat_equal(left: ConcatList, right: Value, steps: Steps) -> Verdict:
     return failed
 
 
-def _map_equal(left: Value, right: Value, steps: Steps) -> Verdict:
+def _map_equal(left: Value, right: Value, steps: Steps) -> Equality:
     if not is_map(right) or map_size(left) != map_size(right):
         return False
     steps.take(map_size(left))
@@ -153,7 +153,7 @@ def _map_equal(left: Value, right: Value, steps: Steps) -> Verdict:
     return True
 
 
-def _typed_equal(left: TypedList | TypedMap, right: Value, steps: Steps) -> Verdict:  # noqa: PLR0911 - one return a reason
+def _typed_equal(left: TypedList | TypedMap, right: Value, steps: Steps) -> Equality:  # noqa: PLR0911 - one return a reason
     if isinstance(left, TypedList):
         if not is_list(right):
             return EvalError(NO_SUCH_OVERLOAD)
@@ -176,11 +176,11 @@ def _typed_equal(left: TypedList | TypedMap, right: Value, steps: Steps) -> Verd
     return True
 
 
-def _object_equal(left: ObjectValue, right: Value, steps: Steps) -> Verdict:
+def _object_equal(left: ObjectValue, right: Value, steps: Steps) -> Equality:
     """Objects built by an expression: of the same type, compared as that has it."""
     if not isinstance(right, ObjectValue) or left.type_name != right.type_name:
         return False
-    verdict: Verdict = left.equal_by(right, lambda a, b: equal(a, b, steps))
+    verdict: Equality = left.equal_by(right, lambda a, b: equal(a, b, steps))
     return verdict
 
 
@@ -303,7 +303,7 @@ def _key_candidates(key: Value) -> Iterator[Value]:
         yield MapKey(key)
 
 
-def contains(container: Value, element: Value, steps: Steps | None = None) -> Verdict:
+def contains(container: Value, element: Value, steps: Steps | None = None) -> Equality:
     """`element in container`; raises `EvalError` where the container is none. `steps` as for `equal`."""
     steps = steps or Steps()
     if isinstance(container, ConcatList):

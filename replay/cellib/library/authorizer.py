@@ -209,8 +209,10 @@ AUTHZ = Library(
             ("pathcheck_check", (PATH_CHECK_TYPE, STRING), DECISION_TYPE, _check_path),
             ("resourcecheck_check", (RESOURCE_CHECK_TYPE, STRING), DECISION_TYPE, _check_resource),
         ),
-        _member("errored", ("decision_errored", (DECISION_TYPE,), BOOL, lambda value: bool(value.decision.error))),
-        _member("error", ("decision_error", (DECISION_TYPE,), STRING, lambda value: value.decision.error)),
+        _member(
+            "errored", ("decision_errored", (DECISION_TYPE,), BOOL, lambda value: value.decision.error is not None)
+        ),
+        _member("error", ("decision_error", (DECISION_TYPE,), STRING, lambda value: value.decision.error or "")),
         _member("allowed", ("decision_allowed", (DECISION_TYPE,), BOOL, lambda value: value.decision.allowed)),
         _member("reason", ("decision_reason", (DECISION_TYPE,), STRING, lambda value: value.decision.reason)),
     ),

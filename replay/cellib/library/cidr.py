@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from replay.cel.declare.cost import STRING_FACTOR, scaled, sizer_size
-from replay.cel.declare.estimate import ONE, CallEstimate, CallEstimator, Node, Range
-from replay.cel.declare.library import Function, Implementation, Library, Overload
+from replay.cel.declare.estimate import ONE, AstNode, CallEstimate, CallEstimator, Range
+from replay.cel.declare.library import Args, Function, Implementation, Library, Overload
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, INT, STRING, opaque_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
@@ -18,8 +18,6 @@ from replay.go.format import quote
 from replay.go.netip import AddressError, Prefix, parse_prefix
 
 CIDR_TYPE = opaque_type("net.CIDR")
-
-Args = tuple[Value, ...]
 
 
 class CIDRValue(OpaqueValue):
@@ -123,7 +121,7 @@ def _containment(*, of_network: bool = False, of_text: bool = False) -> CallEsti
     if of_network:
         bytes_compared = bytes_compared.plus(_ADDRESS.scaled(STRING_FACTOR)).plus(ONE)
 
-    def estimate(_target: Node | None, args: Sequence[Node]) -> CallEstimate:
+    def estimate(_target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate:
         return CallEstimate(bytes_compared.plus(args[0].any_size.scaled(STRING_FACTOR)) if of_text else bytes_compared)
 
     return estimate

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replay.cel.declare.cost import LIST_COST, STRING_FACTOR, regex_cost, scaled, sizer_size
-from replay.cel.declare.estimate import ANY_SIZE, ONE, CallEstimate, CallEstimator, Node, Range, fixed
-from replay.cel.declare.library import CallCost
+from replay.cel.declare.estimate import ANY_SIZE, ONE, AstNode, CallEstimate, CallEstimator, Range, fixed
+from replay.cel.declare.library import Args, CallCost
 from replay.cel.value.bounds import Steps
 from replay.cel.value.concat import ConcatList
 from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
 from replay.cel.value.types import Kind
 from replay.cel.value.values import Value
-
-Args = tuple[Value, ...]
+from replay.identity import IdentityMap
 
 
 def nominal_cost(_args: Args, _result: Value) -> int:
@@ -70,15 +69,15 @@ def _traversal_cost(value: Value, steps: Steps) -> int:
 
 def _list_traversal_cost(values: Value, steps: Steps) -> int:
     """Lists that were joined are counted once, however often they come."""
-    known: dict[int, int] = {}
+    known: IdentityMap[Value, int] = IdentityMap()
 
     def cost(part: Value) -> int:
-        if id(part) not in known:
+        if part not in known:
             if isinstance(part, ConcatList):
-                known[id(part)] = cost(part.left) + cost(part.right)
+                known[part] = cost(part.left) + cost(part.right)
             else:
-                known[id(part)] = sum(_traversal_cost(element, steps) for element in steps.each(elements(part)))
-        return known[id(part)]
+                known[part] = sum(_traversal_cost(element, steps) for element in steps.each(elements(part)))
+        return known[part]
 
     return cost(values)
 
@@ -103,19 +102,19 @@ def fixed_cost(cost: int) -> CallCost:
 def argument_estimate(factor: float = STRING_FACTOR, *, sized: bool = False) -> CallEstimator:
     """Passes over the first argument; `sized` says that the result is as long."""
 
-    def estimate(_target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+    def estimate(_target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
         size = args[0].any_size if args else None
         return None if size is None else CallEstimate(size.scaled(factor), size if sized else None)
 
     return estimate
 
 
-def receiver_estimate(target: Node | None, _args: Sequence[Node]) -> CallEstimate | None:
+def receiver_estimate(target: AstNode | None, _args: Sequence[AstNode]) -> CallEstimate | None:
     """One pass over the receiver, which the result is as long as."""
     return None if target is None else CallEstimate(target.any_size.scaled(STRING_FACTOR), target.any_size)
 
 
-def elements_estimate(target: Node | None, _args: Sequence[Node]) -> CallEstimate | None:
+def elements_estimate(target: AstNode | None, _args: Sequence[AstNode]) -> CallEstimate | None:
     """A look at every element of a list, or at a text."""
     if target is None:
         return None
@@ -132,7 +131,7 @@ def list_building_estimate(factor: float, size: Range) -> CallEstimate:
     return CallEstimate(size.scaled(factor).plus(fixed(1 + LIST_COST)), size)
 
 
-def selector_estimate(_target: Node | None, args: Sequence[Node]) -> CallEstimate:
+def selector_estimate(_target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate:
     """Parsing a label or field selector: a requirement for every two characters at worst."""
     size = args[0].any_size
     requirements = size.scaled(0.5).scaled(50)

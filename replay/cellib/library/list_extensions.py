@@ -8,8 +8,8 @@ from dataclasses import replace
 from replay.cel.ast.factory import ExprFactory
 from replay.cel.ast.tree import Call, Comprehension, Const, Expr, Ident, ListExpr, Select
 from replay.cel.declare.cost import STRING_FACTOR, sizer_size
-from replay.cel.declare.estimate import UNBOUNDED, CallEstimate, CallEstimator, Node, fixed
-from replay.cel.declare.library import Function, Implementation, Library, Overload
+from replay.cel.declare.estimate import UNBOUNDED, AstNode, CallEstimate, CallEstimator, fixed
+from replay.cel.declare.library import Args, Function, Implementation, Library, Overload
 from replay.cel.declare.macros import UNUSED, Macro, MacroError, expand_map, receiver
 from replay.cel.release import Release
 from replay.cel.value.bounds import Steps, check_elements
@@ -39,8 +39,6 @@ _MAX_RANGE = 1_000_000
 _SORT_INPUT = "@__sortBy_input__"
 _COMPARABLE = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
 _LIST = list_type(type_param("T"))
-
-Args = tuple[Value, ...]
 
 
 def _slice(values: Value, start: int, end: int) -> list[Value]:
@@ -179,33 +177,33 @@ def _keys_compare_cost(args: Args, _result: Value) -> int:
     return _self_compare_cost(args[1])
 
 
-def _literal_number(node: Node, default: int) -> int:
+def _literal_number(node: AstNode, default: int) -> int:
     """The value of a literal int, never negative."""
     value = node.expr.value if isinstance(node.expr, Const) else None
     return default if type(value) is not int or isinstance(value, Uint) else max(value, 0)
 
 
-def _slice_estimate(target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+def _slice_estimate(target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
     if target is None:
         return None
     start, end = _literal_number(args[0], 0), _literal_number(args[1], target.any_size.most)
     return list_building_estimate(1, fixed((end - start) % 2**64))
 
 
-def _range_estimate(_target: Node | None, args: Sequence[Node]) -> CallEstimate:
+def _range_estimate(_target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate:
     return list_building_estimate(1, fixed(_literal_number(args[0], UNBOUNDED)))
 
 
-def _reverse_estimate(target: Node | None, _args: Sequence[Node]) -> CallEstimate | None:
+def _reverse_estimate(target: AstNode | None, _args: Sequence[AstNode]) -> CallEstimate | None:
     return None if target is None else list_building_estimate(1, target.any_size)
 
 
-def _flatten_estimate(target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+def _flatten_estimate(target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
     depth = _literal_number(args[0], UNBOUNDED) if args else 1
     return None if target is None else list_building_estimate(float(depth), target.any_size)
 
 
-def _distinct_estimate(target: Node | None, _args: Sequence[Node]) -> CallEstimate | None:
+def _distinct_estimate(target: AstNode | None, _args: Sequence[AstNode]) -> CallEstimate | None:
     return None if target is None else list_building_estimate(2, target.any_size.times(target.any_size))
 
 
@@ -213,7 +211,7 @@ def _sort_estimate(keys: Type) -> CallEstimator:
     """Sorting by keys of a type: those in the argument, or else the elements themselves."""
     factor = 2 + STRING_FACTOR if keys in (STRING, BYTES) else 2
 
-    def estimate(target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+    def estimate(target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
         if target is None:
             return None
         size = (args[0] if args else target).any_size

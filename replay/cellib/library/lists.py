@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from replay.cel.declare.estimate import CallEstimate, CallEstimator, Node
+from replay.cel.declare.estimate import AstNode, CallEstimate, CallEstimator
 from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.value.arithmetic import add
 from replay.cel.value.bounds import Steps
@@ -149,7 +149,7 @@ def _binary(  # noqa: PLR0913 - what a function is
     return Function(function, (overload,))
 
 
-def _includes_estimate(target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+def _includes_estimate(target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
     if target is None or target.type.parameters:
         return elements_estimate(target, args)
     return CallEstimate(target.any_size)

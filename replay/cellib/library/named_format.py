@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 from replay.cel.declare.cost import REGEX_FACTOR, STRING_FACTOR, regex_cost
-from replay.cel.declare.estimate import CallEstimate, Node, Range
+from replay.cel.declare.estimate import AstNode, CallEstimate, Range
 from replay.cel.declare.library import Function, Library, Overload
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import STRING, list_type, optional_type, struct_type
@@ -146,7 +146,7 @@ def _validate_cost(args: tuple[Value, ...], _result: Value) -> int:
     return regex_cost(args[1], "." * args[0].regex_size)
 
 
-def _validate_estimate(_target: Node | None, args: Sequence[Node]) -> CallEstimate:
+def _validate_estimate(_target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate:
     return CallEstimate(args[0].any_size.scaled(STRING_FACTOR).scaled(_PATTERN_SIZE * REGEX_FACTOR))
 
 

@@ -10,7 +10,7 @@ from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, DOUBLE, INT, STRING, Type, struct_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
 from replay.cellib.library.cost import argument_estimate, first_traversal, nominal_cost
-from replay.kube.quantity import Format, Quantity, QuantityError, parse_quantity
+from replay.kube.quantity import Quantity, QuantityError, QuantityFormat, parse_quantity
 
 QUANTITY_TYPE = struct_type("kubernetes.Quantity")
 
@@ -76,7 +76,11 @@ def _as_integer(value: QuantityValue) -> int:
 
 def _computed(operation: Callable[[Quantity, Quantity], Quantity]) -> Implementation:
     def compute(left: QuantityValue, right: QuantityValue | int) -> QuantityValue:
-        other = right.quantity if isinstance(right, QuantityValue) else Quantity(right, format=Format.DECIMAL_EXPONENT)
+        other = (
+            right.quantity
+            if isinstance(right, QuantityValue)
+            else Quantity(right, format=QuantityFormat.DECIMAL_EXPONENT)
+        )
         try:
             return QuantityValue(operation(left.quantity, other), is_pointer=True)
         except QuantityError as error:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from replay.cel.declare.estimate import CallEstimate, Node, Range, pattern_estimate
+from replay.cel.declare.estimate import AstNode, CallEstimate, Range, pattern_estimate
 from replay.cel.declare.library import Function, Library, Overload
 from replay.cel.value.regexp import compile_pattern, found, matchable
 from replay.cel.value.types import INT, STRING, list_type
@@ -32,7 +32,7 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     return list(matches if limit < 0 else islice(matches, limit))
 
 
-def _estimate(target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+def _estimate(target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
     if target is None or not args:
         return None
     return CallEstimate(pattern_estimate(target.any_size, args[0].any_size), Range(0, target.any_size.most))

@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"[0-9]*", re.ASCII)
 _WORD = re.compile(r"[0-9A-Za-z-]*", re.ASCII)
 
 
-class Version(NamedTuple):
+class SemanticVersion(NamedTuple):
     """A version; numeric identifiers of `pre` are ints. `build` does not count when versions are compared."""
 
     numbers: tuple[int, int, int]
@@ -33,13 +33,13 @@ class Version(NamedTuple):
         text += "-" + ".".join(map(str, self.pre)) if self.pre else ""
         return text + ("+" + ".".join(self.build) if self.build else "")
 
-    def compare(self, other: Version) -> int:
+    def compare(self, other: SemanticVersion) -> int:
         """-1, 0 or 1 by precedence (semver.org, section 11)."""
         left, right = _precedence(self), _precedence(other)
         return (left > right) - (left < right)
 
 
-def _precedence(version: Version) -> tuple[object, ...]:
+def _precedence(version: SemanticVersion) -> tuple[object, ...]:
     # Numbers go before words; a release goes after all its prereleases.
     ranks = tuple((0, part, "") if isinstance(part, int) else (1, 0, part) for part in version.pre)
     return (version.numbers, not version.pre, ranks)
@@ -53,7 +53,7 @@ class SemverValue(OpaqueValue):
     go_type = "cel.Semver"
     native_go_type = "semver.Version"
 
-    def __init__(self, version: Version) -> None:
+    def __init__(self, version: SemanticVersion) -> None:
         """Wrap a version."""
         self.version = version
 
@@ -68,7 +68,7 @@ class SemverValue(OpaqueValue):
         return self.version.compare(other.version) == 0
 
 
-def parse_version(text: str) -> Version:
+def parse_version(text: str) -> SemanticVersion:
     """Raises `EvalError` with the text of the parser that the server uses."""
     if not text:
         raise EvalError("Version string empty")
@@ -80,7 +80,7 @@ def parse_version(text: str) -> Version:
     patch, minus, pre = rest.partition("-")
     numbers = (major, minor, _component(patch, "patch"))
     pre_parts = tuple(map(_prerelease, pre.split("."))) if minus else ()
-    return Version(numbers, pre_parts, tuple(map(_build, build.split("."))) if plus else ())
+    return SemanticVersion(numbers, pre_parts, tuple(map(_build, build.split("."))) if plus else ())
 
 
 def _component(text: str, name: str) -> int:

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 
 from replay.cel.ast.tree import Const
 from replay.cel.declare.cost import STRING_FACTOR
-from replay.cel.declare.estimate import ANY_SIZE, UNBOUNDED, CallEstimate, CallEstimator, Node, Range, fixed
+from replay.cel.declare.estimate import ANY_SIZE, UNBOUNDED, AstNode, CallEstimate, CallEstimator, Range, fixed
 from replay.cel.declare.library import CallCost, Function, Implementation, Library, Overload
 from replay.cel.release import Release
 from replay.cel.value.bounds import check_elements, check_text, joined
@@ -169,7 +169,7 @@ def _members(
     )
 
 
-def _replace_estimate(target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+def _replace_estimate(target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
     if target is None or len(args) < 2:
         return None
     size, old, new = target.any_size, args[0].any_size, args[1].any_size
@@ -188,7 +188,7 @@ def _replaced(size: int, part: int, *, grows: bool) -> tuple[int, int]:
     return min(math.ceil(float(size) / float(part)), UNBOUNDED), 0
 
 
-def _split_estimate(target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+def _split_estimate(target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
     if target is None:
         return None
     size = target.any_size
@@ -198,7 +198,7 @@ def _split_estimate(target: Node | None, args: Sequence[Node]) -> CallEstimate |
     return CallEstimate(size.scaled(2 * STRING_FACTOR), Range(0, most))
 
 
-def _join_estimate(target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+def _join_estimate(target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
     if target is None:
         return None
     count = target.any_size

@@ -14,15 +14,20 @@ from replay.cli.options import (
     AuthorizerWebhooks,
     Candidate,
     Cluster,
+    ClusterName,
     Current,
+    Form,
     LogFormat,
     Logs,
+    OwnerLabel,
     Redact,
     Store,
     TimeZone,
     Version,
+    Workspaces,
     scenario_of,
 )
+from replay.pipeline.project.format import DocumentFormat
 
 EPILOG = "Example: replay explain 4643ba19-8f5c-4d9d-921a-eb6cb22bdb75 sample_audit/shop"
 
@@ -32,17 +37,21 @@ def explain(
     logs: Logs = None,
     log_format: LogFormat = None,
     store: Store = None,
+    cluster_name: ClusterName = None,
     current: Current = None,
     candidate: Candidate = None,
     cluster: Cluster = None,
     item: Annotated[int, typer.Option(min=0, help="Which object of a deletecollection.")] = 0,
     html: Annotated[Path | None, typer.Option(help="Write the page to this file instead.")] = None,
+    output: Form = DocumentFormat.TERMINAL,
     as_json: AsJson = False,
     tz: TimeZone = None,
     redact: Redact = True,
+    owner_label: OwnerLabel = "team",
     webhook: AuthorizerWebhooks = None,
     authorization_mode: AuthorizationMode = None,
-    kubernetes_version: Version = "1.37",
+    workspace: Workspaces = None,
+    kubernetes_version: Version = None,
 ) -> None:
     """Why was this request denied, changed, or not?
 
@@ -54,22 +63,31 @@ def explain(
     from rich.console import Console  # noqa: PLC0415
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.pipeline.focus import Focus  # noqa: PLC0415
     from replay.pipeline.forensic.explain import explain as explain_request  # noqa: PLC0415
     from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.output import show  # noqa: PLC0415
     from replay.pipeline.page import write_page  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.report.explain_json import explain_json  # noqa: PLC0415
     from replay.report.explain_report import explain_document  # noqa: PLC0415
-    from replay.report.render.terminal import print_document  # noqa: PLC0415
 
     zone = time_zone(tz)
-    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format)
+    scenario = scenario_of(
+        logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format, cluster_name=cluster_name
+    )
     with progress_on(Console(stderr=True)) as progress:
-        options = Options(redact=redact, webhooks=tuple(webhook or ()), authorization_mode=authorization_mode)
+        options = Options(
+            redact=redact,
+            owner_label=owner_label,
+            webhooks=tuple(webhook or ()),
+            authorization_mode=authorization_mode,
+            focus=Focus(workspaces=tuple(workspace or ())),
+        )
         found = explain_request(scenario, audit_id, progress, item=item, options=options)
-    if as_json:
+    if as_json or output is DocumentFormat.JSON:
         sys.stdout.write(json.dumps(explain_json(found, zone), indent=1, ensure_ascii=False) + "\n")
     elif html is not None:
         write_page(explain_document(found, zone), html)
     else:
-        print_document(explain_document(found, zone), Console(highlight=False))
+        show(explain_document(found, zone), output)

@@ -13,15 +13,21 @@ from replay.cli.options import (
     AuthorizerWebhooks,
     Candidate,
     Cluster,
+    ClusterName,
     Current,
+    Form,
     LogFormat,
     Logs,
+    Namespace,
     Redact,
+    Since,
     Store,
     TimeZone,
+    Until,
     Version,
     scenario_of,
 )
+from replay.pipeline.project.format import DocumentFormat
 
 EPILOG = "Example: replay lookup audit.jsonl.zst --static --action deny --namespace 'prod-*' --since 7d --current manifests/current"
 
@@ -37,7 +43,7 @@ class ActionChoice(StrEnum):
     ANNOTATE = "annotate"
 
 
-class AuthorizationDecision(StrEnum):
+class DecisionFilter(StrEnum):
     """What the client was told: 403 for `forbid`, 500 for `error`."""
 
     ALLOW = "allow"
@@ -49,23 +55,28 @@ def lookup(
     logs: Logs = None,
     log_format: LogFormat = None,
     store: Store = None,
-    policy: Annotated[str | None, typer.Option(help="A policy or webhook; * stands for anything.")] = None,
+    cluster_name: ClusterName = None,
+    policy: Annotated[
+        str | None, typer.Option(help="A policy, webhook or built-in plugin; * stands for anything.")
+    ] = None,
     user: Annotated[str | None, typer.Option(help="Who admission saw; * stands for anything.")] = None,
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="* stands for anything.")] = None,
+    namespace: Namespace = None,
+    workspace: Annotated[
+        str | None,
+        typer.Option("--workspace", "-w", help="Of kcp: the workspace of the request, a path; * stands for anything."),
+    ] = None,
     object_: Annotated[
         str | None, typer.Option("--object", help="NAME or RESOURCE/NAME; * stands for anything.")
     ] = None,
-    since: Annotated[
-        str | None, typer.Option(help="7d, 12h, 30m before the last event, or a time such as 2026-11-21T03:00Z.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="Likewise; events before it.")] = None,
+    since: Since = None,
+    until: Until = None,
     action: Annotated[
         ActionChoice | None, typer.Option(help="What was done. `audit` leaves out what was denied too.")
     ] = None,
     audit_id: Annotated[str | None, typer.Option("--audit-id", help="One request.")] = None,
     static: Annotated[bool, typer.Option("--static", help="Only hooks from manifest files (.static.k8s.io).")] = False,
     decision: Annotated[
-        AuthorizationDecision | None, typer.Option(help="Look up what the authorizers decided, reads included.")
+        DecisionFilter | None, typer.Option(help="Look up what the authorizers decided, reads included.")
     ] = None,
     reason: Annotated[
         str | None, typer.Option(help="The reason that an authorizer gave; * stands for anything.")
@@ -77,12 +88,13 @@ def lookup(
     candidate: Candidate = None,
     cluster: Cluster = None,
     limit: Annotated[int, typer.Option(min=1, help="How many single decisions are listed (--json: all).")] = 20,
+    output: Form = DocumentFormat.TERMINAL,
     as_json: AsJson = False,
     tz: TimeZone = None,
     redact: Redact = True,
-    kubernetes_version: Version = "1.37",
+    kubernetes_version: Version = None,
 ) -> None:
-    """What did which policy or webhook do, to whom, since when?
+    """What did which policy, webhook or built-in plugin do, to whom, since when?
 
     Reads it from response messages and audit annotations. With --current, what the log cannot show is replayed and marked so:
     the denials behind the first one, warnings, and what mutating policies changed.
@@ -93,31 +105,42 @@ def lookup(
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.pipeline.authorization.lookup import AuthorizationQuestion, look_up_authorization  # noqa: PLC0415
-    from replay.pipeline.forensic.lookup import Question, look_up  # noqa: PLC0415
+    from replay.pipeline.forensic.lookup import LookupFilter, look_up  # noqa: PLC0415
     from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.output import show  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.report.authorization import lookup as authorization  # noqa: PLC0415
     from replay.report.lookup_report import lookup_document, lookup_json  # noqa: PLC0415
-    from replay.report.render.terminal import print_document  # noqa: PLC0415
 
     zone = time_zone(tz)
     if decision or reason or authorizer or binding:
-        scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format)
+        scenario = scenario_of(
+            logs,
+            store,
+            current,
+            candidate,
+            cluster,
+            kubernetes_version,
+            log_format=log_format,
+            cluster_name=cluster_name,
+        )
         wanted = AuthorizationQuestion(decision, reason, authorizer, binding, user, namespace)
         options = Options(webhooks=tuple(webhook or ()))
         with progress_on(Console(stderr=True)) as progress:
             authorized = look_up_authorization(scenario, wanted, options, progress)
-        if as_json:
+        if as_json or output is DocumentFormat.JSON:
             sys.stdout.write(json.dumps(authorization.lookup_json(authorized), indent=1, ensure_ascii=False) + "\n")
         else:
-            print_document(authorization.lookup_document(authorized, limit), Console(highlight=False))
+            show(authorization.lookup_document(authorized, limit), output)
         return
     asked = action.value if action else None
-    question = Question(policy, user, namespace, object_, since, until, asked, audit_id, static)
-    scenario = scenario_of(logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format)
+    question = LookupFilter(policy, user, namespace, object_, since, until, asked, audit_id, static, workspace)
+    scenario = scenario_of(
+        logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format, cluster_name=cluster_name
+    )
     with progress_on(Console(stderr=True)) as progress:
         found = look_up(scenario, question, progress, zone=zone, redact=redact)
-    if as_json:
+    if as_json or output is DocumentFormat.JSON:
         sys.stdout.write(json.dumps(lookup_json(found, zone), indent=1, ensure_ascii=False) + "\n")
     else:
-        print_document(lookup_document(found, zone, limit), Console(highlight=False))
+        show(lookup_document(found, zone, limit), output)

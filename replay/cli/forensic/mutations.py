@@ -3,8 +3,28 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
-from replay.cli.options import AsJson, Cluster, Current, LogFormat, Logs, Redact, Store, Version, Workers, scenario_of
+from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
+from replay.cli.options import (
+    AsJson,
+    Cluster,
+    ClusterName,
+    Current,
+    Form,
+    LogFormat,
+    Logs,
+    Namespaces,
+    Redact,
+    Since,
+    Store,
+    Until,
+    Users,
+    Version,
+    Workers,
+    scenario_of,
+)
+from replay.pipeline.project.format import DocumentFormat
 
 EPILOG = (
     "Example: replay mutations audit.jsonl.zst --current manifests/current --cluster cluster.jsonl\n\n"
@@ -16,12 +36,20 @@ def mutations(
     logs: Logs = None,
     log_format: LogFormat = None,
     store: Store = None,
+    cluster_name: ClusterName = None,
     current: Current = None,
     cluster: Cluster = None,
+    namespace: Namespaces = None,
+    user: Users = None,
+    since: Since = None,
+    until: Until = None,
+    output: Form = DocumentFormat.TERMINAL,
     as_json: AsJson = False,
     redact: Redact = True,
     workers: Workers = 0,
-    kubernetes_version: Version = "1.37",
+    engine: FleetEngine = None,
+    scheduler: Scheduler = None,
+    kubernetes_version: Version = None,
 ) -> None:
     """Who changed objects between the request and the storage?
 
@@ -32,16 +60,21 @@ def mutations(
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.pipeline.focus import Focus  # noqa: PLC0415
     from replay.pipeline.forensic.mutations import mutations as attribute  # noqa: PLC0415
     from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.output import show  # noqa: PLC0415
     from replay.report.mutations_report import mutations_document, mutations_json  # noqa: PLC0415
-    from replay.report.render.terminal import print_document  # noqa: PLC0415
 
-    scenario = scenario_of(logs, store, current, None, cluster, kubernetes_version, log_format=log_format)
-    options = Options(redact=redact, workers=workers)
-    with progress_on(Console(stderr=True)) as progress:
-        result = attribute(scenario, options, progress)
-    if as_json:
+    scenario = scenario_of(
+        logs, store, current, None, cluster, kubernetes_version, log_format=log_format, cluster_name=cluster_name
+    )
+    options = Options(
+        redact=redact, workers=workers, focus=Focus((), tuple(namespace or ()), tuple(user or ()), since, until)
+    )
+    with fleet_of(engine, scheduler, workers) as fleet, progress_on(Console(stderr=True)) as progress:
+        result = attribute(scenario, replace(options, fleet=fleet), progress)
+    if as_json or output is DocumentFormat.JSON:
         sys.stdout.write(mutations_json(result))
     else:
-        print_document(mutations_document(result), Console(highlight=False))
+        show(mutations_document(result), output)

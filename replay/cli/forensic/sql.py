@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replay.cli.options import LogFormat, Logs, Redact, Store, TimeZone, scenario_of
+from replay.cli.options import ClusterName, LogFormat, Logs, Redact, Store, TimeZone, scenario_of
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -24,7 +24,7 @@ EPILOG = (
 class SqlFormat(StrEnum):
     """How rows are printed."""
 
-    TABLE = "table"
+    TERMINAL = "terminal"
     CSV = "csv"
     JSON = "json"
     PARQUET = "parquet"
@@ -35,8 +35,9 @@ def sql(
     logs: Logs = None,
     log_format: LogFormat = None,
     store: Store = None,
+    cluster_name: ClusterName = None,
     param: Annotated[list[str] | None, typer.Option(help="k=v: the variable or parameter k (repeatable).")] = None,
-    output: Annotated[SqlFormat, typer.Option("--format", help="How to print the rows.")] = SqlFormat.TABLE,
+    output: Annotated[SqlFormat, typer.Option("--format", help="How to print the rows.")] = SqlFormat.TERMINAL,
     out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
     list_queries: Annotated[bool, typer.Option("--list", help="Show the queries that there are.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
@@ -52,9 +53,10 @@ def sql(
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.errors import ReplayError  # noqa: PLC0415
-    from replay.pipeline.forensic.sql import question_names, run_query  # noqa: PLC0415
+    from replay.pipeline.forensic.sql import ask_clusters, question_names, run_query  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.report.render.rows import csv_text, json_text, print_rows  # noqa: PLC0415
+    from replay.storage.cluster import clusters_meant, is_pattern  # noqa: PLC0415
 
     if list_queries or query is None:
         _print_list(question_names())
@@ -63,15 +65,22 @@ def sql(
     wrong = next((name for name, sign, _ in pairs if not sign), None)
     if wrong is not None:
         raise ReplayError(f"`--param {wrong}` has no value: write --param {wrong}=…")
-    zone, scenario = time_zone(tz), scenario_of(logs, store, log_format=log_format)
+    zone, parameters = time_zone(tz), {k: v for k, _, v in pairs}
+    several = clusters_meant(store, cluster_name) if store and cluster_name and is_pattern(cluster_name) else {}
+    if several and logs:
+        raise ReplayError("a log is of one cluster: leave it out, or name the cluster", path="--cluster-name")
     with progress_on(Console(stderr=True)) as progress:
-        rows = run_query(scenario, query, {k: v for k, _, v in pairs}, progress, redact=redact)
+        if several:
+            rows = ask_clusters(several, query, parameters, progress, redact=redact)
+        else:
+            scenario = scenario_of(logs, store, log_format=log_format, cluster_name=cluster_name)
+            rows = run_query(scenario, query, parameters, progress, redact=redact)
     form = SqlFormat.JSON if as_json else output
     if form is SqlFormat.PARQUET:
         if out is None and sys.stdout.isatty():
             raise ReplayError("Parquet is no text: give --out FILE")
         _write_parquet(rows, out)
-    elif form is SqlFormat.TABLE and out is None:
+    elif form is SqlFormat.TERMINAL and out is None:
         print_rows(rows, Console(highlight=False), zone)
     else:
         text = json_text(rows, zone) if form is SqlFormat.JSON else csv_text(rows, zone)

@@ -7,7 +7,22 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.options import AsJson, LogFormat, Logs, Redact, Store, TimeZone, scenario_of
+from replay.cli.options import (
+    AsJson,
+    ClusterName,
+    Form,
+    LogFormat,
+    Logs,
+    Redact,
+    Since,
+    Store,
+    TimeZone,
+    Until,
+    Users,
+    scenario_of,
+)
+from replay.errors import ReplayError
+from replay.pipeline.project.format import DocumentFormat
 
 EPILOG = "Example: replay timeline Deployment team-a/app-871 sample_audit/shop"
 
@@ -18,6 +33,14 @@ def timeline(
     logs: Logs = None,
     log_format: LogFormat = None,
     store: Store = None,
+    cluster_name: ClusterName = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="The namespace of the object, where NAME does not say it.")
+    ] = "",
+    user: Users = None,
+    since: Since = None,
+    until: Until = None,
+    output: Form = DocumentFormat.TERMINAL,
     as_json: AsJson = False,
     tz: TimeZone = None,
     redact: Redact = True,
@@ -31,15 +54,25 @@ def timeline(
     from rich.console import Console  # noqa: PLC0415
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.pipeline.focus import Focus  # noqa: PLC0415
     from replay.pipeline.forensic.timeline import object_timeline  # noqa: PLC0415
+    from replay.pipeline.output import show  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
-    from replay.report.render.terminal import print_document  # noqa: PLC0415
     from replay.report.timeline_report import timeline_document, timeline_json  # noqa: PLC0415
 
-    zone, scenario = time_zone(tz), scenario_of(logs, store, log_format=log_format)
+    zone, scenario = time_zone(tz), scenario_of(logs, store, log_format=log_format, cluster_name=cluster_name)
+    focus = Focus(users=tuple(user or ()), since=since, until=until, zone=zone)
     with progress_on(Console(stderr=True)) as progress:
-        found = object_timeline(scenario, kind, name, progress, redact=redact)
-    if as_json:
+        found = object_timeline(scenario, kind, _whole(name, namespace), progress, focus, redact=redact)
+    if as_json or output is DocumentFormat.JSON:
         sys.stdout.write(json.dumps(timeline_json(found, zone), indent=1, ensure_ascii=False) + "\n")
     else:
-        print_document(timeline_document(found, zone), Console(highlight=False))
+        show(timeline_document(found, zone), output)
+
+
+def _whole(name: str, namespace: str) -> str:
+    """The name with its namespace; raises ReplayError for two that differ."""
+    own, slash, _ = name.rpartition("/")
+    if slash and namespace not in ("", own):
+        raise ReplayError(f"`{name}` is not in the namespace `{namespace}`: name one of them")
+    return name if slash or not namespace else f"{namespace}/{name}"

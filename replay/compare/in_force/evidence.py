@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from replay.admission.decision import Decision, Verdict
+from replay.audit.answer.observed import VALIDATION_FAILURE, Observed
 from replay.audit.event import RequestRecord
-from replay.audit.observed import VALIDATION_FAILURE, Observed
 from replay.compare.in_force.same_text import says_the_same
 from replay.go.strconv import parse_uint
 from replay.json import JSON
@@ -48,7 +48,7 @@ class Evidence(NamedTuple):
     contention: str = ""
 
 
-Texts = Mapping[str, str]
+PolicyTexts = Mapping[str, str]
 """What each policy did, as text."""
 
 
@@ -65,7 +65,7 @@ def evidence_of(
     known = policies - open_policies
     failures = _replayed_failures(decision)
     is_first = len(observed.failures) == 1 and list(observed.failures) == failures[:1]
-    pairs: tuple[tuple[str, Texts, Texts], ...] = (
+    pairs: tuple[tuple[str, PolicyTexts, PolicyTexts], ...] = (
         ("failure", _failures(observed.failures), _failures(failures)),
         ("annotation", _annotations(observed.policy_annotations), _annotations(decision.audit_annotations)),
     )
@@ -77,7 +77,7 @@ def evidence_of(
             texts = seen.get(policy, ""), replayed.get(policy, "")
             first_only = aspect == "failure" and sign is not Sign.SEEN and is_first
             yield _evidence(record, policy, aspect, sign, texts, FIRST_ONLY if first_only else contention)
-    for policy, sign, texts in _denials(observed, decision, open_policies):
+    for policy, sign, texts in _denials(observed, decision, open_policies, in_any_order=bool(record.workspace)):
         if policy in known and not (open_policies and sign is Sign.SURPLUS):
             yield _evidence(record, policy, "denial", sign, texts, contention)
 
@@ -165,22 +165,23 @@ def _evidence(  # noqa: PLR0913, PLR0917 - the fields of the result
 
 
 def _denials(
-    observed: Observed, decision: Decision, open_policies: set[str]
+    observed: Observed, decision: Decision, open_policies: set[str], *, in_any_order: bool
 ) -> Iterator[tuple[str, Sign, tuple[str, str]]]:
     """The client sees the first denial alone: of the others the log says nothing, unless there is none at all.
 
-    Nor does it where the replay of the policy that denied is undetermined: its denial may have been the first.
+    A shard of kcp tells of any of them (`in_any_order`). Nor does it where the replay of the policy that denied is undetermined: its denial may have been the first.
     """
-    if observed.denial is not None and observed.denial.policy in open_policies:
+    told = observed.denial or observed.refusal
+    if told is not None and told.policy in open_policies:
         return
-    denial = None if observed.denial is None or observed.denial.webhook else observed.denial
+    denial = None if told is None or told.webhook else told
     replayed = {each.policy: each.message for each in reversed(decision.denials)}
     if denial is None:
-        if observed.denial is None:
+        if told is None:
             yield from ((policy, Sign.ABSENT, ("", message)) for policy, message in replayed.items())
         return
     for each in decision.denials:
-        if each.policy == denial.policy:
+        if in_any_order or each.policy == denial.policy:
             break
         yield each.policy, Sign.ABSENT, ("", each.message)  # it would have been the first
     message = replayed.get(denial.policy)

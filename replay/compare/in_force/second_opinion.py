@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import celpy
 from celpy.adapter import json_to_cel
@@ -24,6 +22,7 @@ from replay.admission.validating.validator import RUNTIME_BUDGET
 from replay.cellib.composition import CompiledExpression, Evaluation, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.version import KubernetesVersion
+from replay.compare.in_force.opinion import Opinion, Opinions
 from replay.json import JSON
 from replay.kube.admissionregistration import ValidatingAdmissionPolicy
 from replay.kube.attributes import Attributes
@@ -57,38 +56,6 @@ _LIBRARIES = (
 """What cel-python lacks, and how an expression shows that it needs it."""
 _ABSORBING = re.compile(r"&&|\|\||\?|\.(all|exists|exists_one)\(")
 _NUMBERS = re.compile(r"[<>]=?|==|!=|\+|-|\*|/|%| in ")
-
-
-class Opinion(NamedTuple):
-    """One disagreement: `ours` and `theirs` are `true`, `false` or `error`."""
-
-    audit_id: str
-    policy: str
-    expression: str
-    ours: str
-    theirs: str
-
-
-@dataclass(slots=True)
-class Opinions:
-    """Counts of evaluations: equal ones, those that cel-python cannot do or does otherwise by a known habit, by its name."""
-
-    agreed: int = 0
-    unsupported: Counter[str] = field(default_factory=Counter)
-    known: Counter[str] = field(default_factory=Counter)
-    differing: list[Opinion] = field(default_factory=list)
-
-    def add(self, other: Opinions) -> None:
-        """Merge another part of the log."""
-        self.agreed += other.agreed
-        self.unsupported.update(other.unsupported)
-        self.known.update(other.known)
-        self.differing = sorted([*self.differing, *other.differing])
-
-    @property
-    def asked(self) -> int:
-        """All evaluations."""
-        return self.agreed + self.unsupported.total() + self.known.total() + len(self.differing)
 
 
 class SecondOpinion:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from replay.audit.answer.observed import Observed
 from replay.audit.event import RequestRecord
-from replay.audit.observed import Observed
 
 
 @dataclass(slots=True)

@@ -16,14 +16,14 @@ from typing import NamedTuple
 import orjson
 
 from replay.admission.decision import Decision
-from replay.audit.observed import VALIDATION_FAILURE
+from replay.audit.answer.observed import VALIDATION_FAILURE
 
 _WARNING = re.compile(
     r"Validation failed for ValidatingAdmissionPolicy '([^']*)' with binding '[^']*': (.*)", re.DOTALL
 )
 
 
-class Side(StrEnum):
+class EffectSide(StrEnum):
     """Whose effect it is."""
 
     CURRENT = "current"
@@ -53,12 +53,13 @@ class PolicyEffect(NamedTuple):
 class EffectKey(NamedTuple):
     """What the effects of a cell share.
 
-    `period` is the position in the periods asked for; `denied` tells that the current set denies the request anyway; `owner`
-    is the namespace's label that names its owner, empty where there is none.
+    `period` is the position in the periods asked for; `denied` tells that the current set denies the request anyway, `follows` that
+    its verdict changes only because an earlier request would end otherwise; `owner` is the namespace's label that names its owner, empty where there is none; `workspace` is the path of that of kcp which the
+    request is to, which then stands before the namespace and before the policy's name stands that of its own.
     """
 
     period: int
-    side: Side
+    side: EffectSide
     action: EffectAction
     policy: str
     user: str
@@ -67,6 +68,13 @@ class EffectKey(NamedTuple):
     workload: str
     denied: bool
     owner: str
+    workspace: str = ""
+    follows: bool = False
+
+    @property
+    def is_root(self) -> bool:
+        """Whether enforcing would begin here: the request is admitted today, and nothing before it need happen."""
+        return not self.denied and not self.follows
 
 
 @dataclass(slots=True)
@@ -88,18 +96,18 @@ class EffectCell:
 
 
 class Bucket(NamedTuple):
-    """The key of a time series; `start` is in microseconds, `denied` as in `EffectKey`."""
+    """The key of a time series; `start` is in microseconds, `is_root` as in `EffectKey`."""
 
     period: int
-    side: Side
+    side: EffectSide
     action: EffectAction
     policy: str
-    denied: bool
+    is_root: bool
     start: int
 
 
 @dataclass(slots=True)
-class Effects:
+class EffectCounts:
     """Effects counted by cell and over time; merging is commutative."""
 
     cells: dict[EffectKey, EffectCell] = field(default_factory=dict)
@@ -108,9 +116,9 @@ class Effects:
     def count(self, key: EffectKey, cell: EffectCell, start: int) -> None:
         """Count one request."""
         self._merge(key, cell)
-        self.timeline[Bucket(key.period, key.side, key.action, key.policy, key.denied, start)] += cell.count
+        self.timeline[Bucket(key.period, key.side, key.action, key.policy, key.is_root, start)] += cell.count
 
-    def add(self, other: Effects) -> None:
+    def add(self, other: EffectCounts) -> None:
         """Merge another part of the log."""
         for key, cell in other.cells.items():
             self._merge(key, cell)

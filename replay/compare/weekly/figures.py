@@ -16,20 +16,21 @@ from replay.compare.fidelity import Fidelity
 from replay.compare.readiness import NamespaceReadiness
 from replay.compare.refusal import Refusals
 from replay.compare.result import SetFacts
+from replay.compare.scan import Scan
 from replay.compare.summary import Gap
-from replay.compare.weekly.effect import EffectAction, EffectCell, EffectKey, Side
+from replay.compare.weekly.effect import EffectAction, EffectCell, EffectKey, EffectSide
 
 MAX_OWNERS = 200
 
 
-class Source(StrEnum):
+class FigureSource(StrEnum):
     """Where a number comes from: the log's own words, or the replay of the current set."""
 
     LOG = "log"
     REPLAY = "replay"
 
 
-class Readiness(StrEnum):
+class PolicyReadiness(StrEnum):
     """Whether a policy can be enforced, as far as the period tells; in the order in which a report shows them."""
 
     READY = "ready"
@@ -52,7 +53,7 @@ class ActionFigures:
 
     policy: str
     action: EffectAction
-    source: Source
+    source: FigureSource
     requests: int
     users: int
     namespaces: int
@@ -78,13 +79,14 @@ class Promotion:
     """What enforcing one policy would have done in the period.
 
     `today` says in words what it does now. `asked` counts the requests that its match constraints may select, `requests` those
-    that it would deny, `denied_anyway` those among them that the current set denies too, `undecided` those of which the log
-    does not hold enough. All that follows is about the requests that are admitted today: `halves` are those of the first and of
-    the second half of the period, `message` and `audit_id` those of the first.
+    that it would deny, `denied_anyway` those among them that the current set denies too, `follow` those that are admitted today and
+    would not be made as they were, since an earlier request would end otherwise; `undecided` those of which the log does not hold enough. All
+    that stands below is about the roots, which need no other to happen: `halves` are those of the first and of the second half of the
+    period, `message` and `audit_id` those of the first.
     """
 
     policy: str
-    side: Side
+    side: EffectSide
     today: str
     asked: int
     requests: int = 0
@@ -98,6 +100,7 @@ class Promotion:
     message: str = ""
     audit_id: str = ""
     owners: tuple[Owner, ...] = ()
+    follow: int = 0
 
     @property
     def newly_denied(self) -> int:
@@ -105,13 +108,35 @@ class Promotion:
         return self.requests - self.denied_anyway
 
     @property
-    def readiness(self) -> Readiness:
+    def roots(self) -> int:
+        """Those of them that would be denied though nothing else was."""
+        return self.newly_denied - self.follow
+
+    @property
+    def readiness(self) -> PolicyReadiness:
         """READY only where every request that it is asked about was decided, and none would be newly denied."""
         if self.newly_denied:
-            return Readiness.DENIES
+            return PolicyReadiness.DENIES
         if self.undecided:
-            return Readiness.UNDECIDED
-        return Readiness.READY if self.asked else Readiness.NOT_ASKED
+            return PolicyReadiness.UNDECIDED
+        return PolicyReadiness.READY if self.asked else PolicyReadiness.NOT_ASKED
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceFigures:
+    """What was done to the requests of one workspace of kcp, a consumer of others' policies: how often, as the log tells it.
+
+    `newly_denied` counts what policies of the candidate would deny of what is admitted today, `undecided` what they leave open.
+    """
+
+    workspace: str
+    actions: Mapping[EffectAction, int]
+    newly_denied: int = 0
+    undecided: int = 0
+
+    def total(self, action: EffectAction) -> int:
+        """How often something was done to it."""
+        return self.actions.get(action, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +152,8 @@ class Figures:
     users: frozenset[str]
     namespaces: frozenset[str]
     undecided: int = 0
+    workspaces: tuple[WorkspaceFigures, ...] = ()
+    """Those of kcp alone."""
 
     @property
     def requests(self) -> int:
@@ -149,7 +176,7 @@ class FileFidelity:
 
 
 @dataclass(frozen=True, slots=True)
-class Mutation:
+class MutationFigures:
     """What a candidate's mutating policy would do in the period."""
 
     policy: str
@@ -175,7 +202,7 @@ class WeeklyResult:
     current: SetFacts | None = None
     candidate: SetFacts | None = None
     cells: dict[EffectKey, EffectCell] = field(default_factory=dict)
-    mutations: tuple[Mutation, ...] = ()
+    mutations: tuple[MutationFigures, ...] = ()
     fidelity: Fidelity = field(default_factory=Fidelity)
     evidence: tuple[FileFidelity, ...] = ()
     foreign: Counter[str] = field(default_factory=Counter)
@@ -186,3 +213,5 @@ class WeeklyResult:
     refusals: Refusals = field(default_factory=Refusals)
     readiness: dict[str, NamespaceReadiness] = field(default_factory=dict)
     """By namespace; empty where nobody asked for it."""
+    at_rest: Scan | None = None
+    """What the candidate says of the objects of the snapshot; None without one of them."""

@@ -1,6 +1,6 @@
 """The RBAC authorizer of the API server (`plugin/pkg/auth/authorizer/rbac`, `pkg/registry/rbac/validation`).
 
-Bindings are found by their subjects, so that it does not matter how many there are for others.
+RoleBindings are found by their subjects, so that it does not matter how many there are for others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from replay.kube.attributes import Missing, PartialObject, UserInfo, field_of
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
-from replay.kube.rbac.binding import Bindings, Bound, missing_in, subject_text
+from replay.kube.rbac.binding import BoundRole, RoleBindings, missing_in, subject_text
 
 _GROUP, _VERSION = "rbac.authorization.k8s.io", "v1"
 ROLE = GroupVersionKind(_GROUP, _VERSION, "Role")
@@ -37,7 +37,7 @@ class Grant:
 
     rules: Sequence[Mapping[str, Any] | Missing] = ()
     source: str = ""
-    error: str = ""
+    error: str | None = None
     binding: tuple[str, str, str] = ("", "", "")
     unless: Missing | None = None
     is_partial: bool = False
@@ -98,6 +98,14 @@ class Grants:
         return found
 
 
+def names_told_apart(roles: Iterable[JSON | PartialObject | Missing]) -> frozenset[str]:
+    """The names of objects that rules of some roles tell apart; what else there is among `roles` has no rules."""
+    known = [role.value if isinstance(role, PartialObject) else role for role in roles]
+    listed = [role.get("rules") or () for role in known if not isinstance(role, Missing)]
+    rules = [rule for each in listed if not isinstance(each, Missing) for rule in each]
+    return frozenset(name for rule in rules if not isinstance(rule, Missing) for name in _known_names(rule))
+
+
 _Known = dict[tuple[object, ...], tuple[Grants, object]]
 """Grants by the identity of what gives them, each with what must live as long."""
 
@@ -112,8 +120,8 @@ class RoleResolver:
         """
         self._lister = lister
         self._base = base
-        self._bindings: dict[str, Bindings | Missing] = {}
-        self._bound: dict[tuple[str, tuple[str, ...], str], tuple[tuple[Bound, ...], tuple[Missing, ...]]] = {}
+        self._bindings: dict[str, RoleBindings | Missing] = {}
+        self._bound: dict[tuple[str, tuple[str, ...], str], tuple[tuple[BoundRole, ...], tuple[Missing, ...]]] = {}
         self._grants: dict[tuple[object, ...], Grants] = {}
         self._known: _Known = base.known if base is not None else {}
 
@@ -159,7 +167,7 @@ class RoleResolver:
             known = self._known[key] = Grants(found, (*missing, *absent)), (bound, roles)
         return known[0]
 
-    def _all_bound(self, user: UserInfo, namespace: str) -> tuple[Sequence[Bound], tuple[Missing, ...]]:
+    def _all_bound(self, user: UserInfo, namespace: str) -> tuple[Sequence[BoundRole], tuple[Missing, ...]]:
         """The bindings for a user, those of the cluster first, and what there may be beside them."""
         own, missing = self.own_bindings(user, namespace)
         if "groups" in user.missing:
@@ -171,33 +179,34 @@ class RoleResolver:
             below = tuple(sorted((*below, *own), key=lambda each: (each.kind != CLUSTER_ROLE_BINDING.kind, each.name)))
         return below, (*missing_below, *missing)
 
-    def own_bindings(self, user: UserInfo, namespace: str) -> tuple[tuple[Bound, ...], tuple[Missing, ...]]:
+    def own_bindings(self, user: UserInfo, namespace: str) -> tuple[tuple[BoundRole, ...], tuple[Missing, ...]]:
         """The bindings of the lister alone for a user, those of the cluster first, and what there may be beside them."""
-        key = (user.username, user.groups, namespace)
+        found, missing = self._bound_in(CLUSTER_ROLE_BINDING, "", user)
+        if not namespace:
+            return found, missing
+        found_there, missing_there = self._bound_in(ROLE_BINDING, namespace, user)
+        return (*found, *found_there), (*missing, *missing_there)
+
+    def _bound_in(
+        self, kind: GroupVersionKind, place: str, user: UserInfo
+    ) -> tuple[tuple[BoundRole, ...], tuple[Missing, ...]]:
+        key = (user.username, user.groups, place)
         known = self._bound.get(key)
         if known is None:
-            found: list[Bound] = []
-            missing: list[Missing] = []
-            places = [(CLUSTER_ROLE_BINDING, ""), *([(ROLE_BINDING, namespace)] if namespace else [])]
-            for kind, place in places:
-                bindings = self._bindings_of(kind, place)
-                if isinstance(bindings, Missing):
-                    missing.append(bindings)
-                else:
-                    missing += bindings.missing
-                    found += bindings.of(user)
-            known = self._bound[key] = tuple(found), tuple(missing)
+            bindings = self._bindings_of(kind, place)
+            found = () if isinstance(bindings, Missing) else tuple(bindings.of(user))
+            known = self._bound[key] = found, ((bindings,) if isinstance(bindings, Missing) else bindings.missing)
         return known
 
-    def _bindings_of(self, kind: GroupVersionKind, namespace: str) -> Bindings | Missing:
+    def _bindings_of(self, kind: GroupVersionKind, namespace: str) -> RoleBindings | Missing:
         known = self._bindings.get(namespace)
         if known is None:
             listed = self._lister.list(kind, namespace or None)
-            known = listed if isinstance(listed, Missing) else Bindings(kind.kind, listed, namespace)
+            known = listed if isinstance(listed, Missing) else RoleBindings(kind.kind, listed, namespace)
             self._bindings[namespace] = known
         return known
 
-    def _role(self, bound: Bound) -> JSON | PartialObject | Missing:
+    def _role(self, bound: BoundRole) -> JSON | PartialObject | Missing:
         """The role of a binding, or the server's text of why there is none."""
         ref = bound.binding.get("roleRef") or {}
         missing = missing_in(ref) if bound.is_partial else None
@@ -219,7 +228,7 @@ class RoleResolver:
         return self._base.role(kind, namespace, name) if found is None and self._base is not None else found
 
 
-def _grant(bound: Bound, role: JSON | PartialObject | Missing, namespace: str) -> Grant | Missing:
+def _grant(bound: BoundRole, role: JSON | PartialObject | Missing, namespace: str) -> Grant | Missing:
     """What a binding gives, by its role or the text of why there is none."""
     place = "" if bound.kind == CLUSTER_ROLE_BINDING.kind else namespace
     own = (bound.kind, place, bound.name)

@@ -12,7 +12,7 @@ from replay.kube.attributes import Missing, PartialObject, UserInfo
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 
 
-class Bound(NamedTuple):
+class BoundRole(NamedTuple):
     """A binding for a user: the first subject that is the user, or why that is not known.
 
     `is_partial` whether something of the binding is not known.
@@ -29,7 +29,7 @@ class Bound(NamedTuple):
         return str(self.binding["metadata"]["name"])
 
 
-class Bindings:
+class RoleBindings:
     """The bindings of a namespace, or those of the cluster, by who they are for.
 
     What is not known of a binding's subjects may make it anybody's; what may be a binding at all is in `missing`.
@@ -54,8 +54,10 @@ class Bindings:
                     self._by_subject[key].append(number)
         self._namespace = namespace
 
-    def of(self, user: UserInfo) -> Iterator[Bound]:
+    def of(self, user: UserInfo) -> Iterator[BoundRole]:
         """The bindings for a user, in the order given."""
+        if not self._bindings:
+            return
         wanted = [("User", user.username), *(("Group", group) for group in user.groups)]
         numbers = {number for key in wanted for number in self._by_subject.get(key, ())}
         for number in sorted({*numbers, *self._anybodys}):
@@ -66,7 +68,7 @@ class Bindings:
             else:
                 subject = next(each for each in binding["subjects"] if _applies(each, user, self._namespace))
             if subject is not None:
-                yield Bound(self._kind, binding, subject, is_partial)
+                yield BoundRole(self._kind, binding, subject, is_partial)
 
 
 def _subject_key(subject: JSON, namespace: str) -> tuple[str, str] | None:

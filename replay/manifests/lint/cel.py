@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from replay.cel.ast import operator
-from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr, Select, StructExpr
+from replay.cel.ast.below import children
+from replay.cel.ast.tree import Ast, Call, Const, Expr, Ident, Select
 
-Path = tuple[str, ...]
+SchemaPath = tuple[str, ...]
 
 _EQUALITY = frozenset({operator.EQUALS, operator.NOT_EQUALS})
 
@@ -20,18 +21,18 @@ _EQUALITY = frozenset({operator.EQUALS, operator.NOT_EQUALS})
 class Reading:
     """What an expression reads: paths with the offset of each, and the paths that it tests before."""
 
-    paths: tuple[tuple[Path, int], ...]
-    guards: frozenset[Path]
+    paths: tuple[tuple[SchemaPath, int], ...]
+    guards: frozenset[SchemaPath]
 
-    def is_guarded(self, path: Path) -> bool:
+    def is_guarded(self, path: SchemaPath) -> bool:
         """Whether the path itself, or something below it, is tested somewhere in the expression."""
         return any(guard[: len(path)] == path for guard in self.guards)
 
 
 def reading_of(ast: Ast) -> Reading:
     """What an expression reads."""
-    paths: list[tuple[Path, int]] = []
-    guards: set[Path] = set()
+    paths: list[tuple[SchemaPath, int]] = []
+    guards: set[SchemaPath] = set()
     for node in _nodes(ast.expr):
         if isinstance(node, Select):
             path = path_of(node)
@@ -48,13 +49,13 @@ def reading_of(ast: Ast) -> Reading:
     return Reading(tuple(paths), frozenset(guards))
 
 
-def _compared_with_null(node: Call) -> Iterator[Path]:
+def _compared_with_null(node: Call) -> Iterator[SchemaPath]:
     for one, other in (node.args, node.args[::-1]):
         if isinstance(other, Const) and other.value is None and (path := path_of(one)) is not None:
             yield path
 
 
-def path_of(node: Expr) -> Path | None:
+def path_of(node: Expr) -> SchemaPath | None:
     """The path of a chain of selections, None for anything else."""
     fields: list[str] = []
     while isinstance(node, Select):
@@ -65,7 +66,7 @@ def path_of(node: Expr) -> Path | None:
     return (*node.name.split("."), *reversed(fields))
 
 
-def mentions(ast: Ast, path: Path) -> bool:
+def mentions(ast: Ast, path: SchemaPath) -> bool:
     """Whether the expression reads, tests or compares the path or something below it."""
     reading = reading_of(ast)
     read = (*(found for found, _ in reading.paths), *reading.guards)
@@ -97,23 +98,4 @@ def _nodes(node: Expr) -> Iterator[Expr]:
         yield current
         if isinstance(current, Select) and path_of(current) is not None and not current.test_only:
             continue
-        pending.extend(_children(current))
-
-
-def _children(node: Expr) -> list[Expr]:
-    match node:
-        case Select():
-            children = [node.operand]
-        case Call():
-            children = [*node.args, *([node.target] if node.target is not None else [])]
-        case ListExpr():
-            children = list(node.elements)
-        case MapExpr():
-            children = [part for entry in node.entries for part in (entry.key, entry.value)]
-        case StructExpr():
-            children = [entry.value for entry in node.fields]
-        case Comprehension():
-            children = [node.iter_range, node.accu_init, node.loop_condition, node.loop_step, node.result]
-        case _:
-            children = []
-    return children
+        pending.extend(children(current))

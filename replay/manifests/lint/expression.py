@@ -12,7 +12,7 @@ from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.manifests.expression import CheckedExpression, ExpressionKind
 from replay.manifests.lint import catalogue
-from replay.manifests.lint.cel import Path, Reading, compared_operations, mentions, reading_of
+from replay.manifests.lint.cel import Reading, SchemaPath, compared_operations, mentions, reading_of
 from replay.manifests.lint.warning import LintContext, Warned, warned
 from replay.manifests.loader import LoadedObject
 
@@ -35,7 +35,7 @@ _OPTIONAL_METADATA = frozenset(
         "selfLink",
     ]
 )
-_OPTIONAL_IN_REQUEST: frozenset[Path] = frozenset({("request", "subResource"), ("request", "requestSubResource")})
+_OPTIONAL_IN_REQUEST: frozenset[SchemaPath] = frozenset({("request", "subResource"), ("request", "requestSubResource")})
 _MAX_KINDS = 8
 
 
@@ -218,7 +218,7 @@ def _may_lack_subresource(policy: LoadedObject) -> bool:
     )
 
 
-def _optional_prefixes(path: Path, schemas: tuple[object, ...]) -> Iterator[Path]:
+def _optional_prefixes(path: SchemaPath, schemas: tuple[object, ...]) -> Iterator[SchemaPath]:
     """The parts of a path that an object of some matched kind may lack."""
     if path[0] not in ("object", "oldObject") or len(path) < 3:
         return
@@ -231,7 +231,7 @@ def _optional_prefixes(path: Path, schemas: tuple[object, ...]) -> Iterator[Path
             yield path[:end]
 
 
-def _optional_ends(path: Path, schema: object) -> Iterator[int]:
+def _optional_ends(path: SchemaPath, schema: object) -> Iterator[int]:
     """Where a path reads a field that the kind knows, does not require and does not default."""
     from replay.kube.schema import Schema  # noqa: PLC0415
 

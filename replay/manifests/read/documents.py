@@ -29,7 +29,7 @@ _SEPARATOR = b"---"
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ManifestDocument:
     """One document of a file, the `number`th, from 1; `line` is the line of the file on which `data` begins, from 1."""
 
     path: str
@@ -50,23 +50,23 @@ class Unreadable(Exception):  # noqa: N818 - a state of a file, reported as a fi
 
 
 @dataclass(frozen=True, slots=True)
-class Directory:
+class DirectoryDocuments:
     """What a directory holds: the documents in the order of files, the hash, and what could not be read."""
 
-    documents: tuple[Document, ...]
+    documents: tuple[ManifestDocument, ...]
     hash: str
     unreadable: tuple[Unreadable, ...] = ()
 
 
-def read_directory(path: Path, ignored: frozenset[str] = frozenset()) -> Directory:
+def read_directory(path: Path, ignored: frozenset[str] = frozenset()) -> DirectoryDocuments:
     """All documents of a directory but those of `ignored` files; problems are returned, in the server's order."""
     try:
         names = sorted((entry.name for entry in path.iterdir()), key=os.fsencode)
     except OSError as error:
         reason = f"failed to read manifest directory {quote(str(path))}: open {path}: {os_reason(error)}"
-        return Directory((), "", (Unreadable(str(path), reason),))
+        return DirectoryDocuments((), "", (Unreadable(str(path), reason),))
     digest, has_data = hashlib.sha256(), False
-    documents: list[Document] = []
+    documents: list[ManifestDocument] = []
     unreadable: list[Unreadable] = []
     # The server joins directory and name, which takes `..` and double slashes out of the path.
     path = Path(os.path.normpath(path))
@@ -82,7 +82,7 @@ def read_directory(path: Path, ignored: frozenset[str] = frozenset()) -> Directo
         except Unreadable as error:
             unreadable.append(error)
     hash_ = f"sha256:{digest.hexdigest()}" if has_data and not unreadable else ""
-    return Directory(tuple(documents), hash_, tuple(unreadable))
+    return DirectoryDocuments(tuple(documents), hash_, tuple(unreadable))
 
 
 def is_manifest(path: Path) -> bool:
@@ -117,7 +117,7 @@ def os_reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def split_documents(path: str, data: bytes) -> Iterator[Document]:
+def split_documents(path: str, data: bytes) -> Iterator[ManifestDocument]:
     """The documents of a file, cut at lines that begin with `---` (`k8s.io/apimachinery/pkg/util/yaml.YAMLReader`).
 
     A separator with nothing before it belongs to the document that follows. White space around a document is cut, and
@@ -126,7 +126,7 @@ def split_documents(path: str, data: bytes) -> Iterator[Document]:
     return (replace(found, number=number) for number, found in enumerate(_split(path, data), 1))
 
 
-def _split(path: str, data: bytes) -> Iterator[Document]:
+def _split(path: str, data: bytes) -> Iterator[ManifestDocument]:
     lines: list[bytes] = []
     first = 1
     for number, line in enumerate(_lines(data), 1):
@@ -153,10 +153,10 @@ def _lines(data: bytes) -> list[bytes]:
     return [line.removesuffix(b"\r") for line in lines]
 
 
-def _document(path: str, first: int, lines: list[bytes]) -> Iterator[Document]:
+def _document(path: str, first: int, lines: list[bytes]) -> Iterator[ManifestDocument]:
     data, skipped = trim(b"\n".join(lines))
     if data:
-        yield Document(path, first + skipped, data)
+        yield ManifestDocument(path, first + skipped, data)
 
 
 def trim(data: bytes) -> tuple[bytes, int]:

@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,12 @@ from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.go.format import quote
 from replay.manifests.plugin import plugins_of
+from replay.manifests.server.flag_set import FlagError, parse_flags
 
 ENABLE, DISABLE, ONLY = "enable-admission-plugins", "disable-admission-plugins", "admission-control"
 CONFIGURATION_FLAG = "admission-control-config-file"
-_LISTS = frozenset({ENABLE, DISABLE, ONLY})
-"""Flags that add to what is given before; of all others the last counts."""
+GATES = "feature-gates"
+_TRUE = frozenset({"1", "t", "true"})
 _SIGN = re.compile(rb"kube-apiserver|ClusterConfiguration|(?:^|[\s\"'=])--[a-z]", re.MULTILINE)
 _MANIFEST = re.compile(rb"""["']?kind["']?\s*:\s*["']?(\w+)""")
 _MOST_BYTES = 1 << 20
@@ -39,7 +41,13 @@ class ServerFlags:
     def names(self, flag: str) -> tuple[str, ...] | None:
         """The names that a list flag holds, None where it is not given."""
         text = self.values.get(flag)
-        return None if text is None else tuple(name for name in text.split(",") if name)
+        return None if text is None else tuple(next(csv.reader([text]), ()))
+
+    @property
+    def gates(self) -> Mapping[str, bool]:
+        """The feature gates that are turned on or off, by name (`component-base/featuregate`)."""
+        pairs = (each.split(":")[-1].partition("=") for each in self.names(GATES) or ())
+        return {name.strip(): text.strip().lower() in _TRUE for name, _, text in pairs}
 
     def plugins(self, version: KubernetesVersion) -> frozenset[str]:
         """The plugins that are on; raises ManifestError with the server's text for names that it does not take."""
@@ -91,14 +99,25 @@ def is_server_file(path: Path) -> bool:
     return bool(_words_of_text(data))
 
 
-def read_server_flags(path: Path) -> ServerFlags:
-    """The flags of a file; raises ManifestError for one that holds none."""
+def read_server_flags(path: Path, version: KubernetesVersion) -> ServerFlags:
+    """The flags of a file; raises ManifestError for one that holds none, and with the server's text for what it does not take."""
+    try:
+        words = _words_of(path)
+    except (AttributeError, TypeError) as error:
+        raise ManifestError("is no manifest of its kind", path=str(path)) from error
+    try:
+        return ServerFlags(str(path), parse_flags(words, version))
+    except FlagError as error:
+        raise ManifestError(str(error), path=str(path)) from error
+
+
+def _words_of(path: Path) -> list[str]:
     try:
         data = path.read_bytes()
     except OSError as error:
         raise ManifestError(f"cannot be read: {(error.strerror or str(error)).lower()}", path=str(path)) from error
     if not _MANIFEST.search(data):
-        return ServerFlags(str(path), _values(_words_of_text(data), str(path)))
+        return _words_of_text(data)
     try:
         documents = [each for each in yaml.safe_load_all(data) if isinstance(each, dict)]
     except yaml.YAMLError as error:
@@ -106,10 +125,10 @@ def read_server_flags(path: Path) -> ServerFlags:
         raise ManifestError("is no YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
     for document in documents:
         if document.get("kind") == "ClusterConfiguration":
-            return ServerFlags(str(path), _values(_words_of_kubeadm(document), str(path)))
+            return _words_of_kubeadm(document)
     for document in documents:
         if (words := _words_of_pod(document)) is not None:
-            return ServerFlags(str(path), _values(words, str(path)))
+            return words
     raise ManifestError("no kube-apiserver manifest: no container calls it", path=str(path))
 
 
@@ -126,10 +145,15 @@ def _words_of_pod(manifest: Mapping[str, Any]) -> list[str] | None:
 
 
 def _words_of_kubeadm(configuration: Mapping[str, Any]) -> list[str]:
-    """`apiServer.extraArgs`: a map up to v1beta3, a list of names and values from v1beta4 on."""
+    """`apiServer.extraArgs`: a map up to v1beta3, a list of names and values from v1beta4 on.
+
+    Unless they say it, kubeadm turns NodeRestriction on (`cmd/kubeadm/app/phases/controlplane/manifests.go`).
+    """
     extra = (configuration.get("apiServer") or {}).get("extraArgs") or {}
-    pairs = extra.items() if isinstance(extra, dict) else ((each.get("name"), each.get("value")) for each in extra)
-    return [f"--{name}={_text(value)}" for name, value in pairs]
+    items = extra.items() if isinstance(extra, dict) else ((each.get("name"), each.get("value")) for each in extra)
+    pairs = [(str(name), _text(value)) for name, value in items]
+    own = [] if any(name == ENABLE for name, _ in pairs) else [(ENABLE, "NodeRestriction")]
+    return [f"--{name}={value}" for name, value in (*own, *pairs)]
 
 
 def _text(value: object) -> str:
@@ -143,7 +167,7 @@ def _words_of_text(data: bytes) -> list[str]:
         words = shlex.split(" ".join(line.rstrip("\\") for line in lines))
     except ValueError:
         return []
-    flat = [part for word in words for part in (word.split() if " " in word and "--" in word else [word])]
+    flat = [part for word in words for part in ([word] if word.startswith("--") or "--" not in word else word.split())]
     flat = [re.sub(r"^\w+=(?=--)", "", word) for word in flat]
     first = next((place for place, word in enumerate(flat) if word.startswith("--")), len(flat))
     is_command = all(
@@ -153,31 +177,3 @@ def _words_of_text(data: bytes) -> list[str]:
 
 
 _BEFORE = frozenset({"kube-apiserver", "exec", "hyperkube", "[Service]"})
-
-
-def _values(words: Iterable[str], path: str) -> dict[str, str]:
-    """`--flag=value`, `--flag value` and `--flag` alone; underscores are dashes (`WordSepNormalizeFunc`)."""
-    found: dict[str, str] = {}
-    waiting = ""
-    for word in words:
-        if waiting and not word.startswith("--"):
-            _set(found, waiting, word)
-            waiting = ""
-            continue
-        if waiting:
-            _set(found, waiting, "true")
-            waiting = ""
-        if not word.startswith("--"):
-            raise ManifestError(f"unexpected argument {quote(word)}: no flag", path=path)
-        name, has_value, value = word[2:].partition("=")
-        if has_value:
-            _set(found, name.replace("_", "-"), value)
-        else:
-            waiting = name.replace("_", "-")
-    if waiting:
-        _set(found, waiting, "true")
-    return found
-
-
-def _set(found: dict[str, str], name: str, value: str) -> None:
-    found[name] = f"{found[name]},{value}" if name in _LISTS and name in found else value

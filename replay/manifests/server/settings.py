@@ -17,7 +17,7 @@ from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, PluginSettings
 from replay.kube.quantity import QuantityError, parse_quantity
-from replay.manifests.plugin import Plugin, plugins_of
+from replay.manifests.plugin import PluginName, plugins_of
 from replay.manifests.server.flags import (
     CONFIGURATION_FLAG,
     ServerFlags,
@@ -31,17 +31,17 @@ _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _CONFIGURATION_KIND = b"AdmissionConfiguration"
 _LEGACY = frozenset({"imagePolicy", "podNodeSelectorPluginConfig"})
 """Two plugins once had files without a kind, and the server still takes those."""
-_OFF: Mapping[Plugin, tuple[str, ...]] = {
-    Plugin.VALIDATING_ADMISSION_POLICY: ("validating_policies", "validating_bindings"),
-    Plugin.MUTATING_ADMISSION_POLICY: ("mutating_policies", "mutating_bindings"),
-    Plugin.VALIDATING_ADMISSION_WEBHOOK: ("validating_webhooks",),
-    Plugin.MUTATING_ADMISSION_WEBHOOK: ("mutating_webhooks",),
+_OFF: Mapping[PluginName, tuple[str, ...]] = {
+    PluginName.VALIDATING_ADMISSION_POLICY: ("validating_policies", "validating_bindings"),
+    PluginName.MUTATING_ADMISSION_POLICY: ("mutating_policies", "mutating_bindings"),
+    PluginName.VALIDATING_ADMISSION_WEBHOOK: ("validating_webhooks",),
+    PluginName.MUTATING_ADMISSION_WEBHOOK: ("mutating_webhooks",),
 }
 """What of a set is not asked where a plugin is off."""
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerSettings:
     """Flags, the path of the AdmissionConfiguration, and objects; `file_names` are those of a directory that are no manifests."""
 
     flags: ServerFlags | None = None
@@ -55,9 +55,10 @@ class Server:
         off = {name: () for plugin, fields in _OFF.items() if plugin.value not in names for name in fields}
         configurations = {} if self.configuration is None else _configurations(self.configuration)
         flags = {} if self.flags is None else self.flags.values
+        gates = {} if self.flags is None else self.flags.gates
         settings = []
         for each in plugins_of(version):
-            if each.name in names and each.name not in list(Plugin):
+            if each.name in names and each.name not in list(PluginName) and each.acts(version, gates):
                 document, path = configurations.get(each.name, (None, ""))
                 settings.append(PluginSettings(each.name, document, flags, path))
         says = self.flags is not None or any(each.configuration is not None for each in settings)
@@ -65,25 +66,25 @@ class Server:
         return replace(manifests, **changed)
 
 
-NO_SERVER = Server()
+NO_SERVER = ServerSettings()
 
 
-def server_of_file(path: Path) -> Server:
-    """What one file says: the flags of a server, or an AdmissionConfiguration."""
+def server_of_file(path: Path, version: KubernetesVersion) -> ServerSettings:
+    """What one file says: the flags of a server of a version, or an AdmissionConfiguration. Raises ManifestError."""
     if not is_server_file(path):
-        return Server(configuration=path)
-    flags = read_server_flags(path)
-    return Server(flags, _configuration_of(flags, path.parent))
+        return ServerSettings(configuration=path)
+    flags = read_server_flags(path, version)
+    return ServerSettings(flags, _configuration_of(flags, path.parent))
 
 
-def server_of_directory(path: Path) -> Server:
+def server_of_directory(path: Path, version: KubernetesVersion) -> ServerSettings:
     """What the files directly in a directory say of the server, and `objects/`. Raises ManifestError."""
     files = sorted(each for each in path.iterdir() if each.is_file())
     servers = [each for each in files if is_server_file(each)]
     if len(servers) > 1:
         names = " and ".join(f"`{each.name}`" for each in servers[:2])
         raise ManifestError(f"{names} both hold flags of a kube-apiserver: keep one of them", path=str(path))
-    flags = read_server_flags(servers[0]) if servers else None
+    flags = read_server_flags(servers[0], version) if servers else None
     configurations = [each for each in files if each not in servers and _is_configuration(each)]
     configuration = _configuration_of(flags, path) if flags is not None else None
     if configuration is None and configurations:
@@ -91,7 +92,7 @@ def server_of_directory(path: Path) -> Server:
     objects_directory = path / OBJECTS_DIRECTORY
     objects = tuple(_objects(objects_directory)) if objects_directory.is_dir() else ()
     file_names = frozenset(each.name for each in (*servers, *configurations))
-    return Server(flags, configuration, objects, file_names)
+    return ServerSettings(flags, configuration, objects, file_names)
 
 
 def _is_configuration(path: Path) -> bool:
@@ -133,7 +134,7 @@ def _configurations(path: Path) -> dict[str, tuple[JSON, str]]:
             continue  # the server takes the first
         if entry.get("configuration") is not None:
             found[entry["name"]] = entry["configuration"], str(path)
-        elif entry.get("path") and entry["name"] not in list(Plugin):
+        elif entry.get("path") and entry["name"] not in list(PluginName):
             own = _plugin_file(path.parent, entry["path"])
             found[entry["name"]] = _document(own), str(own)
     return found

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.json import JSON
+from replay.kube.names import label_value, path_segment, qualified_name
 from replay.manifests.expression import ExpressionKind, Expressions
 from replay.manifests.field_error import FieldError, duplicate, forbidden, invalid, not_supported, required, too_many
 from replay.manifests.validate.metadata import validate_labels
-from replay.manifests.validate.name import label_key_problems, label_value_problems, path_segment_problems
 
 FAILURE_POLICIES = ("Fail", "Ignore")
 MATCH_POLICIES = ("Equivalent", "Exact")
@@ -58,17 +58,17 @@ def _validate_requirement(requirement: JSON, path: str) -> Iterator[FieldError]:
             yield forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
     else:
         yield invalid(f"{path}.operator", operator, "not a valid selector operator", named_type=True)
-    for problem in label_key_problems(requirement["key"]):
+    for problem in qualified_name(requirement["key"]):
         yield invalid(f"{path}.key", requirement["key"], problem)
     for index, value in enumerate(values):
-        for problem in label_value_problems(value):
+        for problem in label_value(value):
             yield invalid(f"{path}.values[{index}]", value, problem)
 
 
 def _validate_named_rule(rule: JSON, path: str) -> Iterator[FieldError]:
     seen: set[str] = set()
     for index, name in enumerate(rule.get("resourceNames") or []):
-        for problem in path_segment_problems(name):
+        for problem in path_segment(name):
             yield invalid(f"{path}.resourceNames[{index}]", name, problem)
         if name in seen:
             yield duplicate(f"{path}.resourceNames[{index}]", name)
@@ -145,7 +145,7 @@ def validate_match_conditions(conditions: list[JSON], path: str, expressions: Ex
         if not name:
             yield required(f"{at}.name")
         else:
-            for problem in label_key_problems(name):
+            for problem in qualified_name(name):
                 yield invalid(f"{at}.name", name, problem)
             if name in seen:
                 yield duplicate(f"{at}.name", name)

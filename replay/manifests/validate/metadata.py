@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.json import JSON
+from replay.kube.names import dns1123_subdomain, label_value, masked_prefix, qualified_name
 from replay.manifests.field_error import FieldError, forbidden, invalid, not_supported, required, too_long
-from replay.manifests.validate.name import label_key_problems, label_value_problems, object_name_problems
 
 _MAX_ANNOTATION_BYTES = 256 * 1024
 _MAX_MANAGER_BYTES, _MAX_SUBRESOURCE_BYTES = 128, 256
@@ -17,13 +17,13 @@ def validate_metadata(metadata: JSON) -> Iterator[FieldError]:
     """The errors of `metadata`; maps are read in the order of their keys (the server's order is random)."""
     path = "metadata"
     if generate_name := metadata.get("generateName", ""):
-        for problem in object_name_problems(generate_name, prefix=True):
+        for problem in dns1123_subdomain(masked_prefix(generate_name)):
             yield invalid(f"{path}.generateName", generate_name, problem)
     name = metadata.get("name", "")
     if not name:
         yield required(f"{path}.name", "name or generateName is required")
     else:
-        for problem in object_name_problems(name):
+        for problem in dns1123_subdomain(name):
             yield invalid(f"{path}.name", name, problem)
     if metadata.get("namespace"):
         yield forbidden(f"{path}.namespace", "not allowed on this type")
@@ -40,15 +40,15 @@ def validate_metadata(metadata: JSON) -> Iterator[FieldError]:
 def validate_labels(labels: JSON, path: str) -> Iterator[FieldError]:
     """Keys and values of labels, or of a selector's `matchLabels`."""
     for key in sorted(labels or {}):
-        for problem in label_key_problems(key):
+        for problem in qualified_name(key):
             yield invalid(path, key, problem)
-        for problem in label_value_problems(labels[key]):
+        for problem in label_value(labels[key]):
             yield invalid(path, labels[key], problem)
 
 
 def _validate_annotations(annotations: dict[str, str], path: str) -> Iterator[FieldError]:
     for key in sorted(annotations):
-        for problem in label_key_problems(key.lower()):
+        for problem in qualified_name(key.lower()):
             yield invalid(path, key, problem)
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _MAX_ANNOTATION_BYTES:
         yield too_long(path, _MAX_ANNOTATION_BYTES)
@@ -83,7 +83,7 @@ def _validate_owner_reference(reference: JSON, path: str) -> Iterator[FieldError
 
 def _validate_finalizers(finalizers: list[str], path: str) -> Iterator[FieldError]:
     for finalizer in finalizers:
-        for problem in label_key_problems(finalizer):
+        for problem in qualified_name(finalizer):
             yield invalid(path, finalizer, problem)
     if all(finalizer in finalizers for finalizer in _EXCLUSIVE_FINALIZERS):
         yield invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")

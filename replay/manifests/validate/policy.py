@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from replay.cel.syntax.lexer import RESERVED
 from replay.json import JSON
+from replay.kube.names import dns1035_label, dns1123_subdomain, path_segment, qualified_name
 from replay.manifests.expression import ExpressionKind, Expressions
 from replay.manifests.field_error import FieldError, duplicate, forbidden, invalid, not_supported, required
 from replay.manifests.validate.match import (
@@ -17,14 +19,6 @@ from replay.manifests.validate.match import (
     validate_mutating_operations,
 )
 from replay.manifests.validate.metadata import validate_metadata
-from replay.manifests.validate.name import (
-    dns_1035_label_problems,
-    dns_subdomain_problems,
-    is_cel_identifier,
-    label_key_problems,
-    object_name_problems,
-    path_segment_problems,
-)
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")
@@ -32,6 +26,7 @@ _NOT_FOUND_ACTIONS = ("Deny", "Allow")
 _PATCH_TYPES = ("ApplyConfiguration", "JSONPatch")
 _MAX_AUDIT_ANNOTATIONS = 20
 _MAX_VALUE_EXPRESSION_BYTES = 5 * 1024
+_IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _LINE_BREAK = re.compile(r"[\n\r]")
 _NEITHER = "validations or auditAnnotations must contain at least one item"
 _DENY_AND_WARN = (
@@ -116,15 +111,15 @@ def _validate_param_kind(param_kind: JSON, path: str) -> Iterator[FieldError]:
     elif "/" in group:
         yield invalid(f"{path}.apiVersion", api_version, f"unexpected GroupVersion string: {api_version}")
     else:
-        if group and (problems := dns_subdomain_problems(group)):
+        if group and (problems := dns1123_subdomain(group)):
             yield invalid(f"{path}.apiVersion", group, ",".join(problems))
         if not version:
             yield invalid(f"{path}.apiVersion", api_version, "version must be specified")
-        elif problems := dns_1035_label_problems(version):
+        elif problems := dns1035_label(version):
             yield invalid(f"{path}.apiVersion", version, ",".join(problems))
     if not kind:
         yield required(f"{path}.kind")
-    elif problems := dns_1035_label_problems(kind.lower()):
+    elif problems := dns1035_label(kind.lower()):
         complaint = f"may have mixed case, but should otherwise match: {','.join(problems)}"
         yield invalid(f"{path}.kind", kind, complaint)
 
@@ -134,7 +129,7 @@ def _validate_variables(spec: JSON, expressions: Expressions) -> Iterator[FieldE
         path, name = f"spec.variables[{index}]", variable["name"]
         if not name.strip():
             yield required(f"{path}.name", "name is not specified")
-        elif not is_cel_identifier(name):
+        elif not (_IDENTIFIER.fullmatch(name) and name not in RESERVED):
             yield invalid(f"{path}.name", name, "must be a valid CEL identifier")
         if not variable["expression"].strip():
             yield required(f"{path}.expression", "expression is not specified")
@@ -173,7 +168,7 @@ def _validate_audit_annotations(
             yield invalid(f"{path}.key", key, "requires metadata.name be non-empty")
         else:
             qualified = f"{policy_name}/{key}"
-            for problem in label_key_problems(qualified):
+            for problem in qualified_name(qualified):
                 yield invalid(f"{path}.key", qualified, problem)
         yield from _validate_value_expression(annotation, f"{path}.valueExpression", expressions)
         if key in seen:
@@ -220,7 +215,7 @@ def _validate_binding_head(spec: JSON) -> Iterator[FieldError]:
     policy_name = spec.get("policyName", "")
     if not policy_name:
         yield required("spec.policyName")
-    for problem in object_name_problems(policy_name) if policy_name else ():
+    for problem in dns1123_subdomain(policy_name) if policy_name else ():
         yield invalid("spec.policyName", policy_name, problem)
     if (param_ref := spec.get("paramRef")) is not None:
         yield from _validate_param_ref(param_ref, "spec.paramRef")
@@ -230,7 +225,7 @@ def _validate_binding_head(spec: JSON) -> Iterator[FieldError]:
 def _validate_param_ref(param_ref: JSON, path: str) -> Iterator[FieldError]:
     name, selector = param_ref.get("name", ""), param_ref.get("selector")
     exclusive = "name and selector are mutually exclusive"
-    for problem in path_segment_problems(name):
+    for problem in path_segment(name):
         yield invalid(f"{path}.name", name, problem)
     if name and selector is not None:
         yield forbidden(f"{path}.name", exclusive)

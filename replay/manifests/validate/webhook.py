@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from replay.go.url import URLError, from_bytes, parse_url
 from replay.json import JSON
+from replay.kube.names import dns1035_label, dns1123_subdomain
 from replay.manifests.expression import Expressions
 from replay.manifests.field_error import FieldError, duplicate, invalid, not_supported, required
 from replay.manifests.validate.match import (
@@ -17,7 +18,6 @@ from replay.manifests.validate.match import (
     validate_rule,
 )
 from replay.manifests.validate.metadata import validate_metadata
-from replay.manifests.validate.name import dns_1035_label_problems, dns_subdomain_problems
 
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _REVIEW_VERSIONS = ("v1", "v1beta1")
@@ -67,7 +67,7 @@ def _validate_enum(webhook: JSON, field: str, supported: tuple[str, ...], path: 
 def _validate_name(name: str, path: str) -> Iterator[FieldError]:
     if not name:
         yield required(path)
-    elif problems := dns_subdomain_problems(name):
+    elif problems := dns1123_subdomain(name):
         yield invalid(path, name, ",".join(problems))
     elif name.count(".") < 2:
         yield invalid(path, name, "should be a domain with at least three segments separated by dots")
@@ -84,7 +84,7 @@ def _validate_review_versions(versions: list[str], path: str) -> Iterator[FieldE
             yield invalid(f"{path}[{index}]", version, "duplicate version")
             continue
         seen.add(version)
-        for problem in dns_1035_label_problems(version):
+        for problem in dns1035_label(version):
             yield invalid(f"{path}[{index}]", version, problem)
     if not seen.intersection(_REVIEW_VERSIONS):
         yield invalid(path, versions, f"must include at least one of {known}")
@@ -142,5 +142,5 @@ def _validate_service_path(url_path: str, path: str) -> Iterator[FieldError]:
         if not segment:
             yield invalid(path, url_path, f"segment[{index}] may not be empty")
             continue
-        for problem in dns_subdomain_problems(segment):
+        for problem in dns1123_subdomain(segment):
             yield invalid(path, url_path, f"segment[{index}]: {problem}")

@@ -10,7 +10,7 @@ import orjson
 
 from replay.authorization.chain import WEBHOOK
 from replay.authorization.configuration import AuthorizationConfiguration
-from replay.authorization.webhook import RecordedAnswers, WebhookAnswer, WebhookAnswers, recorded_answers
+from replay.authorization.webhook import AuthorizerAnswer, AuthorizerAnswers, RecordedAnswers, recorded_answers
 from replay.errors import ReplayError
 from replay.json import JSON
 from replay.reconstruct.snapshot import numbered_lines
@@ -23,14 +23,14 @@ _OPTION = "--webhook"
 class NamedAnswers:
     """Answers by the name of the webhook."""
 
-    by_name: Mapping[str, WebhookAnswers]
+    by_name: Mapping[str, AuthorizerAnswers]
 
     def is_known(self, webhook: str) -> bool:
-        """See `WebhookAnswers`."""
+        """See `AuthorizerAnswers`."""
         return webhook in self.by_name and self.by_name[webhook].is_known(webhook)
 
-    def answer(self, webhook: str, version: str, spec: JSON) -> WebhookAnswer | None:
-        """See `WebhookAnswers`."""
+    def answer(self, webhook: str, version: str, spec: JSON) -> AuthorizerAnswer | None:
+        """See `AuthorizerAnswers`."""
         answers = self.by_name.get(webhook)
         return answers.answer(webhook, version, spec) if answers is not None else None
 
@@ -51,7 +51,7 @@ def named_answers(options: Sequence[str], known: Mapping[str, int]) -> NamedAnsw
     A file that several options name is read once. Raises ReplayError for another form, an unknown name, a name that is given
     twice, and a file or URL that cannot be used.
     """
-    by_name: dict[str, WebhookAnswers] = {}
+    by_name: dict[str, AuthorizerAnswers] = {}
     files: dict[str, RecordedAnswers] = {}
     for option in options:
         name, separator, target = option.partition("=")

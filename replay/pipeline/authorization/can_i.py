@@ -8,12 +8,12 @@ from pathlib import Path
 
 import orjson
 
-from replay.authorization.case import CaseError, answer_line, attributes_from_case
-from replay.authorization.chain import Chain
+from replay.authorization.case import AttributesError, answer_line, attributes_from_case
+from replay.authorization.chain import AuthorizerChain
 from replay.authorization.configuration import AuthorizationConfiguration
 from replay.authorization.manifest import NOTHING, dangling_bindings, load_authorization
 from replay.authorization.trace import Authorization
-from replay.cellib.version import KubernetesVersion
+from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import ReplayError
 from replay.kube.attributes import UserInfo
 from replay.kube.authorizer import AuthorizationAttributes
@@ -31,13 +31,13 @@ _END = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AuthorizationScenario:
     """The set and the cluster that are asked."""
 
     current: Path | None
     cluster: Path | None
     webhooks: tuple[str, ...] = ()
-    version: str = "1.37"
+    version: str = str(NEWEST)
     default: AuthorizationConfiguration | None = None
 
 
@@ -45,12 +45,12 @@ class Asked:
 class Oracle:
     """The chain of a set, the resources of its cluster, and what is odd about its RBAC."""
 
-    chain: Chain
+    chain: AuthorizerChain
     discovery: Discovery
     warnings: tuple[str, ...]
 
 
-def load_oracle(asked: Asked) -> Oracle:
+def load_oracle(asked: AuthorizationScenario) -> Oracle:
     """Read everything. Raises ReplayError where there is neither a set nor a cluster, or they cannot be used."""
     version = KubernetesVersion.parse(asked.version)
     manifests = load_authorization(asked.current, version) if asked.current is not None else NOTHING
@@ -97,12 +97,12 @@ def _attributes(path: Path, number: int, line: bytes) -> AuthorizationAttributes
     try:
         value = orjson.loads(line)
         return attributes_from_case(value["attributes"] if isinstance(value, dict) and "attributes" in value else value)
-    except (orjson.JSONDecodeError, CaseError) as error:
+    except (orjson.JSONDecodeError, AttributesError) as error:
         raise ReplayError(f"no case: {error}", path=str(path), line=number) from error
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AccessQuestion:
     """One question as on the command line; `target` is a resource, `resource/name` or a URL path."""
 
     verb: str
@@ -117,13 +117,13 @@ class Question:
     label_selector: str = ""
 
 
-def ask(oracle: Oracle, question: Question) -> tuple[AuthorizationAttributes, Authorization]:
+def ask(oracle: Oracle, question: AccessQuestion) -> tuple[AuthorizationAttributes, Authorization]:
     """The question as the server would understand it, and its answer. Raises ReplayError for an unusable one."""
     attributes = attributes_of(question, oracle.discovery)
     return attributes, oracle.chain.decide(attributes)
 
 
-def attributes_of(question: Question, discovery: Discovery) -> AuthorizationAttributes:
+def attributes_of(question: AccessQuestion, discovery: Discovery) -> AuthorizationAttributes:
     """What is asked; a resource of one group alone needs no group, as with kubectl."""
     user = UserInfo(question.user, question.uid, _groups(question), _extra(question.extra))
     if question.target.startswith("/"):
@@ -154,7 +154,7 @@ def _known(discovery: Discovery, resource: str, group: str) -> tuple[str, str]:
     return (groups[0] if groups else "", resource)
 
 
-def _groups(question: Question) -> tuple[str, ...]:
+def _groups(question: AccessQuestion) -> tuple[str, ...]:
     """The groups that impersonation gives (`k8s.io/apiserver/pkg/endpoints/filters/impersonation`)."""
     groups = list(question.groups)
     if not groups and question.user.startswith(_SERVICE_ACCOUNT):

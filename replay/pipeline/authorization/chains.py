@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
+import polars as pl
+
 from replay.audit.event import RequestRecord
 from replay.authorization.build import DEFAULT_CONFIGURATION, ChainBuilder
-from replay.authorization.chain import Chain
+from replay.authorization.chain import AuthorizerChain
 from replay.authorization.configuration import AuthorizationConfiguration
 from replay.authorization.manifest import AuthorizationManifests, RBACKey, deleted_keys
 from replay.authorization.node.graph import NodeGraph
-from replay.authorization.webhook import NoAnswers, WebhookAnswers
+from replay.authorization.webhook import AuthorizerAnswers, NoAnswers
 from replay.cellib.version import NEWEST, KubernetesVersion
+from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.attributes import UserInfo
 from replay.kube.authorizer import AuthorizationAttributes
@@ -24,12 +27,13 @@ from replay.kube.rbac.authorizer import (
     ROLE_BINDING,
     Grants,
     RoleResolver,
+    names_told_apart,
     unused_bindings,
 )
 from replay.pipeline.authorization.changing import ChangingObject, changing_objects, unchanging
 from replay.pipeline.authorization.graph_state import GraphAt, GraphStates, bound_pods
 from replay.pipeline.authorization.rbac_state import RBACStates
-from replay.pipeline.authorization.state import RBAC_KINDS, Instants, State
+from replay.pipeline.authorization.state import RBAC_KINDS, Instants, RBACState
 from replay.reconstruct.cluster import Cluster
 
 _READ_BY_NODES = frozenset(
@@ -53,7 +57,7 @@ def asks_graph(asked: AuthorizationAttributes) -> bool:
 
 
 @dataclass(frozen=True)
-class Side:
+class AuthorizationSide:
     """One set: its chain, and what it lays over the RBAC of the cluster."""
 
     configuration: AuthorizationConfiguration
@@ -65,17 +69,17 @@ class Authorizers(Protocol):
     """Both sets as they decide, and who answers for their webhooks."""
 
     @property
-    def sides(self) -> tuple[Side, Side]:
+    def sides(self) -> tuple[AuthorizationSide, AuthorizationSide]:
         """The current and the candidate set."""
 
     @property
-    def answers(self) -> WebhookAnswers:
+    def answers(self) -> AuthorizerAnswers:
         """The answers of webhooks."""
 
 
 def sides(
     manifests: Sequence[AuthorizationManifests], default: AuthorizationConfiguration = DEFAULT_CONFIGURATION
-) -> tuple[Side, Side]:
+) -> tuple[AuthorizationSide, AuthorizationSide]:
     """Both sets; `default` is the chain of one without a configuration.
 
     A candidate that says nothing about RBAC leaves that of the current set in place, and RBAC objects alone leave the chain.
@@ -84,8 +88,8 @@ def sides(
     chain = current.configuration or default
     rbac = candidate.rbac if candidate.rbac is not None else current.rbac
     return (
-        Side(chain, current.rbac),
-        Side(
+        AuthorizationSide(chain, current.rbac),
+        AuthorizationSide(
             candidate.configuration or (chain if candidate.alone else default), rbac, deleted_keys(current, candidate)
         ),
     )
@@ -106,15 +110,15 @@ class Chains:
     """
 
     cluster: Cluster
-    sides: Sequence[Side]
-    answers: WebhookAnswers = field(default_factory=NoAnswers)
+    sides: Sequence[AuthorizationSide]
+    answers: AuthorizerAnswers = field(default_factory=NoAnswers)
     version: KubernetesVersion = NEWEST
     writes: Sequence[RequestRecord] = ()
     began: int = 0
     _rbac: dict[tuple[int, int], int] = field(default_factory=dict)
     _roles: list[tuple[RoleResolver, ...]] = field(default_factory=list)
     _numbers: dict[tuple[int, ...], int] = field(default_factory=dict)
-    _chains: dict[StateKey, tuple[Chain, ...]] = field(default_factory=dict)
+    _chains: dict[StateKey, tuple[AuthorizerChain, ...]] = field(default_factory=dict)
 
     def state_of(self, start: int, end: int, *, with_graph: bool) -> StateKey:
         """Which state decides a request, from its arrival to its stage; what belongs to nodes counts where it is asked for (`asks_graph`)."""
@@ -126,9 +130,30 @@ class Chains:
 
     def grants_of(self, state: StateKey, user: UserInfo, namespace: str) -> tuple[Grants, ...]:
         """What RBAC gives a user in a namespace under each side: the same objects wherever it is the same."""
-        return tuple(roles.grants(user, namespace) for roles in self._roles[state[0]])
+        first, *others = self._roles[state[0]]
+        found = first.grants(user, namespace)
+        return (found, *(found if roles is first else roles.grants(user, namespace) for roles in others))
 
-    def at(self, start: int, end: int, state: StateKey) -> tuple[Chain, ...]:
+    def rbac_states(self, starts: pl.Series, ends: pl.Series) -> pl.Series:
+        """The numbers of the RBAC objects of many times: the first part of `state_of`."""
+        first, last = self._rbac_instants.states_of(starts, ends)
+        asked = pl.DataFrame({"first": first, "last": last, "start": starts, "end": ends})
+        times = asked.unique(["first", "last"], keep="first", maintain_order=True)
+        numbers = [self.state_of(start, end, with_graph=False)[0] for _, _, start, end in times.iter_rows()]
+        states = times.select("first", "last", state=pl.Series(numbers, dtype=pl.Int64))
+        return asked.join(states, on=["first", "last"], how="left", maintain_order="left")["state"]
+
+    def reads_name(self, asked: AuthorizationAttributes) -> bool:
+        """Whether a decision may at any time depend on the name of the object."""
+        return asked.name in self._names or any(builder.reads_name(asked) for builder in self._builders)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        own = [obj for side in self.sides for obj in side.rbac or ()]
+        constant = [value for _, value in self._constant]
+        return names_told_apart([*own, *constant, *(value for each in self._changing for value in each.states)])
+
+    def at(self, start: int, end: int, state: StateKey) -> tuple[AuthorizerChain, ...]:
         """The chain of every side for a request; `state` is that of the time (`state_of`)."""
         found = self._chains.get(state)
         if found is None:
@@ -146,11 +171,11 @@ class Chains:
             self._roles.append(self._resolvers(changing))
         return number
 
-    def _resolvers(self, changing: Sequence[State]) -> tuple[RoleResolver, ...]:
-        made = {id(states): states.at(changing) for states in self._states}
-        return tuple(made[id(states)] for states in self._states)
+    def _resolvers(self, changing: Sequence[RBACState]) -> tuple[RoleResolver, ...]:
+        made = IdentityMap((states, states.at(changing)) for states in self._states)
+        return tuple(made[states] for states in self._states)
 
-    def _built(self, start: int, end: int, state: StateKey) -> tuple[Chain, ...]:
+    def _built(self, start: int, end: int, state: StateKey) -> tuple[AuthorizerChain, ...]:
         rbac, instant = state
         graph = GraphAt(self._graph, start, end) if instant != NO_GRAPH else _NO_NODE
         return tuple(
@@ -180,7 +205,7 @@ class Chains:
         return tuple(ChainBuilder(side.configuration, self.answers, self.version) for side in self.sides)
 
     @cached_property
-    def _constant(self) -> list[State]:
+    def _constant(self) -> list[RBACState]:
         return list(unchanging(self.cluster, RBAC_KINDS, self.began))
 
     @cached_property
@@ -196,5 +221,5 @@ class Chains:
         return GraphStates(self.cluster, bound_pods(self.writes), self.began)
 
 
-def _same_rbac(one: Side, other: Side) -> bool:
+def _same_rbac(one: AuthorizationSide, other: AuthorizationSide) -> bool:
     return one.rbac is other.rbac and one.deleted == other.deleted

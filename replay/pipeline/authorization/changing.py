@@ -10,7 +10,7 @@ import orjson
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
-from replay.pipeline.authorization.state import Instants, State, state_at
+from replay.pipeline.authorization.state import Instants, RBACState, state_at
 from replay.reconstruct.cluster import CACHE_DELAY, Cluster, ClusterLister
 from replay.reconstruct.history.clock import NEVER
 from replay.reconstruct.history.derived import instant
@@ -49,6 +49,12 @@ class ChangingObject:
             self._at[instant] = self._values.setdefault(orjson.dumps(value, default=str), value)
         return self._at[instant]
 
+    @property
+    def states(self) -> Iterator[JSON | PartialObject | Missing]:
+        """All that it ever is when nothing is changing."""
+        states = (self.at(time, time) for time in self._instants.moments)
+        return (state for state in states if state is not None)
+
 
 def _gaps(cluster: Cluster, kind: GroupVersionKind, history: History, snapshot: JSON) -> Iterator[tuple[int, int, str]]:
     """From when until when, and why, an object may have been changed without a trace in the log."""
@@ -85,7 +91,7 @@ def _created(effect: Effect) -> JSON:
     return ((effect.state or {}).get("metadata") or {}).get("creationTimestamp")
 
 
-def unchanging(cluster: Cluster, kinds: Iterable[GroupVersionKind], began: int) -> Iterator[State]:
+def unchanging(cluster: Cluster, kinds: Iterable[GroupVersionKind], began: int) -> Iterator[RBACState]:
     """The objects that are there all the time from `began`, when the log begins, on."""
     for kind, namespace, name in _keys(cluster, kinds):
         if not _changes(cluster, kind, namespace, name, began):

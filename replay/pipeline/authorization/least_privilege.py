@@ -19,14 +19,14 @@ _HEADER = (
     "# What `{user}` was allowed to do in the log, and no more. What it does less often than the log is long is not in it:\n"
     "# look at a period that covers upgrades, failures and the end of a month before anything is taken away.\n"
 )
-Grants = Mapping[tuple[str, str], set[str]]
+GrantedVerbs = Mapping[tuple[str, str], set[str]]
 """Verbs by group and resource."""
 
 
 def least_privilege(store: Store, user: str) -> str:
     """Role, ClusterRole and bindings as YAML. Raises ReplayError if the log has no request of the user that was allowed."""
     questions = {number: each for number, each in read_questions(store).items() if each.user.username == user}
-    requests = map(Request._make, store.query("authorization_requests").iter_rows())
+    requests = map(Request._make, store.query("authorization_requests", within=True).iter_rows())
     asked = {each.question for each in requests if each.decision == "allow" and each.question in questions}
     if not asked:
         raise ReplayError(f"the log has no request of `{user}` that was allowed", path="--user")
@@ -53,7 +53,7 @@ def _objects(user: str, asked: Iterable[AuthorizationAttributes]) -> Iterable[JS
         yield from _role_and_binding(user, namespace, rules)
 
 
-def _rules(grants: Grants) -> list[JSON]:
+def _rules(grants: GrantedVerbs) -> list[JSON]:
     """Resources of one group that have the same verbs share a rule."""
     found: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for (group, resource), verbs in grants.items():

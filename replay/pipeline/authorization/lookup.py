@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from replay.audit.ingest import Progress
 from replay.audit.store import Store
 from replay.compare.authorization import resource_label
-from replay.compare.authorization_lookup import AuthorizationLookup, Found
+from replay.compare.authorization_lookup import AlikeRequests, AuthorizationLookup
 from replay.errors import ReplayError
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.pipeline.authorization.replay import AuthorizationReplay, Request, read_questions
@@ -19,8 +19,6 @@ from replay.pipeline.log import opened
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.scenario import Scenario
-
-DECISIONS = ("allow", "forbid", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ def _nobody(request: Request) -> str:
 
 
 def _requests(store: Store) -> Iterator[Request]:
-    rows = map(Request._make, store.query("authorization_requests").iter_rows())
+    rows = map(Request._make, store.query("authorization_requests", within=True).iter_rows())
     return (request for request in rows if request.reached)
 
 
@@ -93,8 +91,8 @@ def _binding(reason: str) -> str:
     return parts[1] if reason.startswith("RBAC: allowed by ") and len(parts) > 2 else ""
 
 
-def _found(request: Request, asked: AuthorizationAttributes, authorizer: str) -> Found:
-    return Found(
+def _found(request: Request, asked: AuthorizationAttributes, authorizer: str) -> AlikeRequests:
+    return AlikeRequests(
         request.decision or "error",
         request.reason or "",
         authorizer,

@@ -11,7 +11,7 @@ from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import ObjectLister
 from replay.kube.rbac.aggregation import aggregated
 from replay.kube.rbac.authorizer import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RoleResolver
-from replay.pipeline.authorization.state import RBAC_KINDS, State, StateLister, uncovered
+from replay.pipeline.authorization.state import RBAC_KINDS, RBACState, StateLister, uncovered
 from replay.reconstruct.cluster import Cluster
 
 _LOST = "a write to it is not in the log"
@@ -21,7 +21,7 @@ _VANISHED = "a snapshot taken later does not hold it, and the log does not show 
 class ChangingLister:
     """The objects of one time that are not there all the time, or may not be."""
 
-    def __init__(self, states: Iterable[State]) -> None:
+    def __init__(self, states: Iterable[RBACState]) -> None:
         """Of two with one identity the later counts."""
         self._states = dict(states)
         self._listed: dict[tuple[str, str], list[JSON | PartialObject | Missing]] | None = None
@@ -47,7 +47,7 @@ class RBACStates:
     def __init__(
         self,
         cluster: Cluster,
-        constant: Iterable[State],
+        constant: Iterable[RBACState],
         own: Sequence[JSON] | None,
         deleted: Collection[RBACKey] = frozenset(),
     ) -> None:
@@ -57,18 +57,18 @@ class RBACStates:
         missing, objects, partial = _divided((key, value) for key, value in constant if key not in self._overlaid)
         laid = laid_over(objects, own, deleted)
         self._cluster_roles = [obj for obj in (*objects, *(own or ())) if obj["kind"] == CLUSTER_ROLE.kind]
-        self._aggregated: dict[tuple[int, ...], list[State]] = {}
+        self._aggregated: dict[tuple[int, ...], list[RBACState]] = {}
         absent = {kind.kind: uncovered(kind) for kind in RBAC_KINDS if own is None and _is_uncovered(cluster, kind)}
         self.lister = StateLister(ObjectLister([*laid, *partial]), missing, absent)
         """What never changes."""
         self.base = RoleResolver(self.lister)
 
-    def at(self, changing: Iterable[State]) -> RoleResolver:
+    def at(self, changing: Iterable[RBACState]) -> RoleResolver:
         """The rules of a time at which there are, or may be, these objects beside those that never change."""
         known = [(key, value) for key, value in changing if key not in self._overlaid]
         return RoleResolver(ChangingLister([*known, *self._collecting(known)]), self.base)
 
-    def _collecting(self, known: Sequence[State]) -> Sequence[State]:
+    def _collecting(self, known: Sequence[RBACState]) -> Sequence[RBACState]:
         """The aggregated roles of a time, made where the set has a part in RBAC and the cluster roles change."""
         roles = [value for key, value in known if key[0] == CLUSTER_ROLE.kind] if self._aggregates else []
         if not roles:
@@ -101,7 +101,7 @@ def _with_unknown_rules(role: JSON, unknown: Missing) -> PartialObject:
     return PartialObject({**role, "rules": [*(role.get("rules") or ()), unknown]}, (unknown,))
 
 
-def _divided(states: Iterable[State]) -> tuple[dict[RBACKey, Missing], list[JSON], list[PartialObject]]:
+def _divided(states: Iterable[RBACState]) -> tuple[dict[RBACKey, Missing], list[JSON], list[PartialObject]]:
     """Objects by how much is known of them: nothing, all, or a part."""
     missing: dict[RBACKey, Missing] = {}
     objects: list[JSON] = []

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
 import orjson
+import polars as pl
 
+from replay.audit import queries
 from replay.audit.part import user_info_from_json
 from replay.audit.store import Store
 from replay.authorization.question import Question
 from replay.authorization.request_info import attributes_from_uri
 from replay.authorization.trace import Authorization
 from replay.compare.authorization import (
-    Agreement,
+    MOST_EXAMPLES,
+    AuthorizationAgreement,
+    AuthorizationCell,
     AuthorizationOutcome,
     AuthorizationSummary,
-    Cell,
     agreement_of,
     authorization_outcome,
     cell_of,
@@ -25,8 +29,11 @@ from replay.compare.authorization import (
     is_newly_refused,
     webhooks_asked,
 )
+from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.authorizer import AuthorizationAttributes
+from replay.kube.rbac.authorizer import Grants
+from replay.matching.coarse import Predicate
 from replay.pipeline.authorization.chains import Chains, StateKey, asks_graph
 from replay.pipeline.replay.gate import Gate
 from replay.report.outcome_line import timestamp
@@ -61,7 +68,7 @@ class Request(NamedTuple):
         return NOT_REACHED.get(self.code, NO_DECISION)
 
 
-class Decided(NamedTuple):
+class AuthorizationPair(NamedTuple):
     """What the current and the candidate chain say."""
 
     current: Authorization
@@ -69,11 +76,24 @@ class Decided(NamedTuple):
 
 
 class _Asking(NamedTuple):
-    """A question with what is worked out once: `shape` is a number for all that it asks but for the name of the object."""
+    """A question with what is worked out once: `shape` is a number for all of it that decisions can depend on."""
 
-    asked: Question
+    attributes: AuthorizationAttributes
     asks_graph: bool
     shape: int
+
+
+class Alike(NamedTuple):
+    """Requests that are alike: the first, the places of all in the log, and some of their audit IDs."""
+
+    first: Request
+    seqs: Sequence[int]
+    audit_ids: Sequence[str]
+
+
+_REACHED = pl.col("decision").is_not_null() | pl.col("reason").is_not_null()
+_ALIKE = ("shape", "rbac", "alone", "decision", "reason")
+"""Requests with the same in these columns are decided alike, and the log says the same of them."""
 
 
 @dataclass(slots=True)
@@ -83,57 +103,82 @@ class AuthorizationReplay:
     store: Store
     chains: Chains
     questions: Mapping[int, AuthorizationAttributes]
-    _decided: dict[tuple[int, StateKey], Decided] = field(default_factory=dict)
+    within: Predicate | None = None
+    """Which requests are asked about, if not all."""
+    _decided: dict[tuple[int, StateKey], AuthorizationPair] = field(default_factory=dict)
     _askings: dict[int, _Asking] = field(default_factory=dict)
     _shapes: dict[tuple[object, ...], int] = field(default_factory=dict)
-    _by_shape: dict[tuple[object, ...], Decided] = field(default_factory=dict)
-    _told: dict[int, bytes] = field(default_factory=dict)
+    _by_grants: dict[tuple[int, tuple[Grants, ...], tuple[int, int]], AuthorizationPair] = field(default_factory=dict)
+    _told: IdentityMap[AuthorizationPair, bytes] = field(default_factory=IdentityMap)
+    _frame: pl.DataFrame | None = None
 
     def requests(self) -> Iterator[Request]:
-        """All requests, in the order of the log."""
-        frame = self.store.query("authorization_requests")
-        for part in frame.iter_slices(4096):
+        """All requests that are asked about, in the order of the log."""
+        for part in self.frame.iter_slices(4096):
             yield from map(Request._make, part.iter_rows())
 
-    def decide(self, request: Request) -> Decided:
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The same as columns."""
+        if self._frame is None:
+            text = queries.text("authorization_requests")
+            self._frame = self.store.sql(
+                text.replace("$within", self.within.sql if self.within is not None else "true")
+            )
+        return self._frame
+
+    def alike(self) -> Iterator[Alike]:
+        """The requests that reached the authorizers, together where both chains and the log say the same of them."""
+        reached = self.frame.filter(_REACHED)
+        askings = pl.DataFrame(
+            [(question, *self._asking(question)[1:]) for question in reached["question"].unique()],
+            {"question": reached.schema["question"], "asks_graph": pl.Boolean, "shape": pl.Int64},
+            orient="row",
+        )
+        rbac = self.chains.rbac_states(reached["received"], reached["stage_time"])
+        asked = reached.with_columns(rbac=rbac).join(askings, on="question", how="left", maintain_order="left")
+        # What belongs to nodes may be another at any time.
+        alone = asked.with_columns(alone=pl.when("asks_graph").then(pl.col("seq")))
+        of_first = [pl.col(name).first() for name in Request._fields if name not in _ALIKE]
+        of_all = pl.col("seq").alias("seqs"), pl.col("audit_id").head(MOST_EXAMPLES).alias("audit_ids")
+        found = alone.group_by(_ALIKE, maintain_order=True).agg(*of_first, *of_all)
+        for *first, seqs, audit_ids in found.select(*Request._fields, "seqs", "audit_ids").iter_rows():
+            yield Alike(Request._make(first), seqs, audit_ids)
+
+    def decide(self, request: Request) -> AuthorizationPair:
         """The answers of both chains to a request, at the time it was made."""
-        known = self._askings.get(request.question)
-        if known is None:
-            known = self._askings[request.question] = self._asking(request.question)
+        known = self._askings.get(request.question) or self._asking(request.question)
         state = self.chains.state_of(request.received, request.stage_time, with_graph=known.asks_graph)
-        key = (request.question, state)
+        key = (known.shape, state)
         found = self._decided.get(key)
         if found is None:
             found = self._decided[key] = self._shared(known, request, state)
         return found
 
-    def _shared(self, known: _Asking, request: Request, state: StateKey) -> Decided:
-        """The answers, made once for all names and all states of the cluster that do not matter."""
-        attributes = known.asked.attributes
-        grants = self.chains.grants_of(state, attributes.user, attributes.namespace)
-        named = attributes.name if any(attributes.name in each.names for each in grants) else None
-        shape = (known.shape, named, grants, state[1])
-        found = self._by_shape.get(shape)
+    def _shared(self, known: _Asking, request: Request, state: StateKey) -> AuthorizationPair:
+        """The answers, made once for all states of the cluster that do not matter."""
+        attributes = known.attributes
+        key = (known.shape, self.chains.grants_of(state, attributes.user, attributes.namespace), state[1])
+        found = self._by_grants.get(key)
         if found is None:
-            chains = self.chains.at(request.received, request.stage_time, state)
-            current, candidate = (chain.decide(known.asked) for chain in chains)
-            found = Decided(current, candidate)
-            if named is not None or all(
-                chain.ignores_name(attributes, each) for chain, each in zip(chains, found, strict=True)
-            ):
-                self._by_shape[shape] = found
+            asked = Question(attributes)
+            current, candidate = (
+                chain.decide(asked) for chain in self.chains.at(request.received, request.stage_time, state)
+            )
+            found = self._by_grants[key] = AuthorizationPair(current, candidate)
         return found
 
     def _asking(self, question: int) -> _Asking:
         asked = self.questions[question]
-        path = "" if asked.is_resource_request else asked.path
+        is_named = bool(asked.name) and self.chains.reads_name(asked)
         shape = (
-            *(id(asked.user), asked.verb, path, asked.is_resource_request),
+            *(id(asked.user), asked.verb, "" if asked.is_resource_request else asked.path, asked.is_resource_request),
             *(asked.api_group, asked.api_version, asked.resource, asked.subresource, asked.namespace),
-            *(asked.field_selector, asked.label_selector),
+            *(asked.field_selector, asked.label_selector, asked.name if is_named else ""),
         )
         number = self._shapes.setdefault(shape, len(self._shapes))
-        return _Asking(Question(asked), asks_graph(asked), number)
+        found = self._askings[question] = _Asking(asked, asks_graph(asked), number)
+        return found
 
     def decided_by(self, request: Request) -> str:
         """Who decides a request in the current chain."""
@@ -164,10 +209,10 @@ class AuthorizationReplay:
         if not request.reached:
             return orjson.dumps({"notReachedBecause": request.not_reached_because})
         decided = self.decide(request)
-        known = self._told.get(id(decided))
+        known = self._told.get(decided)
         if known is None:
             sides: JSON = {"current": decided.current.as_json(), "candidate": decided.candidate.as_json()}
-            known = self._told[id(decided)] = orjson.dumps(sides)
+            known = self._told[decided] = orjson.dumps(sides)
         return known
 
 
@@ -187,26 +232,30 @@ def read_questions(store: Store) -> dict[int, AuthorizationAttributes]:
 def summarized(replayed: AuthorizationReplay) -> tuple[AuthorizationSummary, Gate]:
     """Count what changes, and collect the writes that one set alone lets through to admission."""
     summary = AuthorizationSummary(questions=len(replayed.questions))
+    frame = replayed.frame
+    summary.requests = len(frame)
+    unreached = frame.filter(~_REACHED).group_by("code", maintain_order=True).len()
+    for code, count in unreached.iter_rows():
+        summary.not_reached[NOT_REACHED.get(code, NO_DECISION)] += count
     refused: list[int] = []
     let_in: list[int] = []
+    differing: list[tuple[int, str, _Tally]] = []
     tallies: dict[tuple[int, str | None, str | None], _Tally] = {}
-    for request in replayed.requests():
-        summary.requests += 1
-        if not request.reached:
-            summary.not_reached[request.not_reached_because] += 1
-            continue
-        decided = replayed.decide(request)
-        key = (id(decided), request.decision, request.reason)
+    for alike in replayed.alike():
+        first, decided = alike.first, replayed.decide(alike.first)
+        key = (id(decided), first.decision, first.reason)
         tally = tallies.get(key)
         if tally is None:
-            tally = tallies[key] = _Tally.of(request, replayed.questions[request.question], decided)
-        tally.requests += 1
-        if tally.agreement is Agreement.DIFFERS:
-            summary.disagree(request.audit_id, decided.current, request.decision or "", request.reason or "")
-        refused += [request.seq] if tally.refused else []
-        let_in += [request.seq] if tally.let_in else []
+            tally = tallies[key] = _Tally.of(first, replayed.questions[first.question], decided)
+        tally.requests += len(alike.seqs)
+        refused += alike.seqs if tally.refused else []
+        let_in += alike.seqs if tally.let_in else []
+        if tally.agreement is AuthorizationAgreement.DIFFERS:
+            differing += [(*each, tally) for each in zip(alike.seqs, alike.audit_ids, strict=False)]
     for tally in tallies.values():
         tally.count(summary)
+    for _, audit_id, tally in sorted(differing, key=itemgetter(0, 1))[:MOST_EXAMPLES]:
+        summary.disagree(audit_id, tally.decided.current, *tally.recorded)
     summary.writes_newly_refused, summary.writes_newly_let_in = len(refused), len(let_in)
     return summary, Gate(frozenset(refused), frozenset(let_in))
 
@@ -216,23 +265,25 @@ class _Tally:
     """The requests with the same answers, in the log and by both chains: what each of them adds to the counts."""
 
     first: str
-    decided: Decided
-    agreement: Agreement
+    recorded: tuple[str, str]
+    decided: AuthorizationPair
+    agreement: AuthorizationAgreement
     outcome: AuthorizationOutcome
-    cell: Cell | None
+    cell: AuthorizationCell | None
     refused: bool
     let_in: bool
     requests: int = 0
 
     @classmethod
-    def of(cls, request: Request, attributes: AuthorizationAttributes, decided: Decided) -> _Tally:
+    def of(cls, request: Request, attributes: AuthorizationAttributes, decided: AuthorizationPair) -> _Tally:
         """Worked out for the first of them."""
         outcome = authorization_outcome(*decided)
         cell = cell_of(attributes, *decided, outcome) if outcome is not AuthorizationOutcome.UNCHANGED else None
         is_write = attributes.verb in _WRITES or attributes.subresource in _CONNECT
         refused, let_in = is_write and is_newly_refused(*decided), is_write and is_newly_let_in(*decided)
-        agreement = agreement_of(decided.current, request.decision or "", request.reason or "")
-        return cls(request.audit_id, decided, agreement, outcome, cell, refused, let_in)
+        recorded = request.decision or "", request.reason or ""
+        agreement = agreement_of(decided.current, *recorded)
+        return cls(request.audit_id, recorded, decided, agreement, outcome, cell, refused, let_in)
 
     def count(self, summary: AuthorizationSummary) -> None:
         """Add them all; tallies are added in the order of their first requests."""

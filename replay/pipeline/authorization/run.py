@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from replay.audit.event import RequestRecord
-from replay.audit.place import Place
+from replay.audit.place import LogPosition
 from replay.audit.store import Store
 from replay.authorization.build import DEFAULT_CONFIGURATION
 from replay.authorization.diff import diff_authorization
@@ -19,7 +19,7 @@ from replay.compare.authorization import AuthorizationSummary
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.manifests.object_diff import ObjectDiff
 from replay.pipeline.authorization.answers import NamedAnswers, named_answers, webhook_names
-from replay.pipeline.authorization.chains import Chains, Side, asks_graph, sides
+from replay.pipeline.authorization.chains import AuthorizationSide, Chains, asks_graph, sides
 from replay.pipeline.authorization.mode import configuration_of_mode
 from replay.pipeline.authorization.replay import (
     AuthorizationReplay,
@@ -33,7 +33,7 @@ from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Options
 from replay.pipeline.replay.gate import Gate
 from replay.pipeline.replay.job import Job
-from replay.pipeline.replay.preparation import began_of, looked_up, revisions
+from replay.pipeline.replay.preparation import looked_up, revisions
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.clock import RevisionClock
 from replay.reconstruct.history.collected import CollectionDeletions
@@ -53,7 +53,7 @@ _GRAPH_NAMES = frozenset(name.partition(".")[0] for name in _GRAPH_RESOURCES)
 class AuthorizationInputs:
     """Both sets as they decide, and who answers for their webhooks."""
 
-    sides: tuple[Side, Side]
+    sides: tuple[AuthorizationSide, AuthorizationSide]
     answers: NamedAnswers
     version: KubernetesVersion
     warnings: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Authorized:
     summary: AuthorizationSummary
     gate: Gate
 
-    def lines(self, lines: Iterable[tuple[Place, bytes]]) -> Iterator[tuple[Place, bytes]]:
+    def lines(self, lines: Iterable[tuple[LogPosition, bytes]]) -> Iterator[tuple[LogPosition, bytes]]:
         """See `lines_with_authorization`."""
         return lines_with_authorization(lines, self.replayed)
 
@@ -101,9 +101,9 @@ def authorization_changes(manifests: Manifests, inputs: AuthorizationInputs | No
 
 
 def replay_authorization(store: Store, inputs: AuthorizationInputs, job: Job) -> Authorized:
-    """Put every request of a store to both chains."""
+    """Put every request of a store to both chains; `job` is one with history."""
     questions = read_questions(store)
-    replayed = AuthorizationReplay(store, chains_of(store, inputs, job, questions.values()), questions)
+    replayed = AuthorizationReplay(store, chains_of(store, inputs, job, questions.values()), questions, job.within)
     summary, gate = summarized(replayed)
     summary.warnings = inputs.warnings
     summary.unused = tuple(replayed.chains.unused_bindings())
@@ -113,15 +113,15 @@ def replay_authorization(store: Store, inputs: AuthorizationInputs, job: Job) ->
 def chains_of(
     store: Store, inputs: AuthorizationInputs, job: Job, questions: Collection[AuthorizationAttributes]
 ) -> Chains:
-    """The chains of both sets over the time of a store, for some questions."""
-    job, lookups = looked_up(
-        store, job, {*RBAC_RESOURCES, *(_GRAPH_RESOURCES if any(map(asks_graph, questions)) else ())}
-    )
+    """The chains of both sets over the time of a store, for some questions; `job` is one with history."""
+    if not any(map(asks_graph, questions)):
+        return Chains(job.cluster, inputs.sides, inputs.answers, inputs.version, began=job.began)
+    job, lookups = looked_up(store, job, {*RBAC_RESOURCES, *_GRAPH_RESOURCES})
     clock = RevisionClock(widened_samples(revisions(store, job), job.clock_error))
     writes = [record for key, found in lookups.items() if key.resource in _GRAPH_NAMES for record in found]
-    deletions = CollectionDeletions(store.answer("collection_deletions"), job.clock_error)
+    deletions = CollectionDeletions(job.deletions, job.clock_error)
     cluster = Cluster(job.snapshot, lookups, clock, deletions=deletions)
-    return Chains(cluster, inputs.sides, inputs.answers, inputs.version, writes, began_of(store))
+    return Chains(cluster, inputs.sides, inputs.answers, inputs.version, writes, job.began)
 
 
 def authorized_request(
@@ -136,13 +136,13 @@ def authorized_request(
 
 
 def lines_with_authorization(
-    lines: Iterable[tuple[Place, bytes]], replayed: AuthorizationReplay
-) -> Iterator[tuple[Place, bytes]]:
+    lines: Iterable[tuple[LogPosition, bytes]], replayed: AuthorizationReplay
+) -> Iterator[tuple[LogPosition, bytes]]:
     """The lines of `--outcomes` with what the authorizers say, and between them those that admission never sees."""
     admitted = groupby(lines, key=lambda line: line[0].seq)
     following = next(admitted, None)
     for seq, requests in groupby(replayed.requests(), key=lambda request: request.seq):
-        own: dict[str, list[tuple[Place, bytes]]] = {}
+        own: dict[str, list[tuple[LogPosition, bytes]]] = {}
         if following is not None and following[0] == seq:
             for place, line in following[1]:
                 own.setdefault(_audit_id(line), []).append((place, line))
@@ -152,10 +152,10 @@ def lines_with_authorization(
 
 
 def _told(
-    request: Request, lines: Sequence[tuple[Place, bytes]], replayed: AuthorizationReplay
-) -> Iterator[tuple[Place, bytes]]:
+    request: Request, lines: Sequence[tuple[LogPosition, bytes]], replayed: AuthorizationReplay
+) -> Iterator[tuple[LogPosition, bytes]]:
     if not lines:
-        yield Place(request.seq, 0), replayed.line(request)
+        yield LogPosition(request.seq, 0), replayed.line(request)
     for place, line in lines:
         yield place, with_authorization(line, replayed.told(request))
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 
+import polars as pl
+
 from replay.authorization.manifest import RBACKey
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
@@ -81,8 +83,18 @@ class Instants:
             self._last = first, times[place] if place < len(times) else _AFTER_ALL, state
         return state
 
+    @property
+    def moments(self) -> Sequence[int]:
+        """A time before the first change, and one after each until the next."""
+        return [self._times[0] - 1, *self._times] if self._times else []
 
-State = tuple[RBACKey, JSON | PartialObject | Missing]
+    def states_of(self, starts: pl.Series, ends: pl.Series) -> tuple[pl.Series, pl.Series]:
+        """Both numbers of `state_of` for many times."""
+        times = pl.Series(self._times, dtype=pl.Int64)
+        return times.search_sorted(starts, side="right"), times.search_sorted(ends, side="right")
+
+
+RBACState = tuple[RBACKey, JSON | PartialObject | Missing]
 """An object that is there, or may be."""
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
+from replay.admission.chain import Chain
 from replay.admission.decision import Decision
-from replay.admission.explain.request import Explainer
+from replay.admission.explain.request import explained_request
+from replay.audit.answer.observed import observe
 from replay.audit.ingest import Progress
-from replay.audit.observed import observe
+from replay.compare.subject.owner import owner
+from replay.compare.subject.workload import workload
 from replay.errors import UNFORESEEN, ReplayError
+from replay.kube.admissionregistration import ManifestSet
+from replay.kube.attributes import Missing
+from replay.kube.lister import Lister
 from replay.pipeline.authorization.run import authorization_inputs, authorized_request
 from replay.pipeline.forensic.past import decided, past_job, requests_of
 from replay.pipeline.log import opened, repeats, require_known
@@ -33,14 +40,14 @@ def explain(
 ) -> Explained:
     """Explain a request; `item` counts the objects of a `deletecollection`. Raises ReplayError for an unknown auditID.
 
-    Of the options count those of authorization, and `redact`.
+    Of the options count those of authorization, `redact`, and the workspaces of kcp that the request is to be of.
     """
     manifests = manifests_of(scenario)
     authorizers = authorization_inputs(manifests, options)
     with opened(scenario, progress) as store:
         require_known(store, "audit_id", audit_id)
         job = replace(past_job(store, manifests), authorizers=authorizers)
-        requests = list(requests_of(store, job, [audit_id]))
+        requests = list(_in(options.focus.workspaces, requests_of(store, job, [audit_id]), job))
         others = repeats(store, audit_id)
         record = requests[0].record if requests else None
         authorized = authorized_request(store, authorizers, job, record) if authorizers and record else ()
@@ -49,6 +56,7 @@ def explain(
     if not 0 <= item < len(requests):
         raise ReplayError(f"the request is about {len(requests)} objects: --item is 0 to {len(requests) - 1}")
     request = _asked(requests[item])
+    attributes = request.attributes
     return Explained(
         log=scenario.name,
         request=request,
@@ -58,8 +66,21 @@ def explain(
         repeats=others,
         sets=_sets(job, manifests, request),
         concealer=Concealer(redactor_of(request, redact=options.redact)),
+        workload=workload(attributes, job.owners),
+        owner=owner(attributes.namespace, options.owner_label, job.cluster.at(request.record)),
+        decided_in=job.where(request.record),
         authorized=tuple(zip((CURRENT, CANDIDATE), authorized, strict=False)),
     )
+
+
+def _in(patterns: Sequence[str], requests: Iterable[ReplayRequest], job: Job) -> Iterator[ReplayRequest]:
+    """The requests, which are to be to workspaces of kcp that a pattern means, if there are any patterns."""
+    for request in requests:
+        path = job.where(request.record).workspace
+        if patterns and not any(fnmatchcase(path, pattern) for pattern in patterns):
+            where = f"is to the workspace {path}" if path else "is to no workspace of kcp"
+            raise ReplayError(f"the request {where}", path="--workspace")
+        yield request
 
 
 def _asked(request: ReplayRequest) -> ReplayRequest:
@@ -83,20 +104,28 @@ def _sets(job: Job, manifests: Manifests, request: ReplayRequest) -> tuple[SetEx
         return verdicts
 
 
+def _asked_of(
+    job: Job, manifests: Manifests, request: ReplayRequest
+) -> tuple[Chain, Lister, tuple[ManifestSet | None, ManifestSet | None]]:
+    """The chain that decides a request, what its policies look up, and its sets; of a shard those of one workspace."""
+    lister = job.cluster.at(request.record)
+    if isinstance(job.chain, Chain):
+        return job.chain, lister, (manifests.current, manifests.candidate)
+    asked = job.chain.asked(request.attributes, lister)
+    if isinstance(asked, Missing):
+        raise ReplayError(f"nothing can be explained: {asked.reason}")
+    return asked[-1].chain, asked[-1].lister, asked[-1].sides
+
+
 def _step_by_step(
     job: Job, manifests: Manifests, request: ReplayRequest, decisions: Sequence[Decision]
 ) -> tuple[SetExplanation, ...]:
-    given = [(CURRENT, manifests.current), (CANDIDATE, manifests.candidate)]
-    backends = job.webhooks.backends(request)
-    lister, before = job.cluster.at(request.record), request.before_mutation
-    asking = job.chain.asking(before, request.attributes, lister, backends)
-    explainer = Explainer(job.chain, asking)
-    seen = job.chain.validated(before, request.attributes, lister, backends)
-    explained = []
-    for index, (name, each) in enumerate(given):
-        if each is not None:
-            mutating = explainer.mutating(index, each)
-            validating = explainer.validating(index, each, seen[index], mutating.refused, decisions[index])
-            webhooks = (*mutating.webhooks, *validating.webhooks)
-            explained.append(SetExplanation(name, decisions[index], mutating.passes, validating.policies, webhooks))
-    return tuple(explained)
+    chain, lister, sets = _asked_of(job, manifests, request)
+    asking = chain.asking(request.before_mutation, request.attributes, lister, job.webhooks.backends(request))
+    explanations = []
+    for index, (name, each) in enumerate(zip((CURRENT, CANDIDATE), sets, strict=True)):
+        if each is not None and (manifests.current, manifests.candidate)[index] is not None:
+            explained = explained_request(chain, asking, index, each)
+            parts = explained.passes, explained.policies, explained.webhooks
+            explanations.append(SetExplanation(name, decisions[index], *parts))
+    return tuple(explanations)

@@ -10,17 +10,23 @@ from typing import Any
 
 import orjson
 
+from replay.admission.builtin.pod_security.plugin import PodSecurity
 from replay.admission.decision import Decision, Verdict
+from replay.audit.answer.observed import observe
 from replay.audit.ingest import Progress
-from replay.audit.observed import observe
 from replay.audit.store import Store
-from replay.errors import ReplayError
+from replay.compare.subject.workload import About, Owners, owning, workload
+from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
+from replay.kube.gvk import split_api_version
 from replay.kube.redact.by_object import ObjectRedactors
+from replay.manifests.plugin import ALL_PLUGINS
 from replay.pipeline.forensic.past import Chosen, decided, past_job, past_requests, requests_of
+from replay.pipeline.kcp.place import Places, places_of
 from replay.pipeline.log import opened, require_known, set_variables
 from replay.pipeline.manifests import Manifests, manifests_of
-from replay.pipeline.period import instant, sql_time
+from replay.pipeline.period import period, sql_time
+from replay.pipeline.policy_name import WILDCARDS, is_part, meant, names_of
 from replay.pipeline.replay.redaction import redactor_of, store_redactors
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.request import ReplayRequest
@@ -29,11 +35,10 @@ from replay.report.render.document import MICROSECONDS
 
 STATIC_SUFFIX = ".static.k8s.io"
 _NO_TRACE = "warnings leave no trace in an audit log"
-_WILDCARDS = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LookupFilter:
     """What is asked for; None asks for everything. Names may hold `*` and `?`; times are as the operator wrote them."""
 
     policy: str | None = None
@@ -45,53 +50,91 @@ class Question:
     action: str | None = None
     audit_id: str | None = None
     static: bool = False
+    workspace: str | None = None
 
 
 def look_up(
-    scenario: Scenario, question: Question, progress: Progress, *, zone: tzinfo = UTC, redact: bool = True
+    scenario: Scenario, question: LookupFilter, progress: Progress, *, zone: tzinfo = UTC, redact: bool = True
 ) -> Lookup:
-    """Answer a question. Raises ReplayError for names that the log does not know and for a period without events."""
+    """Answer a question. Raises ReplayError for names that the log does not know and for a period without events.
+
+    A policy may be named by as much as tells it from others (`meant`).
+    """
     manifests = manifests_of(scenario)
     with opened(scenario, progress) as store:
         period, variables = _parameters(store, question, zone)
         set_variables(store, variables.items())
-        redactors = store_redactors(store, redact=redact)
-        observed = tuple(_row(row, redactors) for row in store.query("lookup").iter_rows(named=True))
+        owners: Owners = {(row[0], row[1], row[2]): (row[3], row[4]) for row in store.answer("owners")}
+        observed = _observed(store, owners, redact=redact)
         if not observed:
+            question = _with_known_policy(store, question, manifests)
             _require_names(store, question, manifests)
+            variables["policy"] = question.policy
+            set_variables(store, variables.items())
+            observed = _observed(store, owners, redact=redact)
         summary = store.query("lookup_summary").row(0, named=True)
-        asked = _Asked(store, question, variables, manifests, redact)
+        asked = _Asked(store, question, variables, manifests, redact, owners)
         replayed, undetermined, notes = asked.replayed()
         notes += _silence(store)
+        places = places_of(store, manifests, {each.audit_id for each in (*observed, *replayed)})
     return Lookup(
         log=scenario.name,
         question={name: value for name, value in _question_fields(question) if value},
         period=period,
-        observed=observed,
-        replayed=tuple(sorted(replayed, key=lambda each: (each.seq, each.audit_id))),
+        observed=tuple(_in(question.workspace, observed, places)),
+        replayed=tuple(_in(question.workspace, sorted(replayed, key=lambda each: (each.seq, each.audit_id)), places)),
         undetermined=undetermined,
         denied_with_failures=summary["denied_with_failures"] if question.action == "audit" else 0,
         notes=notes,
     )
 
 
-def _question_fields(question: Question) -> Iterator[tuple[str, str]]:
-    for name in ("policy", "user", "namespace", "object", "since", "until", "action"):
+def _observed(store: Store, owners: Owners, *, redact: bool) -> tuple[PastDecision, ...]:
+    """What the log tells of the question whose parameters the store has."""
+    rows = store.query("lookup")
+    if rows.is_empty():
+        return ()
+    redactors = store_redactors(store, redact=redact)
+    bodies = {row[0]: orjson.loads(row[1]) for row in store.query("lookup_bodies").iter_rows()}
+    return tuple(
+        _row(row, redactors, _workload(row, bodies.get(row["audit_id"]), owners)) for row in rows.iter_rows(named=True)
+    )
+
+
+def _with_known_policy(store: Store, question: LookupFilter, manifests: Manifests) -> LookupFilter:
+    """The question with the whole name of its policy, where it is told by a part; raises ReplayError for a part of several."""
+    name = question.policy
+    if not name or WILDCARDS & set(name):
+        return question
+    set_variables(store, [("kind", "policy")])
+    given = [each for each in (manifests.current, manifests.candidate) if each is not None]
+    known = {*store.query("log_names")["name"].to_list(), *(name for each in given for name in names_of(each))}
+    if name in known or not is_part(name, known):
+        return question
+    (whole,) = meant(name, known)
+    return replace(question, policy=whole)
+
+
+def _in(pattern: str | None, rows: Iterable[PastDecision], places: Places) -> Iterator[PastDecision]:
+    """Decisions with the workspaces of kcp that they were made in, of those that a pattern means; all without one."""
+    for row in rows:
+        workspace, policy_workspace = places.of(row.audit_id)
+        if pattern is None or fnmatchcase(workspace, pattern):
+            yield replace(row, workspace=workspace, policy_workspace=policy_workspace) if workspace else row
+
+
+def _question_fields(question: LookupFilter) -> Iterator[tuple[str, str]]:
+    for name in ("policy", "user", "namespace", "workspace", "object", "since", "until", "action"):
         yield name, getattr(question, name) or ""
     yield "auditID", question.audit_id or ""
     yield "static", "only" if question.static else ""
 
 
-def _parameters(store: Store, question: Question, zone: tzinfo) -> tuple[tuple[int, int], dict[str, str | bool | None]]:
+def _parameters(
+    store: Store, question: LookupFilter, zone: tzinfo
+) -> tuple[tuple[int, int], dict[str, str | bool | None]]:
     """The period, in microseconds, and the parameters of the queries."""
-    _, first, last = store.query("log_period").row(0)
-    begin = instant(question.since, last.replace(tzinfo=UTC), zone) if question.since else first.replace(tzinfo=UTC)
-    end = instant(question.until, last.replace(tzinfo=UTC), zone) if question.until else last.replace(tzinfo=UTC)
-    if begin > end or begin > last.replace(tzinfo=UTC) or end < first.replace(tzinfo=UTC):
-        told = " to ".join(
-            f"{each.replace(tzinfo=UTC).astimezone(zone):%Y-%m-%d %H:%M:%S %Z}" for each in (first, last)
-        )
-        raise ReplayError(f"no event in the period asked for: the log is from {told}")
+    begin, end = period(store, question.since, question.until, zone)
     names = ("policy", "user", "namespace", "object", "action", "audit_id")
     variables: dict[str, str | bool | None] = {name: getattr(question, name) for name in names}
     variables["since"] = sql_time(begin) if question.since else None
@@ -104,24 +147,15 @@ def _microseconds(at: datetime) -> int:
     return int(at.timestamp()) * MICROSECONDS + at.microsecond
 
 
-def _require_names(store: Store, question: Question, manifests: Manifests) -> None:
+def _require_names(store: Store, question: LookupFilter, manifests: Manifests) -> None:
     """Nothing was found: if a name is not known at all, say so."""
-    policies = {name for each in manifests.sets for name in _names(each)}
+    policies = {name for each in manifests.sets for name in names_of(each)} | {each.name for each in ALL_PLUGINS}
     for kind in ("policy", "user", "namespace", "audit_id"):
         name = getattr(question, kind)
-        if name and not _WILDCARDS & set(name):
+        if name and not WILDCARDS & set(name):
             require_known(store, kind, name, policies if kind == "policy" else ())
-    if question.object and not _WILDCARDS & set(question.object):
+    if question.object and not WILDCARDS & set(question.object):
         require_known(store, "object", question.object.rpartition("/")[2])
-
-
-def _names(manifests: ManifestSet) -> Iterator[str]:
-    yield from (policy.name for policy in manifests.validating_policies)
-    yield from (policy.name for policy in manifests.mutating_policies)
-    yield from (plugin.name for plugin in manifests.builtin)
-    for configuration in (*manifests.validating_webhooks, *manifests.mutating_webhooks):
-        yield configuration.name
-        yield from (webhook.name for webhook in configuration.webhooks)
 
 
 def _silence(store: Store) -> tuple[str, ...]:
@@ -133,7 +167,16 @@ def _silence(store: Store) -> tuple[str, ...]:
     )
 
 
-def _row(row: dict[str, Any], redactors: ObjectRedactors) -> PastDecision:
+def _workload(row: dict[str, Any], body: JSON | None, owners: Owners) -> str:
+    kind = str((body or {}).get("kind") or "")
+    group, _ = split_api_version(str((body or {}).get("apiVersion") or ""))
+    about = About(
+        row["namespace"], kind, row["resource"], row["subresource"], row["object_name"], row["api_group"], group
+    )
+    return owning(body, about, owners)
+
+
+def _row(row: dict[str, Any], redactors: ObjectRedactors, workload: str) -> PastDecision:
     at = row["at"].replace(tzinfo=UTC)
     patch = orjson.loads(row["patch"]) if row["patch"] else None
     resource = row["resource"]
@@ -160,6 +203,7 @@ def _row(row: dict[str, Any], redactors: ObjectRedactors) -> PastDecision:
         code=row["code"],
         is_static=row["is_static"],
         place=f"{row['file']}:{row['line']}",
+        workload=workload,
     )
 
 
@@ -173,10 +217,11 @@ class _Asked:
     """A question on its way to the replay of what the log does not show."""
 
     store: Store
-    question: Question
+    question: LookupFilter
     variables: dict[str, str | bool | None]
     manifests: Manifests
     redact: bool
+    owners: Owners
 
     def replayed(self) -> tuple[list[PastDecision], int, tuple[str, ...]]:
         """What only a replay tells, in how many requests it cannot, and what is to be said about it."""
@@ -197,7 +242,9 @@ class _Asked:
 
     def _masked_denials(self, current: ManifestSet | None) -> tuple[list[PastDecision], int, tuple[str, ...]]:
         set_variables(self.store, [("policy", None), ("action", "deny"), ("static", None)])
-        audit_ids = sorted({row["audit_id"] for row in self.store.query("lookup").iter_rows(named=True)})
+        told = self.store.query("lookup").iter_rows(named=True)
+        # the first built-in plugin that refuses ends the request: nothing stands behind it
+        audit_ids = sorted({row["audit_id"] for row in told if row["plugin"] != "builtin"})
         set_variables(self.store, self.variables.items())
         if not audit_ids:
             return [], 0, ()
@@ -210,7 +257,7 @@ class _Asked:
 
     def _requests(self, part: ManifestSet) -> Iterator[tuple[ReplayRequest, Decision]]:
         """The requests that a part of the set in force may match, within what is asked for, each decided by it."""
-        job = past_job(self.store, replace(self.manifests, current=part, candidate=None))
+        job = past_job(self.store, replace(self.manifests, current=part, candidate=None), with_plugins=True)
         chosen = Chosen(job.predicate.sql, tuple(job.predicate.parameters))
         for request in past_requests(self.store, job, chosen):
             if self._is_asked(request):
@@ -253,10 +300,11 @@ class _Asked:
                 yield replace(row, expression_index=denial.expression_index, code=denial.code)
 
     def _warned(self, request: ReplayRequest, decision: Decision) -> Iterator[PastDecision]:
-        """The warnings; the server's own text names policy and binding."""
+        """The warnings; the server's own text names policy and binding, and those of PodSecurity name neither."""
         for warning in decision.warnings:
             policy, binding = _of_warning(warning)
-            yield self._row(request, "warn", policy, binding, warning)
+            row = self._row(request, "warn", policy or PodSecurity.name, binding, warning)
+            yield row if policy else replace(row, plugin="builtin")
 
     def _mutated(self, request: ReplayRequest, decision: Decision) -> Iterator[PastDecision]:
         for entry in decision.mutated:
@@ -286,6 +334,7 @@ class _Asked:
             code=record.code,
             is_static=policy.endswith(STATIC_SUFFIX),
             place=f"{record.file}:{record.line}",
+            workload=workload(attributes, self.owners),
             basis=REPLAYED,
         )
 
@@ -295,11 +344,16 @@ def _matches(pattern: str | bool | None, name: str) -> bool:
 
 
 def _warning(manifests: ManifestSet) -> ManifestSet:
-    """What of a set can warn: its validating policies with a binding that does."""
+    """What of a set can warn: its validating policies with a binding that does, and PodSecurity."""
     bindings = tuple(each for each in manifests.validating_bindings if "Warn" in each.validation_actions)
     names = {each.policy_name for each in bindings}
     policies = tuple(each for each in manifests.validating_policies if each.name in names)
-    return ManifestSet(validating_policies=policies, validating_bindings=bindings)
+    return ManifestSet(
+        validating_policies=policies,
+        validating_bindings=bindings,
+        builtin=tuple(each for each in manifests.builtin if each.name == PodSecurity.name),
+        objects=manifests.objects,
+    )
 
 
 def _mutating(manifests: ManifestSet) -> ManifestSet:

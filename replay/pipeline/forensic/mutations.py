@@ -8,43 +8,49 @@ from functools import cached_property
 
 from replay.admission.decision import Decision, Verdict
 from replay.admission.json_patch import diff
+from replay.audit.answer.observed import observe
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Progress
-from replay.audit.observed import observe
 from replay.audit.part import StorePart
 from replay.compare.attribution import (
     Actor,
+    AttributedPaths,
     Attributions,
     ChangedBy,
     ChangedRequest,
-    Claim,
     MutationsResult,
     Tokens,
     attributed,
     tokens,
 )
 from replay.compare.mutation_effect import patch_shape
+from replay.compare.summary import placed
 from replay.go.strconv import parse_uint
-from replay.json import JSON
+from replay.json import JSON, FieldPath
+from replay.kcp.mutation import BY_STORAGE, set_by_plugins
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Basis, Missing, PartialObject
 from replay.kube.go_object import DecodeError
-from replay.pipeline.forensic.past import Chosen, past_job
+from replay.matching.coarse import Predicate, both
+from replay.matching.exclusion import EXCLUDED_FROM_ALL
+from replay.pipeline.forensic.past import past_job
 from replay.pipeline.log import opened
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
+from replay.pipeline.project.focus import chosen
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.redaction import redactor_of
 from replay.pipeline.replay.workers import prepare_workers, replay_parts
 from replay.pipeline.scenario import Scenario
+from replay.pipeline.weekly.part import in_workspace
 from replay.reconstruct.reconstructor import Reconstructor, Write
-from replay.reconstruct.record.body import Shape
+from replay.reconstruct.record.body import BodyShape
 from replay.reconstruct.record.exchange import NOT_THE_OBJECT, Exchange
-from replay.reconstruct.record.known import Known, Path, attribute, differences, get
+from replay.reconstruct.record.known import Known, attribute, differences, get
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.strategy import after_create, after_update, as_validated
 
-_WRITES = Chosen(
+_WRITES = Predicate(
     "verb in ('create', 'update', 'patch') and code between 200 and 299 and subresource not in "
     f"({', '.join('?' * len(NOT_THE_OBJECT))})",
     tuple(sorted(NOT_THE_OBJECT)),
@@ -64,6 +70,8 @@ _SYSTEM_FIELDS = frozenset(
         "namespace",
     )
 )
+_ANSWERS = frozenset({("status",)})
+"""What the storage of a review fills in: nothing of it is kept."""
 
 
 def mutations(scenario: Scenario, options: Options, progress: Progress) -> MutationsResult:
@@ -72,12 +80,11 @@ def mutations(scenario: Scenario, options: Options, progress: Progress) -> Mutat
     manifests = manifests_of(scenario)
     current = manifests.current or ManifestSet()
     mutating = ManifestSet(mutating_policies=current.mutating_policies, mutating_bindings=current.mutating_bindings)
-    with opened(scenario, progress) as store:
-        work = MutationsJob(
-            past_job(store, replace(manifests, current=mutating, candidate=None)), redact=options.redact
-        )
+    with opened(scenario, progress, options.fleet) as store:
+        job = past_job(store, replace(manifests, current=mutating, candidate=None))
+        work = MutationsJob(replace(job, within=chosen(store, options.focus)), redact=options.redact)
         found = Attributions()
-        for part in replay_parts(work, [store.part(number) for number in range(store.parts)], options, progress):
+        for part in replay_parts(work, store, options, progress):
             found.add(part)
     return MutationsResult(scenario.name, scenario.current.name if scenario.current else "", found)
 
@@ -96,7 +103,7 @@ class MutationsJob:
     def run(self, part: StorePart) -> Attributions:
         """The changes in one part."""
         found = Attributions()
-        for records in part.objects(_WRITES):
+        for records in part.objects(both(_WRITES, self.job.within) if self.job.within is not None else _WRITES):
             for write in self._reconstructor.writes(records):
                 self._count(write, found)
         return found
@@ -106,7 +113,7 @@ class MutationsJob:
         if isinstance(sent, Missing):
             found.not_compared[sent.reason] += 1
             return
-        if exchange.shape is not Shape.OBJECT:
+        if exchange.shape is not BodyShape.OBJECT:
             found.not_compared["the response does not show the object"] += 1
             return
         found.compared += 1
@@ -114,8 +121,10 @@ class MutationsJob:
         holes = [tuple(map(str, hole.path)) for hole in sent.holes]
         operations = [each for each in diff(sent.value, stored) if not _is_below(tokens(each["path"]), holes)]
         decision = self._decision(exchange, request, sent)
-        claims = [*_webhook_claims(request.record), *_policy_claims(decision, stored, found)]
+        home = self.job.where(request.record).policies
+        claims = [*_webhook_claims(request.record, home), *_policy_claims(decision, stored, found, home)]
         claims += self._server_claims(write, sent, operations)
+        claims += _shard_claims(request.record, sent.value, stored)
         changes = attributed(operations, claims)
         found.changed += any(actor is not Actor.SERVER for actor, _ in changes)
         for (actor, name), patch in changes.items():
@@ -129,12 +138,14 @@ class MutationsJob:
         lister = self.job.cluster.at(request.record)
         return self.job.chain.decide(before, request.attributes, lister)[0]
 
-    def _server_claims(self, write: Write, sent: Known, operations: Sequence[JSON]) -> Iterator[Claim]:
+    def _server_claims(self, write: Write, sent: Known, operations: Sequence[JSON]) -> Iterator[AttributedPaths]:
         """What built-in plugins, defaults, strategies and storage change, and what an update keeps of the stored object."""
         exchange, before = write.exchange, write.request.before_mutation
         if exchange.record.verb != "patch" and not isinstance(before, Missing):
             plugged = before.object.value if isinstance(before.object, PartialObject) else before.object
-            yield Claim(Actor.PLUGIN, "", frozenset(tokens(each["path"]) for each in diff(sent.value, plugged)))
+            yield AttributedPaths(
+                Actor.PLUGIN, "", frozenset(tokens(each["path"]) for each in diff(sent.value, plugged))
+            )
         old = write.found
         if isinstance(old, Known) and old.value is None:
             after = after_create(sent, exchange, self.job.cluster.discovery.resource(exchange.resource))
@@ -143,7 +154,10 @@ class MutationsJob:
         paths = {tuple(map(str, path)) for path in differences(sent.value, after.value)}
         paths |= {tuple(map(str, hole.path)) for hole in after.holes}
         kept = {path for path in (tokens(each["path"]) for each in operations) if _is_kept(path, old, exchange)}
-        yield Claim(Actor.SERVER, "", _SYSTEM_FIELDS | paths | kept | self._defaulted(exchange, sent))
+        answers = _ANSWERS if exchange.resource.group_resource in EXCLUDED_FROM_ALL else frozenset()
+        yield AttributedPaths(
+            Actor.SERVER, "", _SYSTEM_FIELDS | answers | paths | kept | self._defaulted(exchange, sent)
+        )
 
     def _defaulted(self, exchange: Exchange, sent: Known) -> frozenset[Tokens]:
         """What decoding and defaulting set in the object of a patch; other bodies are recorded after both."""
@@ -173,7 +187,7 @@ class MutationsJob:
             record.seq,
             record.audit_id,
             attributes.operation,
-            attributes.namespace,
+            in_workspace(self.job.where(record).workspace, attributes.namespace),
             attributes.name,
             record.user.username,
             shown if who[0] is not Actor.SERVER else (),
@@ -181,21 +195,30 @@ class MutationsJob:
         found.count(ChangedBy(*who, resource if exchange.kind else record.resource, shape), example)
 
 
-def _webhook_claims(record: RequestRecord) -> Iterator[Claim]:
-    """The patches that the annotations hold."""
+def _webhook_claims(record: RequestRecord, home: str) -> Iterator[AttributedPaths]:
+    """The patches that the annotations hold; `home` is the workspace of kcp that webhooks and policies are of."""
     for entry in observe(record).mutations:
         if entry.mutated and entry.patch is not None:
             paths = (operation.get("path") for operation in entry.patch if isinstance(operation, dict))
-            yield Claim(Actor.WEBHOOK, entry.webhook, frozenset(_without_dash(path) for path in paths if path))
+            (webhook,) = placed([entry.webhook], home)
+            yield AttributedPaths(Actor.WEBHOOK, webhook, frozenset(_without_dash(path) for path in paths if path))
 
 
-def _policy_claims(decision: Decision, stored: JSON, found: Attributions) -> Iterator[Claim]:
+def _policy_claims(decision: Decision, stored: JSON, found: Attributions, home: str) -> Iterator[AttributedPaths]:
     """What the policies of the current set change, and the stored object shows."""
     for entry in decision.mutated:
         shown = [each for each in entry.patch if _is_shown(each, stored)]
+        (policy,) = placed([entry.policy], home)
         if len(shown) < len(entry.patch):
-            found.unseen[entry.policy] += 1
-        yield Claim(Actor.POLICY, entry.policy, frozenset(tokens(each["path"]) for each in shown))
+            found.unseen[policy] += 1
+        yield AttributedPaths(Actor.POLICY, policy, frozenset(tokens(each["path"]) for each in shown))
+
+
+def _shard_claims(record: RequestRecord, sent: JSON, stored: JSON) -> Iterator[AttributedPaths]:
+    """What kcp itself does to an object of a workspace."""
+    if record.workspace:
+        yield AttributedPaths(Actor.PLUGIN, "", frozenset(set_by_plugins(record.api_group, sent, stored)))
+        yield AttributedPaths(Actor.SERVER, "", frozenset({BY_STORAGE}))
 
 
 def _named(actor: Actor, name: str, record: RequestRecord, decision: Decision) -> tuple[Actor, str]:
@@ -226,7 +249,7 @@ def _is_kept(path: Tokens, old: Known | Missing, exchange: Exchange) -> bool:
     return value is not None and value == get(exchange.response.json, at)
 
 
-def _path(names: Tokens) -> Path:
+def _path(names: Tokens) -> FieldPath:
     """A path whose numbers are indices."""
     indices = [(name, parse_uint(name)) for name in names]
     return tuple(name if index is None else index for name, index in indices)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from replay.admission.decision import Decision
 from replay.audit.store import Store
@@ -24,9 +25,10 @@ class Chosen:
     parameters: tuple[str, ...] = ()
 
 
-def past_job(store: Store, manifests: Manifests) -> Job:
-    """What deciding requests of a store once more takes."""
-    return job_of(store, manifests, Options(), store.directory, webhook_answers((), manifests.sets))
+def past_job(store: Store, manifests: Manifests, *, with_plugins: bool = False) -> Job:
+    """What deciding requests of a store once more takes; `with_plugins` asks built-in plugins that both sets share."""
+    answers = webhook_answers((), manifests.sets)
+    return job_of(store, manifests, Options(), Path(store.temporary), answers, with_plugins=with_plugins)
 
 
 def past_requests(

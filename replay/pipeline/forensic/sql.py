@@ -10,13 +10,13 @@ from pathlib import Path
 import polars as pl
 
 from replay.audit import queries
-from replay.audit.directory.scratch import scratch
 from replay.audit.ingest import Progress
 from replay.audit.reader import StoreReader
 from replay.errors import ReplayError
 from replay.kube.redact.structure import redacted_text
 from replay.pipeline.log import opened
 from replay.pipeline.scenario import Scenario
+from replay.storage.scratch import scratch
 
 _BEGINNINGS = ("select", "with", "from", "explain", "describe", "summarize", "values", "(", "show", "--")
 
@@ -55,6 +55,19 @@ def run_query(
         finally:
             reader.close()
     return _redacted(rows) if redact else rows
+
+
+def ask_clusters(
+    locations: Mapping[str, str], query: str, parameters: Mapping[str, str], progress: Progress, *, redact: bool = True
+) -> pl.DataFrame:
+    """A query asked of each of several clusters; the rows, with the column `cluster` before all others."""
+    answers = [
+        run_query(Scenario(store=location), query, parameters, progress, redact=redact).select(
+            pl.lit(name).alias("cluster"), pl.all()
+        )
+        for name, location in locations.items()
+    ]
+    return pl.concat(answers, how="vertical_relaxed")
 
 
 def _redacted(rows: pl.DataFrame) -> pl.DataFrame:

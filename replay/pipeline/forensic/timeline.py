@@ -12,7 +12,9 @@ from replay.errors import ReplayError
 from replay.kube.discovery import builtin_discovery
 from replay.kube.redact.by_object import decoded
 from replay.kube.redact.redactor import Redactor
+from replay.pipeline.focus import Focus
 from replay.pipeline.log import opened, require_known, set_variables
+from replay.pipeline.project.focus import chosen
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.record.body import Body
 from replay.reconstruct.record.exchange import is_dry_run
@@ -25,7 +27,7 @@ _UNTOLD = frozenset({"metadata.managedFields", "metadata.resourceVersion"})
 """They change with every write."""
 
 
-class Target(NamedTuple):
+class TimelineResource(NamedTuple):
     """The resource of an object, as the log names it, and its kind."""
 
     group: str
@@ -33,8 +35,19 @@ class Target(NamedTuple):
     kind: str
 
 
-def object_timeline(scenario: Scenario, kind: str, name: str, progress: Progress, *, redact: bool = True) -> Timeline:
-    """The timeline of `namespace/name` (or `name`). Raises ReplayError with near matches for what the log does not know."""
+def object_timeline(  # noqa: PLR0913 - an object, and how much is told of it
+    scenario: Scenario,
+    kind: str,
+    name: str,
+    progress: Progress,
+    focus: Focus = Focus(),  # noqa: B008 - a value
+    *,
+    redact: bool = True,
+) -> Timeline:
+    """The timeline of `namespace/name` (or `name`). Raises ReplayError with near matches for what the log does not know.
+
+    What each request changed is told against all that came before it, whatever the focus leaves out.
+    """
     namespace, _, own = name.rpartition("/")
     with opened(scenario, progress) as store:
         target = _target(store, kind)
@@ -49,13 +62,26 @@ def object_timeline(scenario: Scenario, kind: str, name: str, progress: Progress
             )
         rows.sort(key=lambda row: (row["seq"], row["audit_id"]))
         redactor = Redactor(target.resource, (decoded(row[name]) for row in rows for name in _BODIES), redact=redact)
+        shown = _shown(store, focus, [row["seq"] for row in rows])
         decisions = _decisions(store, [row["audit_id"] for row in rows], redactor)
     writes = [row for row in rows if row["verb"] not in _READS]
-    events = tuple(_events(writes, decisions, redactor))
-    return Timeline(scenario.name, target.kind or target.resource, name, events, len(rows) - len(writes))
+    told = zip(writes, _events(writes, decisions, redactor), strict=True)
+    events = tuple(event for row, event in told if row["seq"] in shown)
+    reads = sum(row["verb"] in _READS for row in rows if row["seq"] in shown)
+    return Timeline(scenario.name, target.kind or target.resource, name, events, reads, focus.told)
 
 
-def _target(store: Store, kind: str) -> Target:
+def _shown(store: Store, focus: Focus, seqs: Sequence[int]) -> frozenset[int]:
+    """Which of some requests a focus is about."""
+    found = chosen(store, focus)
+    if found is None:
+        return frozenset(seqs)
+    query = f"select seq from request where seq in (select unnest($seqs)) and {found.sql}"  # noqa: S608 - made of literals
+    rows = store.sql(query, seqs=list(seqs))
+    return frozenset(rows["seq"].to_list())
+
+
+def _target(store: Store, kind: str) -> TimelineResource:
     """The resource that a kind, a plural, or one of them with its group means: `Deployment`, `deployments.apps`."""
     rows = store.sql("select distinct api_group, resource, api_version from request where resource <> ''").rows()
     discovery = builtin_discovery()
@@ -63,7 +89,7 @@ def _target(store: Store, kind: str) -> Target:
     logged = {(group, resource): kinds.get((group, resource), "") for group, resource, _ in rows}
     wanted, _, wanted_group = kind.lower().partition(".")
     found = [
-        Target(group, resource, named)
+        TimelineResource(group, resource, named)
         for (group, resource), named in sorted(logged.items())
         if wanted in (resource, named.lower(), resource.removesuffix("s")) and wanted_group in ("", group)
     ]
@@ -79,7 +105,7 @@ def _target(store: Store, kind: str) -> Target:
     return found[0]
 
 
-def _collections(store: Store, target: Target, namespace: str, name: str) -> Iterator[dict[str, Any]]:
+def _collections(store: Store, target: TimelineResource, namespace: str, name: str) -> Iterator[dict[str, Any]]:
     """The `deletecollection` requests whose response lists the object."""
     for record in store.collections():
         if (record.api_group, record.resource) != (target.group, target.resource):

@@ -32,10 +32,10 @@ def plugin_results(
         plugin = configured_plugin(read)
     except ManifestError as error:
         raise ManifestError(error.message, path=str(config)) from error
-    if cases is None and not scenario.logs:
+    if cases is None and not scenario.logs and scenario.store is None:
         raise ReplayError("nothing to ask: give a log, or requests with --cases")
     world = PluginWorld(read, read_snapshot(scenario.cluster) if scenario.cluster is not None else ())
-    if scenario.logs:
+    if scenario.logs or scenario.store is not None:
         yield from recorded_results(plugin, world, logged_requests(scenario, progress))
     if cases is not None:
         # buckets are of the time that they were filled in, which is not that of the cases

@@ -13,7 +13,7 @@ from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, Operation, field_of
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
 from replay.kube.discovery import builtin_discovery
-from replay.kube.object_lister import ObjectLister
+from replay.kube.object_lister import ObjectTracker
 from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.pipeline.plugin.config import PluginConfig
 from replay.reconstruct.cluster import CRD, key_of
@@ -44,7 +44,7 @@ class PluginWorld:
         """Objects are copied where the configuration changes them."""
         self._config = config
         objects = [obj for obj in snapshot if not (config.start_namespaces == "none" and _is_namespace(obj))]
-        self.lister = ObjectLister([*objects, *config.objects])
+        self.lister = ObjectTracker([*objects, *config.objects])
         for name, change in config.namespaces.items():
             self.lister.put(_changed(self.lister.get(NAMESPACE, "", name) or _namespace(name), change or {}))
         crds = [obj for obj in objects if key_of(obj)[:2] == CRD]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replay.admission.chain import Chain
+from replay.admission.chain import Decider
 from replay.admission.decision import Decision, Undetermined, Verdict
 from replay.admission.webhook.plugin import Backends
 from replay.kube.lister import Lister
@@ -11,7 +11,7 @@ from replay.reconstruct.request import ReplayRequest
 OPEN_OPERATION = "whether the object existed, so that it was updated and not created, is not known"
 
 
-def decide(chain: Chain, request: ReplayRequest, lister: Lister, backends: Backends | None = None) -> list[Decision]:
+def decide(chain: Decider, request: ReplayRequest, lister: Lister, backends: Backends | None = None) -> list[Decision]:
     """What each set of the chain decides; what depends on an operation that is not known is undetermined."""
     asked = backends or {}
     decisions = chain.decide(request.before_mutation, request.attributes, lister, asked)

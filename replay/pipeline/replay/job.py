@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -20,8 +20,6 @@ from replay.admission.ordered.registry import (
     reads_of,
     unseen_criteria,
     webhook_mutators,
-    with_shared_plugins,
-    without_shared_plugins,
 )
 from replay.admission.place import Place, read_places
 from replay.admission.reads import AUTHORIZER, OLD_OBJECT
@@ -29,9 +27,10 @@ from replay.audit.event import RequestRecord
 from replay.audit.part import StorePart
 from replay.audit.selection import unselected
 from replay.cellib.version import KubernetesVersion
-from replay.compare.workload import Owners
+from replay.compare.subject.owner import OWNER_LABEL
+from replay.compare.subject.workload import Owners
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet, MatchResources, WebhookConfiguration
+from replay.kube.admissionregistration import ManifestSet, MatchResources
 from replay.kube.attributes import Missing, Operation
 from replay.kube.authorizer import Authorizer
 from replay.kube.lister import Lister
@@ -41,11 +40,15 @@ from replay.matching.coarse import CoarseClass, Predicate, both, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.authorization.chains import Authorizers, Chains
 from replay.pipeline.authorization.policy_authorizer import asked_by, policy_authorizer
+from replay.pipeline.kcp.chain import ShardChain
+from replay.pipeline.kcp.evidence import in_force
+from replay.pipeline.kcp.workspaces import Workspaces
+from replay.pipeline.replay.asked import asked_of, only_named
 from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.gate import OPEN, Gate
 from replay.pipeline.replay.ledger import Entries, with_entry
 from replay.pipeline.replay.redaction import redacted_denials
-from replay.pipeline.replay.replayer import PartOutcomes, Replayer, as_far_as_reached
+from replay.pipeline.replay.replayer import PartOutcomes, Replayer, Where, as_far_as_reached, nowhere
 from replay.pipeline.replay.totals import Totals
 from replay.pipeline.replay.webhook import NOBODY, Sets, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, Writes
@@ -56,6 +59,7 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.builtin import REPRODUCED
 from replay.reconstruct.server.default_class import DefaultClasses, ShownClass
+from replay.reconstruct.shard.cluster import ShardCluster
 from replay.reconstruct.skew import TolerantReconstructor, widened, widened_samples
 from replay.reconstruct.trust import Trust
 from replay.world.elsewhere import COUNTED, Elsewhere
@@ -95,6 +99,7 @@ class Job:
     spool: Path
     with_lines: bool = False
     redact: bool = True
+    owner_label: str = OWNER_LABEL
     clock_error: int = 0
     began: int = 0
     webhooks: WebhookAnswers = NOBODY
@@ -112,6 +117,8 @@ class Job:
     gate: Gate = OPEN
     authorizers: Authorizers | None = None
     """Who answers the `authorizer` of policies, where a set says it."""
+    workspaces: Workspaces | None = None
+    """The workspaces of kcp; `sets` are then all policies that any of them ever has."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs: it makes for itself what this one has made."""
@@ -122,12 +129,26 @@ class Job:
         """The cluster over the time of the log."""
         clock = RevisionClock(widened_samples(self.revisions, self.clock_error))
         timed = partial(widened, error=self.clock_error) if self.clock_error else None
-        return Cluster(self.snapshot, self.lookups, clock, timed, CollectionDeletions(self.deletions, self.clock_error))
+        made = Cluster if self.workspaces is None else ShardCluster
+        return made(self.snapshot, self.lookups, clock, timed, CollectionDeletions(self.deletions, self.clock_error))
 
     @cached_property
-    def chain(self) -> Chain:
+    def chain(self) -> Chain | ShardChain:
         """The compiled sets; webhooks that both sets call, and that nobody answers for, are left out."""
-        return self.chain_of(self.asked)
+        return self.chain_of(self.asked) if self.workspaces is None else self.shard_chain()
+
+    def shard_chain(self, *, alone: bool = False) -> ShardChain:
+        """The chains of all workspaces; `alone`: the candidate's, beside no policies."""
+        assert self.workspaces is not None
+        assert isinstance(self.cluster, ShardCluster)
+
+        def made(sets: Sets) -> Sets:
+            only = self.workspaces.only if self.workspaces is not None else frozenset()
+            chosen = (only_named(sets[0], only), only_named(sets[1], only)) if only else sets
+            current, candidate = asked_of(chosen, self.webhooks.names)
+            return (ManifestSet(), candidate) if alone else (current, candidate)
+
+        return ShardChain(self.cluster, self.workspaces, self.version, made, policy_names(self.asked[0]))
 
     def chain_of(self, sets: Sets) -> Chain:
         """Sets, compiled."""
@@ -197,7 +218,14 @@ class Job:
             with_lines=self.with_lines,
             redact=self.redact,
             gate=self.gate,
+            owner_label=self.owner_label,
+            where=self.where,
         )
+
+    @property
+    def where(self) -> Where:
+        """The workspaces of a request of kcp."""
+        return self.chain.where if isinstance(self.chain, ShardChain) else nowhere
 
     @cached_property
     def judge(self) -> Judge:
@@ -211,9 +239,14 @@ class Job:
         def shown(request: ReplayRequest, decision: Decision) -> Decision:
             return redacted_denials(request, decision, redact=self.redact)
 
-        alone = cache(lambda: self.chain_of((ManifestSet(objects=self.asked[0].objects), self.asked[1])))
-        asks, heeds = self._asks_candidate, self._heeds
-        return Judge(self.chain, alone, decisions, self.webhooks.backends, self.schemas, asks, heeds, shown)
+        @cache
+        def alone() -> Chain | ShardChain:
+            if self.workspaces is not None:
+                return self.shard_chain(alone=True)
+            return self.chain_of((ManifestSet(objects=self.asked[0].objects), self.asked[1]))
+
+        asks, heeds, consults = self._asks_candidate, self._heeds, self.consults
+        return Judge(self.chain, alone, decisions, self.webhooks.backends, self.schemas, asks, heeds, consults, shown)
 
     @cached_property
     def elsewhere(self) -> Elsewhere:
@@ -224,7 +257,10 @@ class Job:
 
     def decisions(self, request: ReplayRequest, lister: Lister) -> list[Decision]:
         """What both sets decide about a request of the log."""
-        found = decide(self.chain, request, lister, self.webhooks.backends(request))
+        backends = self.webhooks.backends(request)
+        if isinstance(self.chain, ShardChain):
+            return in_force(self.chain, request, lister, backends)
+        found = decide(self.chain, request, lister, backends)
         return with_entry(found, self.entries.get((request.record.seq, request.item)))
 
     @cached_property
@@ -263,6 +299,23 @@ class Job:
     def _asks_candidate(self) -> Callable[[RequestRecord], bool]:
         """Whether a policy or webhook of the candidate may match a request, by its class alone."""
         return self._any_selects(criteria_of(self.asked[1:]))
+
+    @cached_property
+    def consulted(self) -> Callable[[CoarseClass], bool]:
+        """Whether a policy of the candidate that may match requests of a class asks authorizers or for parameters."""
+        asking = (
+            each
+            for each in reads_of(self.asked[1], self.version)
+            if AUTHORIZER in each.inputs or each.param_kind is not None
+        )
+        mapper = EquivalentResourceMapper(self.cluster.discovery)
+        criteria = (together[0] for each in asking for together in each.criteria)
+        selecting = [may_select(each, mapper, self.version) for each in criteria]
+        return cache(lambda requests: any(each(requests) for each in selecting))
+
+    def consults(self, record: RequestRecord) -> bool:
+        """Whether such a policy may match a request."""
+        return self.consulted(CoarseClass(record.verb, record.api_group, record.resource, record.subresource))
 
     def _heeds(self, record: RequestRecord, places: frozenset[Place]) -> bool:
         """Whether a policy or webhook of the candidate that may match a request reads some places of `object`, then or before."""
@@ -342,52 +395,3 @@ def _dump(values: list[Any], file: BinaryIO) -> None:
     for start in range(0, len(values), _CHUNK):
         pickle.dump(values[start : start + _CHUNK], file, pickle.HIGHEST_PROTOCOL)
     pickle.dump([], file, pickle.HIGHEST_PROTOCOL)
-
-
-def asked_of(sets: Sets, names: frozenset[str] = frozenset(), *, with_plugins: bool = False) -> Sets:
-    """What of both sets is asked; `names` are the webhooks that somebody answers for."""
-    found = without_shared_webhooks(sets, names)
-    return with_shared_plugins(found, REPRODUCED) if with_plugins else without_shared_plugins(found)
-
-
-def without_shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> Sets:
-    """Both sets without the webhooks that they share, but for those of some names.
-
-    A webhook that both sets call answers both alike as far as anyone can tell without asking it, and what it did at the time
-    stands in the recorded objects.
-    """
-    current, candidate = sets
-    return _without(current, candidate, names), _without(candidate, current, names)
-
-
-def shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """The names of the webhooks that `without_shared_webhooks` leaves out, sorted."""
-    left_out: set[str] = set()
-    for whole, kept in zip(sets, without_shared_webhooks(sets, names), strict=True):
-        left_out |= _webhook_names(whole) - _webhook_names(kept)
-    return tuple(sorted(left_out))
-
-
-def _webhook_names(manifests: ManifestSet) -> set[str]:
-    configurations = (*manifests.mutating_webhooks, *manifests.validating_webhooks)
-    return {webhook.name for configuration in configurations for webhook in configuration.webhooks}
-
-
-def _without(manifests: ManifestSet, other: ManifestSet, names: frozenset[str]) -> ManifestSet:
-    return replace(
-        manifests,
-        validating_webhooks=_kept(manifests.validating_webhooks, other.validating_webhooks, names),
-        mutating_webhooks=_kept(manifests.mutating_webhooks, other.mutating_webhooks, names),
-    )
-
-
-def _kept(
-    own: tuple[WebhookConfiguration, ...], others: tuple[WebhookConfiguration, ...], names: frozenset[str]
-) -> tuple[WebhookConfiguration, ...]:
-    kept = []
-    for configuration in own:
-        if configuration not in others:
-            kept.append(configuration)
-        elif asked := tuple(webhook for webhook in configuration.webhooks if webhook.name in names):
-            kept.append(replace(configuration, webhooks=asked))
-    return tuple(kept)

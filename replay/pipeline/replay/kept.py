@@ -9,34 +9,31 @@ that of a run without a store, to the byte.
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import msgspec
 
 from replay.admission.ordered.registry import units_of
-from replay.audit.catalog import replace_file
 from replay.audit.directory.remembered import code_digest
 from replay.errors import StoreError
 from replay.kube.admissionregistration import ManifestSet, MatchResources
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.replayer import Pending
 from replay.pipeline.replay.totals import ClassResult, Totals
+from replay.storage.storage import Storage
 
 RESULTS = "results"
 MOST_LOGS = 4
 """For how many states of the log, snapshot and code a store keeps results; the oldest go first."""
 MOST_SETS = 8
 """For how many pairs of sets it keeps the results of one class of requests."""
-IN_USE = 3600
+LEAST_SECONDS = 3600
 """Seconds in which nothing is forgotten that a run has read: the run may still need it."""
 _CHECK = 32
 _LENGTH = 8
@@ -49,32 +46,32 @@ _UNKEEPABLE = (TypeError, ValueError, OverflowError, RecursionError)
 class KeptResults:
     """The results of a store for two sets: for each class of requests of its log a file, there or not.
 
-    `classes` are how many requests there are of each.
+    `classes` are how many requests there are of each, `files` the names of the files.
     """
 
+    storage: Storage
     classes: Mapping[CoarseClass, int]
-    files: dict[CoarseClass, Path]
+    files: dict[CoarseClass, str]
 
     def read(self) -> dict[CoarseClass, ClassResult]:
         """All that is there and whole."""
-        found = ((requests, _read(path)) for requests, path in self.files.items())
+        found = ((requests, _read(self.storage, name)) for requests, name in self.files.items())
         return {requests: result for requests, result in found if result is not None}
 
     def write(self, made: dict[CoarseClass, ClassResult]) -> None:
         """Keep the results of a finished run, as far as they can be written, and forget the oldest ones."""
         try:
             for requests, result in made.items():
-                path = self.files[requests]
-                path.parent.mkdir(parents=True, exist_ok=True)
+                name = self.files[requests]
                 if (content := _content(result)) is not None:
-                    replace_file(path, _check(path, content) + content, durable=False)
-            _forget(self.files.values())
+                    self.storage.put(name, _check(name, content) + content)
+            _forget(self.storage, self.files.values())
         except OSError:
             return  # a store that cannot be written is a slower one
 
 
 def kept_results(
-    directory: Path,
+    storage: Storage,
     base: Sequence[str | bytes],
     sets: Sequence[ManifestSet],
     classes: Mapping[CoarseClass, int],
@@ -84,44 +81,44 @@ def kept_results(
 
     `selector` makes of criteria what tells whether they may select some requests of a class.
     """
-    place = directory / RESULTS / _digest(code_digest(), *base)
+    place = f"{RESULTS}/{_digest(code_digest(), *base)}"
     units = [[(unit.digest, selector(unit.match)) for unit in units_of(manifests)] for manifests in sets]
     files = {}
     for requests in classes:
         acting = ["\0".join(digest for digest, selects in each if selects(requests)) for each in units]
-        files[requests] = place / f"{_digest(*requests)}.{_digest(*acting)}"
-    return KeptResults(classes, files)
+        files[requests] = f"{place}/{_digest(*requests)}.{_digest(*acting)}"
+    return KeptResults(storage, classes, files)
 
 
-def forget(directory: Path) -> None:
+def forget(storage: Storage) -> None:
     """Remove all results of a store: they are about a log that is no longer the store's."""
-    shutil.rmtree(directory / RESULTS, ignore_errors=True)
+    storage.remove(RESULTS)
 
 
-def _read(path: Path) -> ClassResult | None:
+def _read(storage: Storage, name: str) -> ClassResult | None:
     """What a file says if it is whole: nobody waited for the disk when it was written."""
     try:
-        content = path.read_bytes()
-        if _check(path, content[_CHECK:]) != content[:_CHECK]:
+        content = storage.read(name)
+        if _check(name, content[_CHECK:]) != content[:_CHECK]:
             return None
         frames = _frames(content)
         totals = _TOTALS.decode(next(frames))
     except (OSError, StopIteration, msgspec.MsgspecError):
         return None
     with suppress(OSError):  # a store that is read-only: nobody forgets anything there
-        os.utime(path)
-    return ClassResult(totals, lambda: _findings(path))
+        storage.touch(name)
+    return ClassResult(totals, lambda: _findings(storage, name))
 
 
-def _check(path: Path, content: bytes) -> bytes:
+def _check(name: str, content: bytes) -> bytes:
     """A digest of results and of what they are about, so that one file in the place of another counts as damaged."""
-    return hashlib.sha256(f"{path.parent.name}/{path.name}".encode() + b"\0" + content).digest()
+    return hashlib.sha256(name.encode() + b"\0" + content).digest()
 
 
-def _findings(path: Path) -> Iterator[Pending]:
+def _findings(storage: Storage, name: str) -> Iterator[Pending]:
     """The findings of a file, which was whole a moment ago."""
     try:
-        frames = _frames(path.read_bytes())
+        frames = _frames(storage.read(name))
     except OSError as error:
         raise StoreError(f"results were forgotten while they were read ({error.strerror}): run again") from error
     next(frames)
@@ -159,25 +156,28 @@ _TOTALS = msgspec.msgpack.Decoder(Totals, dec_hook=_counter)
 _PENDING = msgspec.msgpack.Decoder(list[Pending])
 
 
-def _forget(files: Iterable[Path]) -> None:
+def _forget(storage: Storage, names: Iterable[str]) -> None:
     """Remove what others have superseded: of other logs and snapshots, and of other sets."""
-    used = time.time() - IN_USE
-    places = {path.parent for path in files}
-    for place in places:
-        for other in _oldest(place.parent.iterdir(), MOST_LOGS, used):
-            shutil.rmtree(other, ignore_errors=True)
-        of_classes: dict[str, list[Path]] = {}
-        for path in place.iterdir():
-            of_classes.setdefault(path.name.partition(".")[0], []).append(path)
-        for paths in of_classes.values():
-            for path in _oldest(paths, MOST_SETS, used):
-                path.unlink(missing_ok=True)
+    used = time.time() - LEAST_SECONDS
+    own = {name.rpartition("/")[0] for name in names}
+    logs: dict[str, float] = {}
+    of_classes: dict[str, dict[str, float]] = {}
+    for entry in storage.entries(f"{RESULTS}/"):
+        place = entry.name.rpartition("/")[0]
+        logs[place] = max(logs.get(place, 0.0), entry.modified)
+        if place in own:
+            of_classes.setdefault(entry.name.partition(".")[0], {})[entry.name] = entry.modified
+    for name in _oldest(logs, MOST_LOGS, used):
+        storage.remove(name)
+    for alike in of_classes.values():
+        for name in _oldest(alike, MOST_SETS, used):
+            storage.remove(name)
 
 
-def _oldest(paths: Iterable[Path], most: int, used: float) -> list[Path]:
+def _oldest(modified: Mapping[str, float], most: int, used: float) -> list[str]:
     """All but the newest few, and none that was used since an instant (seconds since the epoch)."""
-    ordered = sorted(((path.stat().st_mtime, path) for path in paths), reverse=True)
-    return [path for time_used, path in ordered[most:] if time_used < used]
+    ordered = sorted(((time_used, name) for name, time_used in modified.items()), reverse=True)
+    return [name for time_used, name in ordered[most:] if time_used < used]
 
 
 def _digest(*parts: str | bytes) -> str:

@@ -32,9 +32,9 @@ from replay.pipeline.replay.order import Asked, asked, in_order
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.reconstructor import Reconstructor
 
-Key = tuple[int, int]
+RequestKey = tuple[int, int]
 """`seq` of a request, and which object of a deletion of many."""
-Entries = Mapping[Key, tuple[Decision, ...]]
+Entries = Mapping[RequestKey, tuple[Decision, ...]]
 """What the plugins say for each set, where they say anything."""
 
 FAILED = 400
@@ -71,7 +71,7 @@ class Ledger:
     books: Sequence[tuple[Books | None, ...]]
     """By plugin, for each set."""
     predicate: Predicate
-    entries: dict[Key, tuple[Decision, ...]] = field(default_factory=dict)
+    entries: dict[RequestKey, tuple[Decision, ...]] = field(default_factory=dict)
 
     def ask(self, cluster: Cluster, requests: Iterable[Asked]) -> Entries:
         """Go through requests in the order of admission."""

@@ -7,13 +7,14 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
-from replay.audit.place import Place
+from replay.audit.place import LogPosition
 from replay.compare.fidelity import Fidelity
 from replay.compare.fidelity import merged as merged_fidelity
+from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import CellKey, OutcomeFinding, Summary
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.job import PartResult
@@ -21,9 +22,25 @@ from replay.pipeline.replay.replayer import Line, Pending
 from replay.pipeline.replay.totals import NOTHING, ClassResult, Totals
 from replay.pipeline.replay.world import World
 from replay.report.outcome_line import Ending, ended_line
+from replay.world.result import Cause
 
 _MOST_SHARED = 10_000
 """How many values of findings are remembered: what repeats was among the first."""
+
+
+def _always(_key: CellKey) -> bool:
+    return True
+
+
+def _never(_key: CellKey) -> bool:
+    return False
+
+
+class Sieve(NamedTuple):
+    """Which findings a run concerns, and which of them are accepted."""
+
+    concerns: Callable[[CellKey], bool] = _always
+    accepts: Callable[[CellKey], bool] = _never
 
 
 def class_results(
@@ -43,31 +60,44 @@ def class_results(
     return found
 
 
-def merge(classes: dict[CoarseClass, ClassResult], world: World) -> tuple[Summary, Fidelity]:
-    """Add up all classes, and tell root findings from what follows them."""
+def merge(
+    classes: dict[CoarseClass, ClassResult],
+    world: World,
+    sieve: Sieve = Sieve(),  # noqa: B008 - a value
+) -> tuple[Summary, Fidelity]:
+    """Add up all classes, and tell root findings from what follows them.
+
+    What the run does not concern counts as unchanged, and what is accepted is in no number of the summary but `requests`.
+    """
     summary = Summary()
     ordered = [result for _, result in sorted(classes.items())]
     known: dict[Any, Any] = {}
     for result in ordered:
         summary.add(result.totals.summary)
         for place, _, found, _ in result.findings():
-            consequence = world.consequences.get(place)
-            summary.add_finding(
-                _sharing(found, known), follows=consequence is not None and consequence.follows is not None
-            )
+            if not sieve.concerns(found.key):
+                summary.outcomes[found.key.outcome] -= 1
+                summary.outcomes[OutcomeKind.UNCHANGED] += 1
+                continue
+            if sieve.accepts(found.key):
+                summary.outcomes[found.key.outcome] -= 1
+                continue
+            end = world.consequence(place)
+            spared = end is not None and end.result.cause == Cause.SUCCEEDS
+            summary.add_finding(_sharing(found, known), follows=world.blame(place) is not None, spared=spared)
     return summary, merged_fidelity(result.totals.fidelity for result in ordered)
 
 
 def _sharing(found: OutcomeFinding, known: dict[Any, Any]) -> OutcomeFinding:
     """The same finding, made of values that are in memory once: each was read from a file on its own."""
-    key, example = found
+    key, example = found.key, found.example
 
     def shared(value: Any) -> Any:
         return known.setdefault(value, value) if len(known) < _MOST_SHARED else known.get(value, value)
 
-    return OutcomeFinding(
-        CellKey(key.outcome, *map(shared, key[1:])),
-        example._replace(
+    return found._replace(
+        key=CellKey(key.outcome, *map(shared, key[1:])),
+        example=example._replace(
             operation=shared(example.operation),
             messages=tuple(map(shared, example.messages)),
             patch=known.setdefault(orjson.dumps(example.patch), example.patch) if example.patch else (),
@@ -79,7 +109,7 @@ def write_lines(
     results: Sequence[PartResult],
     world: World,
     outcomes: BinaryIO,
-    completed: Callable[[Iterable[tuple[Place, bytes]]], Iterable[tuple[Place, bytes]]] | None = None,
+    completed: Callable[[Iterable[tuple[LogPosition, bytes]]], Iterable[tuple[LogPosition, bytes]]] | None = None,
 ) -> None:
     """Write the lines of `--outcomes` in order, a few at a time: those of a large log have no room in memory together.
 
@@ -87,19 +117,20 @@ def write_lines(
     """
     with ExitStack() as stack:
         streams = [_chunks(stack, result.spool, result.lines) for result in results]
+        streams.append(sorted(world.lines))
         merged = (Line(*line) for line in heapq.merge(*streams, key=lambda line: line[0]))
-        ordered: Iterable[tuple[Place, bytes]] = ((line.place, _ended(line, world)) for line in merged)
+        ordered: Iterable[tuple[LogPosition, bytes]] = ((line.place, _ended(line, world)) for line in merged)
         ordered = completed(ordered) if completed is not None else ordered
         outcomes.writelines(line + b"\n" for _, line in ordered)
 
 
 def _ended(line: Line, world: World) -> bytes:
     """How a request ends is known only now."""
-    found = world.consequence(line.place)
+    found, blame = world.consequence(line.place), world.blame(line.place)
+    root = line.root and blame is None
     if found is None:
-        return ended_line(line.line, Ending(line.result, root=line.root))
-    follows = found.follows.audit_id if found.follows is not None else ""
-    root = line.root and not follows
+        return ended_line(line.line, Ending(line.result, root=root))
+    follows = blame.audit_id if blame is not None else ""
     return ended_line(line.line, Ending(found.result, follows, found.repetitions, root, found.denials))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from replay.identity import IdentityMap
 from replay.kube.attributes import Attributes, Operation
 from replay.reconstruct.reached import is_denied_by_policy, reached_mutation
 from replay.reconstruct.request import Reached, ReplayRequest
@@ -52,13 +53,13 @@ def asked(request: ReplayRequest) -> Asked | None:
 def in_order(requests: Iterable[Asked], *, by_receipt: bool) -> list[Asked]:
     """The requests in the order of their completion, as the log has them, or in that of their receipt."""
     found = sorted(requests, key=lambda each: (each.request.record.file, each.request.record.line))
-    places: dict[int, _Place] = {}
+    places: IdentityMap[Asked, _Place] = IdentityMap()
     latest: dict[str, int] = {}
     for each in found:
         record = each.request.record
         latest[record.file] = max(latest.get(record.file, 0), record.stage_time)
-        places[id(each)] = _Place(latest[record.file], record.file, record.line)
-    found.sort(key=lambda each: places[id(each)])
+        places[each] = _Place(latest[record.file], record.file, record.line)
+    found.sort(key=lambda each: places[each])
     if by_receipt:
         found.sort(key=lambda each: each.request.record.received)
     return found

@@ -23,13 +23,13 @@ class Ownership:
 
     @staticmethod
     def of(rows: Iterable[tuple[str, str, str]]) -> Ownership:
-        """From rows of key, own uid and uid of an owner."""
+        """From rows of key, own uid and uid of an owner (`owned.sql`)."""
         keys: dict[str, set[str]] = {}
         owners: dict[str, dict[str, tuple[str, ...]]] = {}
         for key, uid, owner in rows:
             keys.setdefault(owner, set()).add(key)
             of_key = owners.setdefault(key, {})
-            of_key[uid] = (*of_key.get(uid, ()), owner)
+            of_key[uid] = (*of_key.get(uid, ()), owner)  # what was refused has no uid
         return Ownership({uid: frozenset(owned) for uid, owned in keys.items()}, owners, _depths(owners))
 
     def owned_by(self, uids: Iterable[str]) -> set[str]:
@@ -38,11 +38,11 @@ class Ownership:
 
     def of_objects(self, keys: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
         """By own uid the owners of the objects with some keys."""
-        return {uid: owners for key in keys for uid, owners in self.owners.get(key, {}).items()}
+        return {uid: owners for key in keys for uid, owners in self.owners.get(key, {}).items() if uid}
 
 
 def _depths(owners: Mapping[str, Mapping[str, tuple[str, ...]]]) -> Mapping[str, int]:
-    key_of = {uid: key for key, of_key in owners.items() for uid in of_key}
+    key_of = {uid: key for key, of_key in owners.items() for uid in of_key if uid}
     above = {
         key: {key_of.get(owner, "") for found in of_key.values() for owner in found} for key, of_key in owners.items()
     }

@@ -6,24 +6,28 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from replay.admission.ordered.registry import ALL_ORDERED_PLUGINS, criteria_of, keeps_books
-from replay.audit.directory.lookups import ObjectKey
+from replay.admission.chain import Chain
+from replay.admission.ordered.registry import criteria_of, keeps_books, looked_up_resources
 from replay.audit.event import RequestRecord
 from replay.audit.store import Store
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.gvk import GroupResource
+from replay.kube.object_ref import ObjectRef
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
+from replay.pipeline.kcp.preparation import SHARD_LOOKUPS, prepare
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Options
-from replay.pipeline.replay.job import Job, asked_of
+from replay.pipeline.replay.asked import asked_of
+from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.ledger import entries_of, ledger_of
 from replay.pipeline.replay.webhook import NOBODY, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, key_of
 from replay.reconstruct.history.clock import BEFORE
 from replay.reconstruct.removed_collection import WithUnseen, seen_objects, unseen_deletions
+from replay.reconstruct.shard.cluster import ShardCluster
 from replay.reconstruct.skew import MOST_TRUSTED, clock_error
 from replay.reconstruct.snapshot import revisions_of
 from replay.reconstruct.trust import Continuity, Trust
@@ -42,12 +46,8 @@ LOOKUPS = (
 
 def _looked_up(sets: Sequence[ManifestSet], discovery: Discovery) -> set[str]:
     """The resources of what the plugins read of the cluster, as `resource.group`."""
-    wanted = {kind for each in sets for plugin in ALL_ORDERED_PLUGINS for kind in plugin.looked_up(each)}
-    return {
-        f"{found.resource.resource}.{found.resource.group}".removesuffix(".")
-        for found in discovery
-        if (found.kind.group, found.kind.kind) in wanted
-    }
+    resources = (each.resource for each in looked_up_resources(sets, discovery))
+    return {f"{resource.resource}.{resource.group}".removesuffix(".") for resource in resources}
 
 
 def job_of(  # noqa: PLR0913 - what a job is made of
@@ -70,6 +70,9 @@ def job_of(  # noqa: PLR0913 - what a job is made of
 def with_history(store: Store, job: Job) -> Job:
     """The job with what the log tells of the cluster: what decisions look up, when revisions were stored, who owns what."""
     found = _looked_up(job.asked, Cluster(job.snapshot).discovery)
+    if job.workspaces is not None:
+        shard = ShardCluster(job.snapshot, store.lookups(SHARD_LOOKUPS))
+        found |= {*SHARD_LOOKUPS, *_looked_up(job.asked, shard.discovery)}
     job, lookups = looked_up(store, job, {*LOOKUPS, *RBAC, *found})
     ready = replace(
         job,
@@ -80,7 +83,7 @@ def with_history(store: Store, job: Job) -> Job:
         deletions=tuple(store.answer("collection_deletions")),
         owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.answer("owners")},
     )
-    if not keeps_books(ready.asked):
+    if not keeps_books(ready.asked) or not isinstance(ready.chain, Chain):
         return ready
     ledger = ledger_of(ready.chain, ready.asked, ready.cluster, ready.began)
     if ledger is None:
@@ -96,10 +99,11 @@ def began_of(store: Store) -> int:
 
 def looked_up(
     store: Store, job: Job, resources: Collection[str]
-) -> tuple[Job, Mapping[ObjectKey, list[RequestRecord]]]:
+) -> tuple[Job, Mapping[ObjectRef, list[RequestRecord]]]:
     """The writes to some resources, and the job with what only deletions of collections show of RBAC in its snapshot."""
     lookups = store.lookups(resources)
-    collections = [record for record in store.collections() if record.api_group == RBAC_GROUP]
+    # Policies of kcp ask nobody's RBAC.
+    collections = store.collections(RBAC_GROUP) if job.workspaces is None else []
     if not collections:
         return job, lookups
     known = {_rbac_key(obj) for obj in job.snapshot if key_of(obj)[0] == RBAC_GROUP} | set(lookups)
@@ -110,9 +114,9 @@ def looked_up(
     return replace(job, snapshot=(*job.snapshot, *seen)), WithUnseen(lookups, unseen)
 
 
-def _rbac_key(obj: JSON) -> ObjectKey:
+def _rbac_key(obj: JSON) -> ObjectRef:
     group, kind, namespace, name = key_of(obj)
-    return ObjectKey(group, f"{kind.lower()}s", namespace, name)
+    return ObjectRef(group, f"{kind.lower()}s", namespace, name)
 
 
 def revisions(store: Store, job: Job) -> tuple[tuple[int, int, int], ...]:
@@ -131,10 +135,10 @@ def job_without_history(  # noqa: PLR0913 - what a job is made of
     with_plugins: bool = False,
 ) -> Job:
     """The same before the log is asked what it tells of the cluster: enough to know which results a store keeps."""
-    sets = manifests.sets
-    mapper = EquivalentResourceMapper(Cluster(manifests.snapshot).discovery)
-    asked = asked_of(sets, webhooks.names, with_plugins=with_plugins)
     error = clock_error(max((row[3] for row in store.answer("log_clocks")), default=0))
+    sets, discovery, workspaces = prepare(store, manifests)
+    mapper = EquivalentResourceMapper(discovery)
+    asked = asked_of(sets, webhooks.names, with_plugins=with_plugins)
     return Job(
         sets=sets,
         version=manifests.version,
@@ -144,9 +148,11 @@ def job_without_history(  # noqa: PLR0913 - what a job is made of
         spool=spool,
         with_lines=options.outcomes is not None,
         redact=options.redact,
+        owner_label=options.owner_label,
         webhooks=webhooks,
         clock_error=error,
         with_plugins=with_plugins,
+        workspaces=workspaces,
     )
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any, TypeVar
 
-from replay.admission.decision import Decision, Denial
+from replay.admission.decision import Decision, Denial, Mutated, Undetermined, WebhookCall
 from replay.audit.store import Store
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.redact.by_object import ObjectRedactors, decoded
 from replay.kube.redact.redactor import SECRETS, Redactor
 from replay.reconstruct.request import ReplayRequest
+
+P = TypeVar("P", Denial, Mutated, Undetermined, WebhookCall)
 
 
 def redactor_of(request: ReplayRequest, *, redact: bool) -> Redactor:
@@ -30,22 +33,15 @@ def _bodies_of(request: ReplayRequest) -> Iterator[JSON | PartialObject]:
 
 
 def redacted_decision(redactor: Redactor, decision: Decision) -> Decision:
-    """A decision of which nothing shows that must not."""
-    if not redactor.redact or decision == Decision(decision.verdict):
+    """A decision of which nothing shows that must not; the same one where nothing is hidden, as in most."""
+    if not redactor.redact:
         return decision
-    text, patch = redactor.text, redactor.patch
-    return replace(
-        decision,
-        denials=_denials(redactor, decision.denials),
-        caused_by_mutation=_denials(redactor, decision.caused_by_mutation),
-        healed_by_mutation=_denials(redactor, decision.healed_by_mutation),
-        webhooks=tuple(replace(call, answer=text(call.answer)) for call in decision.webhooks),
-        warnings=tuple(map(text, decision.warnings)),
-        audit_annotations=redactor.texts(decision.audit_annotations),
-        undetermined=tuple(replace(each, reason=text(each.reason)) for each in decision.undetermined),
-        patch=patch(decision.patch),
-        mutated=tuple(replace(entry, patch=patch(entry.patch)) for entry in decision.mutated),
-    )
+    shown = {
+        name: found
+        for name, part in _PARTS
+        if (value := getattr(decision, name)) and (found := part(redactor, value)) != value
+    }
+    return replace(decision, **shown) if shown else decision
 
 
 def redacted_denials(request: ReplayRequest, decision: Decision, *, redact: bool) -> Decision:
@@ -56,7 +52,38 @@ def redacted_denials(request: ReplayRequest, decision: Decision, *, redact: bool
 
 
 def _denials(redactor: Redactor, denials: tuple[Denial, ...]) -> tuple[Denial, ...]:
-    return tuple(replace(denial, message=redactor.text(denial.message)) for denial in denials)
+    return tuple(_shown(denial, "message", redactor.text(denial.message)) for denial in denials)
+
+
+def _webhooks(redactor: Redactor, calls: tuple[WebhookCall, ...]) -> tuple[WebhookCall, ...]:
+    return tuple(_shown(call, "answer", redactor.text(call.answer)) for call in calls)
+
+
+def _undetermined(redactor: Redactor, entries: tuple[Undetermined, ...]) -> tuple[Undetermined, ...]:
+    return tuple(_shown(each, "reason", redactor.text(each.reason)) for each in entries)
+
+
+def _mutated(redactor: Redactor, entries: tuple[Mutated, ...]) -> tuple[Mutated, ...]:
+    return tuple(_shown(entry, "patch", redactor.patch(entry.patch)) for entry in entries)
+
+
+def _shown(part: P, name: str, value: Any) -> P:
+    """A part of a decision with another value of a field; the same one where nothing is hidden."""
+    return part if getattr(part, name) is value else replace(part, **{name: value})
+
+
+_PARTS: tuple[tuple[str, Callable[[Redactor, Any], Any]], ...] = (
+    ("denials", _denials),
+    ("caused_by_mutation", _denials),
+    ("healed_by_mutation", _denials),
+    ("webhooks", _webhooks),
+    ("warnings", lambda redactor, warnings: tuple(map(redactor.text, warnings))),
+    ("audit_annotations", Redactor.texts),
+    ("undetermined", _undetermined),
+    ("patch", Redactor.patch),
+    ("mutated", _mutated),
+)
+"""The parts of a decision that may show something, each with what hides it."""
 
 
 def store_redactors(store: Store, *, redact: bool) -> ObjectRedactors:

@@ -11,17 +11,20 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from replay.admission.decision import Decision, Undetermined, Verdict
+from replay.audit.answer.observed import observe
 from replay.audit.event import RequestRecord
-from replay.audit.observed import observe
-from replay.audit.place import Place
+from replay.audit.place import LogPosition
 from replay.compare.fidelity import Fidelity
-from replay.compare.outcome import MUTATIONS, Outcome, OutcomeKind, outcome_kind
-from replay.compare.subject import Subject, subject
+from replay.compare.outcome import MUTATIONS, NOWHERE, DecidedIn, Outcome, OutcomeKind, outcome_kind
+from replay.compare.subject.owner import OWNER_LABEL, owner
+from replay.compare.subject.subject import subject
+from replay.compare.subject.workload import Owners, workload
 from replay.compare.summary import OutcomeFinding, Summary, finding
-from replay.compare.workload import Owners, workload
+from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.attributes import Basis, Operation
 from replay.kube.lister import Lister
+from replay.kube.object_ref import ObjectRef
 from replay.kube.redact.redactor import SECRETS, Redactor
 from replay.kube.schema import Schemas
 from replay.matching.coarse import CoarseClass
@@ -34,7 +37,7 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.reconstruct.review import is_review
 from replay.report.outcome_line import outcome_line
-from replay.world.result import UNKNOWN, Alone, Cause, Result, answered
+from replay.world.result import UNKNOWN, Alone, Cause, RequestEnd, answered
 from replay.world.validation import PatchRules, may_break, touches_metadata
 
 NOT_REACHED = Decision(Verdict.NOT_REACHED)
@@ -45,6 +48,16 @@ _OPERATIONS = {"create": Operation.CREATE, "delete": Operation.DELETE, "deleteco
 STORING = frozenset({OutcomeKind.NEWLY_DENIED, OutcomeKind.NEWLY_ADMITTED, OutcomeKind.UNDETERMINED, *MUTATIONS})
 """The outcomes after which the store of the candidate's server may hold something else."""
 
+Where = Callable[[RequestRecord], DecidedIn]
+"""In which workspaces a request is decided about."""
+
+
+def nowhere(record: RequestRecord) -> DecidedIn:
+    """Of all logs but those of kcp."""
+    del record
+    return NOWHERE
+
+
 Decide = Callable[[ReplayRequest, Lister], Sequence[Decision]]
 """The decisions of the current and the candidate set, in this order."""
 
@@ -52,8 +65,8 @@ Decide = Callable[[ReplayRequest, Lister], Sequence[Decision]]
 class Pending(NamedTuple):
     """A finding and what it is about, until it is known what it follows; plain tuples, which are quick to hand over."""
 
-    place: Place
-    subject: Subject
+    place: LogPosition
+    subject: ObjectRef
     finding: OutcomeFinding
     alone: Alone | None = None
     """How the request ends taken alone, where that is certain and finalizers are left as they are."""
@@ -62,9 +75,9 @@ class Pending(NamedTuple):
 class Line(NamedTuple):
     """A line of `--outcomes` that lacks how its request ends; `result` is that of the request alone, `root` says whether it is a finding."""
 
-    place: Place
+    place: LogPosition
     line: bytes
-    result: Result
+    result: RequestEnd
     root: bool
 
 
@@ -75,7 +88,7 @@ class ClassOutcomes:
     summary: Summary = field(default_factory=Summary)
     fidelity: Fidelity = field(default_factory=Fidelity)
     findings: list[Pending] = field(default_factory=list)
-    barred: list[Subject] = field(default_factory=list)
+    barred: list[ObjectRef] = field(default_factory=list)
     """What the authorizers of the candidate do not let anybody write."""
 
 
@@ -114,6 +127,8 @@ class Replayer:
     with_lines: bool = False
     redact: bool = True
     gate: Gate = OPEN
+    owner_label: str = OWNER_LABEL
+    where: Where = nowhere
 
     def replay(self, objects: Iterable[Sequence[RequestRecord]]) -> PartOutcomes:
         """Replay the records of some objects, each with its whole history in order."""
@@ -140,10 +155,14 @@ class Replayer:
             if not exchange.succeeded:
                 part.of(record).summary.count(outcome)
             if self.with_lines:
-                part.lines.append(_line(Place(record.seq, 0), outcome, record))
+                part.lines.append(_line(LogPosition(record.seq, 0), outcome, record))
 
-    @staticmethod
-    def _unread(record: RequestRecord, exchange: Exchange, current: Decision, candidate: Decision) -> Outcome:
+    def unread_line(self, record: RequestRecord) -> Line:
+        """The line of a request that admission was not asked about."""
+        outcome = self._unread(record, Exchange(record, self.cluster.discovery), ADMITTED, ADMITTED)
+        return _line(LogPosition(record.seq, 0), outcome, record)
+
+    def _unread(self, record: RequestRecord, exchange: Exchange, current: Decision, candidate: Decision) -> Outcome:
         kind = exchange.kind
         return Outcome(
             seq=record.seq,
@@ -161,35 +180,39 @@ class Replayer:
             basis=UNREAD,
             current=current,
             candidate=candidate,
+            decided_in=self.where(record),
         )
 
     def _replay_request(self, request: ReplayRequest, part: PartOutcomes) -> None:
         record, attributes = request.record, request.attributes
         found, redactor = part.of(record), redactor_of(request, redact=self.redact)
+        current, candidate = self.decisions(request)
         if request.reached is Reached.FAILED_BEFORE:
             found.summary.not_reached[request.reached_reason] += 1
-            current, candidate = self._mutations_alone(request)
-        else:
-            current, candidate = as_far_as_reached(request, self.decide(request, self.cluster.at(record)))
-            if not is_review(record):  # a webhook does not see what the policies decide
-                found.fidelity.record(
-                    record.seq, record.audit_id, observe(record), current, self.policies, redactor.text
-                )
+        elif not is_review(record):  # a webhook does not see what the policies decide
+            found.fidelity.record(
+                record.seq,
+                record.audit_id,
+                observe(record),
+                current,
+                self.policies,
+                redactor.text,
+                in_any_order=bool(record.workspace),
+            )
         candidate = self.gate.candidate(record.seq, candidate)
         outcome = self._outcome(request, current, candidate, redactor)
-        place, about = Place(record.seq, request.item), subject(attributes)
+        place = LogPosition(record.seq, request.item)
+        about = stored_subject(record, subject(attributes))
         found.summary.count(outcome)
         if record.seq in self.gate.refused:
             found.barred.append(about)
         if outcome.outcome is not OutcomeKind.UNCHANGED:
-            pending = Pending(
-                place, about, finding(outcome), self._ends(request, outcome.outcome, (current, candidate))
-            )
+            pending = Pending(place, about, finding(outcome), self.ends(request, outcome.outcome, (current, candidate)))
             self._find(request, outcome, pending, found, redactor)
         if self.with_lines:
             part.lines.append(_line(place, outcome, record))
 
-    def _ends(self, request: ReplayRequest, kind: OutcomeKind, decisions: tuple[Decision, Decision]) -> Alone | None:
+    def ends(self, request: ReplayRequest, kind: OutcomeKind, decisions: tuple[Decision, Decision]) -> Alone | None:
         """How a finding ends taken alone, where no object is needed to tell."""
         current, candidate = decisions
         log, patch = answered(request.record), candidate.patch
@@ -202,7 +225,7 @@ class Replayer:
             return None
         if is_mutated:
             return Alone(log, _paths(current.patch, patch))
-        return Alone(Result(Cause.DENIED, candidate.denials[0].code))
+        return Alone(RequestEnd(Cause.DENIED, candidate.denials[0].code))
 
     @cached_property
     def _rules(self) -> PatchRules:
@@ -218,6 +241,12 @@ class Replayer:
             group = (key.outcome, key.policies, key.shapes)
             found.summary.changes.offer(group, outcome, request.before_mutation, redactor)
 
+    def decisions(self, request: ReplayRequest) -> list[Decision]:
+        """What both sets decide about a request, as far as it came."""
+        if request.reached is Reached.FAILED_BEFORE:
+            return self._mutations_alone(request)
+        return as_far_as_reached(request, self.decide(request, self.cluster.at(request.record)))
+
     def _mutations_alone(self, request: ReplayRequest) -> list[Decision]:
         """The decisions about a request that failed between the phases: what was mutated until then."""
         if not self.mutating_policies or not reached_mutation(request.record):
@@ -229,7 +258,8 @@ class Replayer:
         record, attributes = request.record, request.attributes
         # Policies have no part in what the authorizers refuse.
         kind = OutcomeKind.UNCHANGED if candidate is NOT_LET_IN else outcome_kind(current, candidate)
-        is_told = self.with_lines or kind is not OutcomeKind.UNCHANGED or current.webhooks or candidate.webhooks
+        is_found = kind is not OutcomeKind.UNCHANGED
+        is_told = self.with_lines or is_found or current.webhooks or candidate.webhooks
         if is_told or current.patch != candidate.patch or redactor.resource == SECRETS:
             current, candidate = redacted_decision(redactor, current), redacted_decision(redactor, candidate)
         return Outcome(
@@ -248,8 +278,16 @@ class Replayer:
             basis=request.basis,
             current=current,
             candidate=candidate,
-            workload=workload(attributes, self.owners) if kind is not OutcomeKind.UNCHANGED else "",
+            workload=workload(attributes, self.owners) if is_found else "",
+            owner=owner(attributes.namespace, self.owner_label, self.cluster.at(record)) if is_found else "",
+            decided_in=self.where(record),
         )
+
+
+def stored_subject(record: RequestRecord, about: ObjectRef) -> ObjectRef:
+    """What the store takes a request to be about: a generated name is that of an object only once the object was created."""
+    is_nameless = record.verb == "create" and not record.name and not 200 <= record.code < 300
+    return about._replace(name="") if is_nameless else about
 
 
 @lru_cache(maxsize=1024)
@@ -263,19 +301,22 @@ def _paths(*patches: Sequence[JSON]) -> tuple[str, ...]:
     return _shared(tuple(dict.fromkeys(str(operation["path"]) for patch in patches for operation in patch)))
 
 
-def _line(place: Place, outcome: Outcome, record: RequestRecord) -> Line:
-    return Line(place, outcome_line(outcome), alone(outcome, record), outcome.outcome in STORING)
+def _line(place: LogPosition, outcome: Outcome, record: RequestRecord) -> Line:
+    return Line(place, outcome_line(outcome), alone(outcome, record), outcome.outcome is not OutcomeKind.UNCHANGED)
 
 
-def alone(outcome: Outcome, record: RequestRecord) -> Result:
+def alone(outcome: Outcome, record: RequestRecord) -> RequestEnd:
     """How a request ends if no other ends otherwise than in the log."""
     if outcome.outcome is OutcomeKind.NEWLY_DENIED:
-        return Result(Cause.DENIED, outcome.candidate.denials[0].code)
+        return RequestEnd(Cause.DENIED, outcome.candidate.denials[0].code)
+    log = answered(record)
     if outcome.outcome is OutcomeKind.UNDETERMINED:
-        return UNKNOWN
+        # What is open of the current set alone, the log has answered.
+        is_told = outcome.candidate.verdict is Verdict.ADMITTED and log.cause in (Cause.SUCCEEDS, Cause.EXISTS)
+        return log if is_told else UNKNOWN
     if outcome.outcome is OutcomeKind.NEWLY_ADMITTED:
-        return Result(Cause.SUCCEEDS, 0, certain=False)
-    return answered(record)
+        return RequestEnd(Cause.SUCCEEDS, 0, certain=False)
+    return log
 
 
 def as_far_as_reached(request: ReplayRequest, decisions: Sequence[Decision]) -> list[Decision]:
@@ -287,10 +328,11 @@ def as_far_as_reached(request: ReplayRequest, decisions: Sequence[Decision]) -> 
     is_told = is_review(request.record) and decisions[0].verdict is Verdict.DENIED
     if request.reached is not Reached.UNKNOWN or is_told:
         return list(decisions)
-    made: dict[int, Decision] = {}
+    made: IdentityMap[Decision, Decision] = IdentityMap()
     for decision in decisions:
-        made.setdefault(id(decision), _if_reached(decision, request.reached_reason))
-    return [made[id(decision)] for decision in decisions]
+        if decision not in made:
+            made[decision] = _if_reached(decision, request.reached_reason)
+    return [made[decision] for decision in decisions]
 
 
 def _up_to_mutation(decision: Decision, mutating_policies: frozenset[str]) -> Decision:

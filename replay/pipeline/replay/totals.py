@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from replay.compare.fidelity import Fidelity
-from replay.compare.subject import Subject
 from replay.compare.summary import Summary
+from replay.kube.object_ref import ObjectRef
 from replay.pipeline.replay.replayer import Pending
 
 
@@ -18,7 +18,7 @@ class Totals:
 
     summary: Summary = field(default_factory=Summary)
     fidelity: Fidelity = field(default_factory=Fidelity)
-    barred: list[Subject] = field(default_factory=list)
+    barred: list[ObjectRef] = field(default_factory=list)
 
     def add(self, other: Totals) -> None:
         """Add what another part of the log has of the same class."""

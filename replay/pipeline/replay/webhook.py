@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from replay.admission.webhook.answer import WebhookAnswer, WebhookBackend, WebhookReview
 from replay.admission.webhook.plugin import Backends
+from replay.audit.answer.observed import observe
 from replay.audit.event import RequestRecord
-from replay.audit.observed import observe
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
 from replay.kube.attributes import Missing
 from replay.reconstruct.request import ReplayRequest
 from replay.webhook.endpoint import EndpointBackend
+from replay.webhook.image_endpoint import ImageEndpoint
+from replay.webhook.image_review import PLUGIN, ImageReviews, RecordedImages, image_reviews
+from replay.webhook.patience import Patience
 from replay.webhook.recorded import RecordedBackend
 
 RECORDED = "recorded"
-PATIENCE = 10
-"""After how many calls in a row without an answer in time an endpoint is not asked again."""
-
 MUTATED = '\\"mutated\\":true'
 """How the annotation of a webhook that changed something reads in the JSON of all annotations."""
 
@@ -33,22 +34,21 @@ Sets = tuple[ManifestSet, ManifestSet]
 
 
 class PatientBackend:
-    """An endpoint that is given up once it keeps silent: a log of a thousand requests must not wait a thousand timeouts."""
+    """An endpoint that is given up once it keeps silent."""
 
     def __init__(self, endpoint: EndpointBackend) -> None:
         """Nothing is sent yet."""
         self._endpoint = endpoint
-        self._late = 0
+        self._patience = Patience()
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
         """The answers of the endpoint, `Missing` once it was given up."""
-        if self._late >= PATIENCE:
-            reason = f"the endpoint did not answer {PATIENCE} calls in a row in time, and is not asked again"
-            return [Missing("webhook", reason)] * len(reviews)
+        if self._patience.is_over:
+            return [self._patience.missing("webhook")] * len(reviews)
         answers = self._endpoint.review(reviews)
         for answer in answers:
-            late = isinstance(answer, WebhookAnswer) and answer.error.endswith(_LATE)
-            self._late = self._late + 1 if late else 0
+            late = isinstance(answer, WebhookAnswer) and (answer.error or "").endswith(_LATE)
+            self._patience.note(is_late=late)
         return answers
 
     def close(self) -> None:
@@ -84,13 +84,16 @@ class WebhookAnswers:
 
     endpoints: Mapping[str, PatientBackend] = field(default_factory=dict)
     recorded: frozenset[str] = frozenset()
+    images: ImageReviews | ImageEndpoint | None = None
+    """Who answers for the backend of ImagePolicyWebhook, unless that is the log (in `recorded`)."""
     removed: frozenset[str] = frozenset()
     """Mutating webhooks that only the current set has: what they changed at the time is known, and would not be changed."""
 
     @property
     def names(self) -> frozenset[str]:
-        """Every webhook that is answered for."""
-        return self.recorded | self.endpoints.keys()
+        """Every webhook that is answered for, and ImagePolicyWebhook where its backend is."""
+        images = () if self.images is None else (PLUGIN,)
+        return self.recorded.union(self.endpoints, images)
 
     def backends(self, request: ReplayRequest) -> Backends:
         """Who answers about one request."""
@@ -99,6 +102,10 @@ class WebhookAnswers:
         if recorded:
             record = RecordedBackend(request.record, request.before_mutation, request.attributes)
             found.update(dict.fromkeys(recorded, record))
+        if self.images is not None:
+            found[PLUGIN] = self.images
+        elif PLUGIN in recorded:
+            found[PLUGIN] = RecordedImages(request.record)
         return found
 
     def _undone(self, record: RequestRecord) -> frozenset[str]:
@@ -122,8 +129,10 @@ def webhook_answers(options: Iterable[str], sets: Sets) -> WebhookAnswers:
     Raises `ReplayError` for another form, for a name that neither set has, and for a URL that cannot be called.
     """
     known = {webhook.name for each in sets for configuration in _all(each) for webhook in configuration.webhooks}
+    known |= {PLUGIN for each in sets for plugin in each.builtin if plugin.name == PLUGIN}
     endpoints: dict[str, PatientBackend] = {}
     recorded: set[str] = set()
+    images: ImageReviews | ImageEndpoint | None = None
     for option in options:
         name, separator, target = option.partition("=")
         if not separator or not name or not target:
@@ -131,16 +140,18 @@ def webhook_answers(options: Iterable[str], sets: Sets) -> WebhookAnswers:
         if name not in known:
             there_are = ", ".join(f"`{each}`" for each in sorted(known)) or "none"
             raise ReplayError(f"neither set has a webhook `{name}`; there are: {there_are}", path="--webhook")
-        if name in recorded or name in endpoints:
+        if name in recorded or name in endpoints or (name == PLUGIN and images is not None):
             raise ReplayError(f"`{name}` is given twice", path="--webhook")
         if target == RECORDED:
             recorded.add(name)
+        elif name == PLUGIN:
+            images = ImageEndpoint(target) if "://" in target else image_reviews(Path(target))
         else:
             endpoints[name] = PatientBackend(EndpointBackend(target))
     removed = _mutating(sets[0]) - _mutating(sets[1]) - recorded - endpoints.keys()
     if (recorded or endpoints) and _asks_mutating(sets, recorded | endpoints.keys()):
         recorded |= _shared_mutating(sets) - endpoints.keys()
-    return WebhookAnswers(endpoints, frozenset(recorded), frozenset(removed))
+    return WebhookAnswers(endpoints, frozenset(recorded), images, frozenset(removed))
 
 
 def _all(manifests: ManifestSet) -> tuple[WebhookConfiguration, ...]:

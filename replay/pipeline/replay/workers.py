@@ -9,8 +9,9 @@ import pickle
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import wait as wait_for
 from contextlib import ExitStack, contextmanager
 from functools import cache, cached_property, lru_cache, partial
 from multiprocessing import util
@@ -18,15 +19,18 @@ from multiprocessing.connection import wait
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 
-from replay.audit.directory.scratch import scratch
 from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
+from replay.audit.store import Store
 from replay.errors import ReplayError
+from replay.storage.scratch import scratch
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 J = TypeVar("J")
 J_contra = TypeVar("J_contra", contravariant=True)
+_POLL_SECONDS = 0.2
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()))
 _LONGEST_TEMPORARY = 73
 """A fork server listens on a socket in a scratch directory, and the path of a socket has 107 bytes at most."""
 _HAS_FORKSERVER = (
@@ -43,15 +47,23 @@ class PartJob(Protocol[R_co]):
         ...
 
 
+class Fleet(Protocol):
+    """Processes of other machines."""
+
+    def executor(self, store: Store) -> Executor:
+        """What does `task.run(job, part)` for parts of a store; all arguments but the last come again and again."""
+        ...
+
+
 class Workers(Protocol):
-    """Where work is done: `workers` processes, 0 for one for each core, unless there is an executor."""
+    """Where work is done: `workers` processes, 0 for one for each core, unless there is a fleet."""
 
     @property
     def workers(self) -> int:
         """How many processes."""
 
     @property
-    def executor(self) -> Executor | None:
+    def fleet(self) -> Fleet | None:
         """Somebody else's processes."""
 
 
@@ -98,8 +110,9 @@ def _task(pickled: bytes) -> PartTask[Any, Any]:
 class Crew(Generic[J]):
     """The processes of a run, which are given its job once and then do one thing after another; none where it is not worth it."""
 
-    def __init__(self, job: Callable[[], J], options: Workers) -> None:
+    def __init__(self, store: Store, job: Callable[[], J], options: Workers) -> None:
         """`job` makes the job when it is first needed; use `with`."""
+        self._store = store
         self._make = job
         self._options = options
         self._pool: ProcessPoolExecutor | None = None
@@ -110,6 +123,11 @@ class Crew(Generic[J]):
         """The job."""
         return self._make()
 
+    @cached_property
+    def _executor(self) -> Executor | None:
+        fleet = self._options.fleet
+        return fleet.executor(self._store) if fleet is not None else None
+
     def __enter__(self) -> Self:
         """The crew itself."""
         return self
@@ -119,10 +137,11 @@ class Crew(Generic[J]):
         self._stack.close()
 
     def run(self, task: PartTask[J, R], parts: Sequence[StorePart], progress: Progress) -> list[R]:
-        """All parts, in their order, by the executor of the options, by processes of our own, or right here."""
-        job, executor = self.job, self._options.executor
-        if executor is not None:
-            return _collected(executor, partial(task.run, job), parts, progress)
+        """All parts, in their order, by a fleet, by processes of our own, or right here, as what is one part always is."""
+        job, executor = self.job, self._executor
+        if executor is not None and len(parts) > 1:
+            run = task.run  # one value, which the executor knows again
+            return _collected(lambda part: executor.submit(run, job, part), parts, progress)
         workers = min(self._options.workers or os.cpu_count() or 1, len(parts))
         if self._pool is None and workers <= 1:
             return _run_here(partial(task.run, job), parts, progress)
@@ -155,10 +174,10 @@ class Whole(NamedTuple):
         return job.run(part)
 
 
-def replay_parts(job: PartJob[R], parts: Sequence[StorePart], options: Workers, progress: Progress) -> list[R]:
-    """All parts of what is done once, in their order."""
-    with Crew(lambda: job, options) as crew:
-        return crew.run(Whole(), parts, progress)
+def replay_parts(job: PartJob[R], store: Store, options: Workers, progress: Progress) -> list[R]:
+    """What is done once, for all parts of a store in their order."""
+    with Crew(store, lambda: job, options) as crew:
+        return crew.run(Whole(), [store.part(number) for number in range(store.parts)], progress)
 
 
 def _run_here(run: Callable[[StorePart], R], parts: Sequence[StorePart], progress: Progress) -> list[R]:
@@ -174,7 +193,7 @@ def prepare_workers(options: Workers) -> None:
 
     This process itself must not be forked: DuckDB and Polars have threads, and a fork would copy their locks.
     """
-    if options.executor is None and (options.workers or os.cpu_count() or 1) > 1 and _HAS_FORKSERVER:
+    if options.fleet is None and (options.workers or os.cpu_count() or 1) > 1 and _HAS_FORKSERVER:
         from multiprocessing import forkserver  # noqa: PLC0415 - not there on every system
 
         forkserver.set_forkserver_preload(["replay.pipeline.replay.job"])
@@ -201,7 +220,7 @@ def _context() -> BaseContext:
 def _deaf() -> Iterator[None]:
     """Let processes that begin meanwhile, and their children, not hear Ctrl-C: it comes to all, and this one ends them.
 
-    So that it knows them all, it is itself interrupted only afterwards.
+    So that it knows them all, and each has got all that it is given, it is itself interrupted or terminated only afterwards.
     """
     if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
         yield
@@ -210,7 +229,7 @@ def _deaf() -> Iterator[None]:
 
     resource_tracker.ensure_running()  # it lets interrupts through when it begins
     heard: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, _frame: heard.append(number))
+    handlers = {each: signal.signal(each, lambda number, _frame: heard.append(number)) for each in _ENDINGS}
     mask = signal.pthread_sigmask(
         signal.SIG_BLOCK, {signal.SIGINT}
     )  # processes inherit it; other threads hear all the same
@@ -218,16 +237,16 @@ def _deaf() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, handler)
-        if heard:
-            signal.raise_signal(signal.SIGINT)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number in dict.fromkeys(heard):
+            signal.raise_signal(number)
 
 
-def _collected(
-    executor: Executor, run: Callable[[StorePart], R], parts: Sequence[StorePart], progress: Progress
-) -> list[R]:
+def _collected(submit: Callable[[StorePart], Future[R]], parts: Sequence[StorePart], progress: Progress) -> list[R]:
     """The results of somebody else's processes; the first failure cancels what has not begun."""
-    futures = [executor.submit(run, part) for part in parts]
+    progress("Replaying", 0, len(parts))  # it may take a while until anybody begins
+    futures = [submit(part) for part in parts]
     try:
         return _collect(futures, progress)
     except BaseException:
@@ -238,7 +257,15 @@ def _collected(
 
 def _collect(futures: list[Future[R]], progress: Progress) -> list[R]:
     """Results in the order of the parts."""
-    for number, future in enumerate(as_completed(futures), 1):
+    for number, future in enumerate(completed(futures), 1):
         future.result()
         progress("Replaying", number, len(futures))
     return [future.result() for future in futures]
+
+
+def completed(futures: Iterable[Future[R]]) -> Iterator[Future[R]]:
+    """Futures as they end; whoever waits hears an interrupt now and then, whichever thread the system tells it."""
+    waiting = set(futures)
+    while waiting:
+        finished, waiting = wait_for(waiting, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+        yield from finished

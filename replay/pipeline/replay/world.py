@@ -6,7 +6,8 @@ not there. Namespaces come first, since all else in them depends on them; then o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -14,23 +15,34 @@ import orjson
 
 from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
-from replay.audit.place import Place
+from replay.audit.place import LogPosition
 from replay.audit.store import Store
-from replay.compare.subject import Subject
 from replay.compare.world_facts import WorldFacts
+from replay.kube.object_ref import ObjectRef
 from replay.matching.coarse import Predicate
+from replay.pipeline.replay.followed import (
+    AUDIT_ID,
+    BETWEEN,
+    dependent,
+    followed_collections,
+    in_collections,
+    in_namespaces,
+    key_of,
+    looked_up_kinds,
+    object_key,
+)
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.ownership import Ownership
-from replay.pipeline.replay.replayer import STORING
+from replay.pipeline.replay.replayer import STORING, Line
 from replay.pipeline.replay.totals import ClassResult
 from replay.pipeline.replay.workers import Crew
-from replay.world.collection import Collections
-from replay.world.controller import REPLICASET_CONTROLLER, Retry, attempts, retry_of
-from replay.world.made import Refused
-from replay.world.namespace import Namespaces
-from replay.world.result import NOT_SENT, Alone, Cause, Consequence
+from replay.world.collection import Collection as DeletedCollection
+from replay.world.controller import Retry, attempts, is_controller, retry_of
+from replay.world.made import RefusedPods
+from replay.world.namespace import namespace_key
+from replay.world.result import NOT_SENT, Alone, Blame, Cause, Consequence, result_of
 from replay.world.timeline import OwnerChange
-from replay.world.walk import Surroundings, Walked, Walker
+from replay.world.walk import WalkContext, Walked, Walker
 
 FEW_OBJECTS = 200
 """So many objects are walked here and now sooner than workers are started for them."""
@@ -39,8 +51,7 @@ TICKS = 1024
 MICROSECONDS = 1_000_000
 _RANK: dict[str, int] = {cause: rank for rank, cause in enumerate((Cause.DENIED, Cause.UNKNOWN, Cause.NOT_SENT))}
 """Of the objects of a collection the one that ends first in this order says how the request ends."""
-_BETWEEN = "\x1f"
-_KEY = "concat_ws(chr(31), api_group, resource, if(resource = 'namespaces' and api_group = '', '', \"namespace\"), object_name)"
+_KEY = "concat_ws(chr(31), api_group, resource, if(resource = 'namespaces' and api_group = '', '', \"namespace\"), object_name, nullif(workspace, ''))"
 _WRITES = (
     "(verb in ('create', 'update', 'patch', 'delete') or subresource in ('attach', 'exec', 'portforward', 'proxy'))"
 )
@@ -51,26 +62,52 @@ _AMONG = "(select unnest(from_json(?, '[\"VARCHAR\"]')))"
 class World:
     """The consequences of a candidate by place, and of whole collections by the number of their request."""
 
-    consequences: dict[Place, Consequence] = field(default_factory=dict)
+    consequences: dict[LogPosition, Consequence] = field(default_factory=dict)
 
     collections: dict[int, Consequence] = field(default_factory=dict)
     refused: list[int] = field(default_factory=list)
-    """How often pods are tried of each ReplicaSet that is in this world alone, and whose pods are refused."""
+    """How often pods are tried for each object that is in this world alone, and whose pods are refused."""
+    lines: list[Line] = field(default_factory=list)
+    """Lines of collections of nothing, which no other line tells of, and that end otherwise."""
+    still: Counter[str] = field(default_factory=Counter)
+    """By uid of an owner how often the log's requests for it are refused, then and in this world."""
 
-    def consequence(self, place: Place) -> Consequence | None:
+    def consequence(self, place: LogPosition) -> Consequence | None:
         """What becomes of a request; of a `deletecollection` all objects end as the request does."""
         return self.collections.get(place.seq) or self.consequences.get(place)
+
+    def blame(self, place: LogPosition) -> Blame | None:
+        """The request that a finding follows; None for a root, which needs no other to end otherwise than in the log.
+
+        INVARIANT: what reports count and what the lines of `--outcomes` say of roots is told here alone.
+        """
+        found = self.consequence(place)
+        return found.follows if found is not None else None
+
+    @property
+    def stops(self) -> dict[int, str]:
+        """By the number of a collection the name of the first object that is refused."""
+        found: dict[int, str] = {}
+        for each in self.consequences.values():
+            if each.item and each.result.cause == Cause.DENIED:
+                found[each.place.seq] = min(each.item, found.get(each.place.seq, each.item))
+        return found
+
+    def is_told_of_nothing(self, collection: DeletedCollection) -> bool:
+        """Whether a collection of nothing ends otherwise than in the log."""
+        found = self.collections.get(collection.record.seq)
+        return found is not None and found.differs and not collection.names and not collection.is_refused
 
     @property
     def facts(self) -> WorldFacts:
         """What a report counts."""
-        return WorldFacts.of(self.consequences.values(), self.refused)
+        return WorldFacts.of(self.consequences.values(), self.refused, self.still.values())
 
     def add(self, found: Iterable[Consequence]) -> None:
         """Take over what a later wave knows better."""
         for each in found:
             self.consequences[each.place] = each
-            if each.of_collection:
+            if each.item:
                 known = self.collections.get(each.place.seq)
                 if known is None or _RANK.get(each.result.cause, len(_RANK)) < _RANK.get(
                     known.result.cause, len(_RANK)
@@ -78,17 +115,12 @@ class World:
                     self.collections[each.place.seq] = each
 
 
-def key_of(about: Subject) -> str:
-    """An object as the queries name it; empty where it has no name."""
-    return _BETWEEN.join(about) if about.name else ""
-
-
 @dataclass(frozen=True)
 class Wave:
     """Objects to walk by key, and requests about objects that never got a name by audit id."""
 
     keys: frozenset[str]
-    around: Surroundings
+    around: WalkContext
     nameless: frozenset[str] = frozenset()
 
     @property
@@ -106,70 +138,123 @@ class Walk:
     wave: Wave
 
     def run(self, job: Job, part: StorePart) -> Walked:
-        """Walk the objects of one part; the changes are those of namespaces, by name."""
+        """Walk the objects of one part; the changes are those of namespaces."""
         walker = Walker(job.reconstructor, job.judge, job.elsewhere, self.wave.around)
         found = Walked()
         for records in part.objects(self.wave.predicate):
             walked = walker.walk(records)
             found.consequences += walked.consequences
             found.refused += walked.refused
-            if walked.changes and records[0].resource == "namespaces" and not records[0].api_group:
-                found.namespaces[records[0].name] = walked.changes
+            first = records[0]
+            if walked.changes and first.resource == "namespaces" and not first.api_group:
+                found.namespaces[namespace_key(first.name, first.workspace)] = walked.changes
+            elif walked.changes and first.name and not first.workspace:
+                kind = self.wave.around.kinds[first.api_group, first.resource]
+                found.objects[object_key(first, kind)] = walked.changes
             found.owners.update((uid, changes) for uid, changes in walked.owners.items() if changes)
         job.webhooks.close()
         return found
 
 
-def world_of(store: Store, crew: Crew[Job], classes: Iterable[ClassResult], progress: Progress) -> World:
-    """What follows from what a run found; the job of the crew has the history of what decisions look up."""
-    world = World()
-    results = list(classes)
-    keys: set[str] = {key_of(about) for result in results for about in result.totals.barred} - {""}
-    nameless: set[str] = set()
-    numbers: dict[int, Alone | None] = {}
-    storing = [result for result in results if any(result.totals.summary.outcomes[kind] for kind in STORING)]
-    for pending in (pending for result in storing for pending in result.findings()):
-        if pending.finding.key.outcome in STORING:
-            numbers[pending.place.seq] = pending.alone
-            key = key_of(pending.subject)
-            (keys if key else nameless).add(key or pending.finding.example.audit_id)
-    if not keys and not nameless:
-        return world
+@dataclass
+class Beginning:
+    """Where the candidate's world begins to differ from the log's.
+
+    Objects by key, the requests about objects that never got a name by audit id, and of all such requests by number how each ends
+    taken alone; None where that is to be worked out.
+    """
+
+    keys: set[str] = field(default_factory=set)
+    nameless: set[str] = field(default_factory=set)
+    numbers: dict[int, Alone | None] = field(default_factory=dict)
+
+    @staticmethod
+    def of(results: Iterable[ClassResult]) -> Beginning:
+        """What a run found."""
+        made = Beginning()
+        for totals, findings in results:
+            made.keys |= {key_of(about) for about in totals.barred} - {""}
+            if any(totals.summary.outcomes[kind] for kind in STORING):
+                for place, about, found, alone in findings():
+                    if found.key.outcome in STORING:
+                        made.find(place.seq, about, found.example.audit_id, alone)
+        return made
+
+    def find(self, seq: int, about: ObjectRef, audit_id: str, alone: Alone | None = None) -> None:
+        """Take over one request."""
+        self.numbers[seq] = alone
+        key = key_of(about)
+        (self.keys if key else self.nameless).add(key or audit_id)
+
+    def add(self, other: Beginning) -> None:
+        """Take over those of another part of the log."""
+        self.keys |= other.keys
+        self.nameless |= other.nameless
+        self.numbers |= other.numbers
+
+
+def world_of(store: Store, crew: Crew[Job], begins: Beginning, progress: Progress) -> World:
+    """What follows; the job of the crew has the history of what decisions look up."""
+    if not begins.keys and not begins.nameless:
+        return World()
     job = crew.job
-    found = Collections.of(store.collections(), job.cluster.discovery)
-    around = Surroundings(found, numbers, barred=job.gate.refused)
-    stage = _Stage(store, crew, progress, world)
-    own = frozenset(key for key in keys if key.startswith(f"{_BETWEEN}namespaces{_BETWEEN}"))
+    found = followed_collections(store, job, begins.numbers)
+    around = WalkContext(found, begins.numbers, barred=job.gate.refused, kinds=looked_up_kinds(job))
+    first = Wave(in_collections(store, found, {}) | begins.keys, around, frozenset(begins.nameless))
+    world = _followed(_Stage(store, crew, progress, World()), first)
+    if stops := world.stops:
+        # What a collection leaves because it ended is known only now.
+        keys = first.keys | in_collections(store, found, stops)
+        again = Wave(keys, replace(around, stops=stops), first.nameless)
+        world = _followed(_Stage(store, crew, progress, World()), again)
+    _retried(store, world)
+    _refused_still(store, world)
+    if job.with_lines:
+        world.lines = [job.replayer.unread_line(each.record) for each in found.all if world.is_told_of_nothing(each)]
+    return world
+
+
+def _followed(stage: _Stage, first: Wave) -> World:
+    """Namespaces that differ, then what decisions look up, then all else."""
+    around, keys = first.around, first.keys
+    own = _of_kinds(keys, {("", "namespaces")})
     if own:
         walks = stage.run(Wave(own, around))
         around = replace(around, namespaces={name: found for each in walks for name, found in each.namespaces.items()})
-    _spread(stage, Wave(frozenset(keys - own), around, frozenset(nameless)))
-    _retried(store, world)
-    return world
+        keys |= frozenset(in_namespaces(stage.store, around.namespaces))
+    if looked_up := _of_kinds(keys, around.kinds.keys() - {("", "namespaces")}):
+        walks = stage.run(Wave(looked_up, around))
+        around = replace(around, objects={key: found for each in walks for key, found in each.objects.items()})
+    found = dependent(stage.store, stage.crew.job, around.objects)
+    nameless = frozenset(key.removeprefix(AUDIT_ID) for key in found if key.startswith(AUDIT_ID))
+    named = frozenset(key for key in found if not key.startswith(AUDIT_ID))
+    _spread(stage, Wave((keys | named) - own, around, first.nameless | nameless))
+    return stage.world
+
+
+def _of_kinds(keys: Iterable[str], resources: Container[tuple[str, str]]) -> frozenset[str]:
+    """The keys of objects of some resources."""
+    return frozenset(key for key in keys if tuple(key.split(BETWEEN, 2)[:2]) in resources)
 
 
 def _spread(stage: _Stage, first: Wave) -> None:
     """Walk each object once, after all that may own it; what owners make comes into it where they differ."""
     ownership = Ownership.of((row[0], row[1], row[2]) for row in stage.store.query("owned").rows())
-    wanted, walked = {*first.keys, *_in_namespaces(stage.store, first.around.namespaces)}, set[str]()
+    nameless = (f"{AUDIT_ID}{audit_id}" for audit_id in first.nameless)
+    wanted = {*first.keys, *nameless}
+    walked = set[str]()
     owners: dict[str, list[OwnerChange]] = {}
     owning = frozenset(ownership.keys)
     deepest = max(ownership.depths.values(), default=0)
     for depth in range(deepest + 1):
         now = frozenset(key for key in wanted - walked if ownership.depths.get(key, 0) <= depth)
         walked |= now
-        nameless = first.nameless if depth == deepest else frozenset[str]()
+        without_name = frozenset(key.removeprefix(AUDIT_ID) for key in now if key.startswith(AUDIT_ID))
         around = replace(first.around, owners=owners, owned=ownership.of_objects(now), owning=owning)
-        for found in stage.run(Wave(now, around, nameless)):
+        named = frozenset(key for key in now if not key.startswith(AUDIT_ID))
+        for found in stage.run(Wave(named, around, without_name)):
             owners.update(found.owners)
             wanted |= ownership.owned_by(found.owners)
-
-
-def _in_namespaces(store: Store, namespaces: Namespaces) -> Iterator[str]:
-    """The keys of all that stands in some namespaces."""
-    if namespaces:
-        rows = store.query("in_namespaces", namespaces=orjson.dumps(sorted(namespaces)).decode())
-        yield from (str(row[0]) for row in rows.rows())
 
 
 @dataclass(frozen=True)
@@ -190,17 +275,27 @@ class _Stage:
         found = self.crew.run(Walk(wave), parts, self.progress)
         for walked in found:
             self.world.add(walked.consequences)
-        for seconds in _seconds([each for walked in found for each in walked.refused], self.store):
-            self.world.refused.append(attempts(retry_of(REPLICASET_CONTROLLER, ""), seconds))
+        for username, seconds in _seconds([each for walked in found for each in walked.refused], self.store):
+            self.world.refused.append(attempts(retry_of(username, ""), seconds))
         return found
 
 
-def _seconds(refused: Iterable[Refused], store: Store) -> Iterator[float]:
-    """How long pods of ReplicaSets are refused; the end of the log is asked for where it counts."""
+def _seconds(refused: Iterable[RefusedPods], store: Store) -> Iterator[tuple[str, float]]:
+    """To whom and how long pods are refused; the end of the log is asked for where it counts."""
     end = cache(lambda: int(store.answer("log_end")[0][0]))
     for each in refused:
         until = end() if each.until is None else each.until // TICKS
-        yield (until - each.since // TICKS) / MICROSECONDS
+        yield each.username, (until - each.since // TICKS) / MICROSECONDS
+
+
+def _refused_still(store: Store, world: World) -> None:
+    """Count what controllers are refused in both worlds."""
+    for seq, username, code, message, reason, owner in store.query("refused_creations").iter_rows():
+        if not is_controller(username) or result_of(code, message, reason).cause not in (Cause.DENIED, Cause.INVALID):
+            continue
+        found = world.consequences.get(LogPosition(seq, 0))
+        if found is None or not (found.differs or found.repetitions):
+            world.still[owner] += 1
 
 
 def _retried(store: Store, world: World) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision
 from replay.case.case import Case, CaseError, Unusable
-from replay.case.decide import Decider
+from replay.case.decide import CaseDecider
 from replay.case.difference import differences, plain
 from replay.case.document import CaseDocument
 from replay.case.exported import Exported, UnholdableError
@@ -19,7 +19,7 @@ from replay.case.form.own import read_document
 from replay.case.minimise import minimised
 from replay.case.policies import PolicyLoader, is_policy
 from replay.case.recorded import RecordingLister, recording
-from replay.errors import UNFORESEEN
+from replay.errors import UNFORESEEN, ReplayError
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.redact.redactor import SECRETS, Redactor
@@ -50,6 +50,8 @@ class Exporter:
     @cached_property
     def _chain(self) -> Chain:
         job = self.job
+        if job.workspaces is not None:
+            raise ReplayError("a case has one set of policies: none is written of a request to a workspace of kcp")
         authorizer = recording(job.authorizer)
         return Chain(job.asked, job.version, job.cluster.discovery, job.schemas, authorizer=authorizer)
 
@@ -58,8 +60,8 @@ class Exporter:
         return PolicyLoader(self.job.version)
 
     @cached_property
-    def _decider(self) -> Decider:
-        return Decider(self.job.version)
+    def _decider(self) -> CaseDecider:
+        return CaseDecider(self.job.version)
 
     @cached_property
     def _set(self) -> SetObjects:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Form(StrEnum):
+class CaseForm(StrEnum):
     """How a request is written."""
 
     CASE = "case"
@@ -15,7 +15,7 @@ class Form(StrEnum):
     KUBECTL = "kubectl"
 
 
-class Side(StrEnum):
+class DecidingSet(StrEnum):
     """Which set decides."""
 
     CURRENT = "current"

@@ -25,7 +25,7 @@ from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.testing.export import Exporter
-from replay.pipeline.testing.form import Form, Side
+from replay.pipeline.testing.form import CaseForm, DecidingSet
 from replay.pipeline.testing.run import CaseOptions, run_tests
 from replay.pipeline.whole_file import write_files
 from replay.reconstruct.request import ReplayRequest
@@ -37,8 +37,8 @@ class ExportOptions:
 
     audit_id: str
     item: int = 0
-    side: Side | None = None
-    form: Form = Form.CASE
+    side: DecidingSet | None = None
+    form: CaseForm = CaseForm.CASE
     minimise: bool = False
     redact: bool = True
     beside: Path | None = None
@@ -49,9 +49,9 @@ def export_request(scenario: Scenario, options: ExportOptions, progress: Progres
 
     Raises ReplayError for a request that is not known, or that the form cannot hold.
     """
-    side = options.side or (Side.CANDIDATE if scenario.candidate_paths else Side.CURRENT)
+    side = options.side or (DecidingSet.CANDIDATE if scenario.candidate_paths else DecidingSet.CURRENT)
     in_force = () if scenario.current is None else (scenario.current,)
-    paths = scenario.candidate_paths if side is Side.CANDIDATE else in_force
+    paths = scenario.candidate_paths if side is DecidingSet.CANDIDATE else in_force
     if not paths:
         raise ReplayError(f"no {side.value} set: give --{side.value}, which decides the request")
     manifests = manifests_of(scenario)
@@ -63,7 +63,7 @@ def export_request(scenario: Scenario, options: ExportOptions, progress: Progres
         if not 0 <= options.item < len(requests):
             raise ReplayError(f"the request is about {len(requests)} objects: --item is 0 to {len(requests) - 1}")
         request = requests[options.item]
-        exporter = Exporter(job, list(Side).index(side), paths, redact=options.redact)
+        exporter = Exporter(job, list(DecidingSet).index(side), paths, redact=options.redact)
         exported, case = exporter.exported(request, title(request), minimise=options.minimise)
         exported = exporter.again(exported, case) if options.minimise else exported
     return written(exported, case, options.form, options.beside)
@@ -78,11 +78,14 @@ def title(request: ReplayRequest) -> str:
     return f"{attributes.operation.value} {resource} {name} by {attributes.user_info.username}"
 
 
-_FILES: Mapping[Form, Callable[[Exported], Mapping[str, str]]] = {Form.KAT: kat_files, Form.KYVERNO: kyverno_files}
-_READ_AGAIN = (Form.REVIEW, Form.KAT, Form.KYVERNO)
+_FILES: Mapping[CaseForm, Callable[[Exported], Mapping[str, str]]] = {
+    CaseForm.KAT: kat_files,
+    CaseForm.KYVERNO: kyverno_files,
+}
+_READ_AGAIN = (CaseForm.REVIEW, CaseForm.KAT, CaseForm.KYVERNO)
 
 
-def written(exported: Exported, case: dict[str, JSON], form: Form, beside: Path | None = None) -> Mapping[str, str]:
+def written(exported: Exported, case: dict[str, JSON], form: CaseForm, beside: Path | None = None) -> Mapping[str, str]:
     """The files of a form; raises UnholdableError where it has no place for what is to be said.
 
     What is written for others is read and decided once more, by their rules.
@@ -99,11 +102,11 @@ def written(exported: Exported, case: dict[str, JSON], form: Form, beside: Path 
     return files
 
 
-def _written(exported: Exported, case: dict[str, JSON], form: Form, beside: Path | None) -> Mapping[str, str]:
+def _written(exported: Exported, case: dict[str, JSON], form: CaseForm, beside: Path | None) -> Mapping[str, str]:
     if form in _FILES:
         return _FILES[form](exported)
-    if form is Form.REVIEW:
+    if form is CaseForm.REVIEW:
         return {"review.json": orjson.dumps(review(exported), option=orjson.OPT_INDENT_2).decode() + "\n"}
-    if form is Form.KUBECTL:
+    if form is CaseForm.KUBECTL:
         return {"repeat.sh": kubectl_command(exported)}
     return {"case.yaml": case_text(exported, case, beside)}

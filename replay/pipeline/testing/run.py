@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replay.case.case import Case, CaseError, CaseFile, Unusable
-from replay.case.coverage import Coverage
-from replay.case.decide import Decider
+from replay.case.coverage import CaseCoverage
+from replay.case.decide import CaseDecider
 from replay.case.difference import differences
-from replay.case.find import Found, Unreadable, find_cases
+from replay.case.find import CaseSource, UnreadableCases, find_cases
 from replay.case.policies import PolicyLoader
-from replay.case.result import CaseReport, CaseResult, CoverageResult, Status
+from replay.case.result import CaseCoverageResult, CaseReport, CaseResult, Status
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import UNFORESEEN
 
@@ -31,8 +31,8 @@ class CaseOptions:
 
 def run_tests(options: CaseOptions) -> CaseReport:
     """Run all cases; raises ReplayError where there are none."""
-    loader, decider = PolicyLoader(options.version), Decider(options.version)
-    coverage = Coverage() if options.coverage else None
+    loader, decider = PolicyLoader(options.version), CaseDecider(options.version)
+    coverage = CaseCoverage() if options.coverage else None
     results: list[CaseResult] = []
     forms: Counter[str] = Counter()
     files = {str(path) for path in options.policies}
@@ -46,16 +46,16 @@ def run_tests(options: CaseOptions) -> CaseReport:
             files.add(found.path)
     if not results:
         places = ", ".join(map(str, options.paths))
-        of = f" whose name holds `{options.name}`" if options.name else ""
-        raise CaseError(f"no cases{of} below it: docs/cases.md says how they are written", path=places)
+        selection = f" whose name holds `{options.name}`" if options.name else ""
+        raise CaseError(f"no cases{selection} below it: docs/cases.md says how they are written", path=places)
     told = None
     if coverage is not None:
-        told = CoverageResult(coverage.reached, coverage.total, tuple(coverage.unreached()))
+        told = CaseCoverageResult(coverage.reached, coverage.total, tuple(coverage.unreached()))
     return CaseReport(tuple(results), dict(sorted(forms.items())), tuple(sorted(files)), told)
 
 
-def _results(found: Found, decider: Decider, coverage: Coverage | None, name: str) -> Iterator[CaseResult]:
-    if isinstance(found, Unreadable):
+def _results(found: CaseSource, decider: CaseDecider, coverage: CaseCoverage | None, name: str) -> Iterator[CaseResult]:
+    if isinstance(found, UnreadableCases):
         if name in found.path:
             yield _failed(found.path, found.path, found.error)
         return
@@ -67,7 +67,7 @@ def _results(found: Found, decider: Decider, coverage: Coverage | None, name: st
             yield _result(found.path, case, decider, coverage)
 
 
-def _result(suite: str, case: Case, decider: Decider, coverage: Coverage | None) -> CaseResult:
+def _result(suite: str, case: Case, decider: CaseDecider, coverage: CaseCoverage | None) -> CaseResult:
     try:
         decided = decider.decided(case)
         lines = differences(decided)

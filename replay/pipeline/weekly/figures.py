@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from replay.audit.period import Period
 from replay.audit.store import Store
-from replay.compare.weekly.effect import EffectAction, Side
-from replay.compare.weekly.figures import ActionFigures, DenialGroup, Figures, Source
-from replay.pipeline.manifests import Manifests
-from replay.pipeline.weekly.part import WeeklyPart
+from replay.compare.summary import placed
+from replay.compare.weekly.effect import EffectAction, EffectSide
+from replay.compare.weekly.figures import ActionFigures, DenialGroup, Figures, FigureSource, WorkspaceFigures
+from replay.pipeline.weekly.part import WeeklyPart, in_workspace
 from replay.pipeline.weekly.promotion import promotions
+from replay.pipeline.weekly.scope import ReportScope
 
 _SHOWN = (EffectAction.DENY, EffectAction.WARN, EffectAction.AUDIT, EffectAction.MUTATE, EffectAction.FAILED_OPEN)
 _UNTRACED = (EffectAction.WARN, EffectAction.MUTATE)
@@ -50,57 +51,91 @@ class Slot(NamedTuple):
     step: int
 
 
-def figures_of(store: Store, manifests: Manifests, part: WeeklyPart, slot: Slot) -> Figures:
+def figures_of(store: Store, scope: ReportScope, part: WeeklyPart, slot: Slot) -> Figures:
     """One period in numbers."""
     position, period, step = slot
     parameters = {"start": period.start, "end": period.end}
-    rows = store.query("period_decisions", step=step, **parameters).iter_rows()
-    logged, denials = _logged(rows)
+    rows = store.query("period_decisions", step=step, by_request=scope.is_shard, **parameters).iter_rows()
+    logged, denials, by_workspace = _logged(rows, scope)
     names = store.query("period_names", **parameters)
     return Figures(
         period=period,
         step=step,
         steps=dict(store.query("period_requests", step=step, **parameters).iter_rows()),
         actions=tuple(
-            sorted([*_figures(logged, Source.LOG), *_figures(_replayed(part, position), Source.REPLAY)], key=_order)
+            sorted(
+                [*_figures(logged, FigureSource.LOG), *_figures(_replayed(part, position), FigureSource.REPLAY)],
+                key=_order,
+            )
         ),
-        promotions=promotions(store, manifests, part.effects, position, period),
+        promotions=promotions(store, scope, part.effects, position, period),
         denials=denials,
         users=frozenset(names["username"].to_list()),
         namespaces=frozenset(names["namespace"].to_list()) - {""},
-        undecided=max((part.undecided[position, side] for side in Side), default=0),
+        workspaces=_workspaces(by_workspace, part, position),
+        undecided=max((part.undecided[position, side] for side in EffectSide), default=0),
     )
 
 
-def _logged(rows: Iterable[tuple[Any, ...]]) -> tuple[_Tallies, frozenset[DenialGroup]]:
-    """What the log itself tells."""
+def _logged(
+    rows: Iterable[tuple[Any, ...]], scope: ReportScope
+) -> tuple[_Tallies, frozenset[DenialGroup], dict[str, Counter[EffectAction]]]:
+    """What the log itself tells, the last by workspace."""
     tallies: _Tallies = {}
     denials: set[DenialGroup] = set()
-    for action, policy, start, user, namespace, _, requests, first, last in rows:
-        if action not in _SHOWN:
+    workspaces: dict[str, Counter[EffectAction]] = {}
+    for action, bare, start, user, name, _, request, requests, first, last in rows:
+        place = scope.place(request)
+        if action not in _SHOWN or place is None:
             continue
+        workspace, policy_workspace = place
+        (policy,), namespace = placed([bare], policy_workspace), in_workspace(workspace, name)
+        if workspace:
+            workspaces.setdefault(workspace, Counter())[EffectAction(action)] += requests
         tally = tallies.setdefault((policy or "", EffectAction(action)), _Tally())
-        tally.add(user, namespace, requests, first, last)
+        tally.add(user, namespace if name else "", requests, first, last)
         tally.timeline[start] += requests
         if action == EffectAction.DENY:
             denials.add(DenialGroup(policy or "", user, namespace))
-    return tallies, frozenset(denials)
+    return tallies, frozenset(denials), workspaces
+
+
+def _workspaces(
+    logged: Mapping[str, Counter[EffectAction]], part: WeeklyPart, position: int
+) -> tuple[WorkspaceFigures, ...]:
+    """What was done to each workspace, and what the candidate would newly deny to it; those with most of that first."""
+    done = {path: Counter(actions) for path, actions in logged.items()}
+    planned: Counter[str] = Counter()
+    undecided: Counter[str] = Counter()
+    for key, cell in part.effects.cells.items():
+        if key.period != position or not key.workspace:
+            continue
+        own = done.setdefault(key.workspace, Counter())
+        if key.side is EffectSide.CURRENT:
+            own[key.action] += cell.count if key.action in _UNTRACED else 0
+        else:
+            planned[key.workspace] += cell.count if key.action is EffectAction.DENY and key.is_root else 0
+            undecided[key.workspace] += cell.count if key.action is EffectAction.UNDETERMINED else 0
+    found = [WorkspaceFigures(path, +actions, planned[path], undecided[path]) for path, actions in done.items()]
+    found = [each for each in found if each.actions or each.newly_denied or each.undecided]
+    return tuple(sorted(found, key=lambda each: (-each.newly_denied, -each.total(EffectAction.DENY), each.workspace)))
 
 
 def _replayed(part: WeeklyPart, position: int) -> _Tallies:
     """What the current set did without leaving a trace."""
     tallies: _Tallies = {}
     for key, cell in part.effects.cells.items():
-        if key.period == position and key.side is Side.CURRENT and key.action in _UNTRACED:
+        if key.period == position and key.side is EffectSide.CURRENT and key.action in _UNTRACED:
             tally = tallies.setdefault((key.policy, key.action), _Tally())
-            tally.add(key.user, key.namespace, cell.count, cell.first, cell.last)
+            namespace = key.namespace if key.namespace != key.workspace else ""
+            tally.add(key.user, namespace, cell.count, cell.first, cell.last)
     for bucket, count in part.effects.timeline.items():
-        if bucket.period == position and bucket.side is Side.CURRENT and bucket.action in _UNTRACED:
+        if bucket.period == position and bucket.side is EffectSide.CURRENT and bucket.action in _UNTRACED:
             tallies[bucket.policy, bucket.action].timeline[bucket.start] += count
     return tallies
 
 
-def _figures(tallies: _Tallies, source: Source) -> Iterator[ActionFigures]:
+def _figures(tallies: _Tallies, source: FigureSource) -> Iterator[ActionFigures]:
     for (policy, action), tally in tallies.items():
         yield ActionFigures(
             policy=policy,

@@ -3,30 +3,56 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from replay.admission.decision import Decision
-from replay.audit.observed import Observed, observe
+from replay.audit.answer.observed import Observed, observe
 from replay.audit.part import StorePart
 from replay.audit.period import Period
+from replay.audit.place import LogPosition
 from replay.compare.fidelity import Fidelity
-from replay.compare.summary import Gap
-from replay.compare.weekly.effect import EffectCell, EffectKey, Effects, PolicyEffect, Side, effects_of
-from replay.compare.workload import workload
-from replay.kube.gvk import GroupVersionKind
+from replay.compare.outcome import DecidedIn, outcome_kind
+from replay.compare.subject.owner import owner
+from replay.compare.subject.subject import subject
+from replay.compare.subject.workload import workload
+from replay.compare.summary import Gap, placed
+from replay.compare.weekly.effect import (
+    EffectAction,
+    EffectCell,
+    EffectCounts,
+    EffectKey,
+    EffectSide,
+    PolicyEffect,
+    effects_of,
+)
 from replay.kube.lister import Lister
+from replay.matching.coarse import both
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.redaction import redacted_decision, redactor_of
-from replay.pipeline.replay.replayer import as_far_as_reached
+from replay.pipeline.replay.replayer import STORING, stored_subject
+from replay.pipeline.replay.world import Beginning, World
+from replay.pipeline.weekly.consequence import Enforcement, PeriodSide
 from replay.reconstruct.request import Reached, ReplayRequest
 
-_NAMESPACE = GroupVersionKind("", "v1", "Namespace")
+_WOULD_DENY = frozenset(
+    {
+        (EffectSide.CANDIDATE, EffectAction.DENY),
+        (EffectSide.CURRENT, EffectAction.WARN),
+        (EffectSide.CURRENT, EffectAction.AUDIT),
+    }
+)
+"""The effects of which promotions are made."""
+
+
+def in_workspace(workspace: str, namespace: str) -> str:
+    """A namespace as reports name it: after the workspace that it is in, which stands alone for what is in no namespace."""
+    return " ".join(each for each in (workspace, namespace) if each)
 
 
 @dataclass(slots=True)
-class Witness:
+class FileAgreement:
     """Agreement of the current set with one log file, and when its decisions were reproduced first and last."""
 
     fidelity: Fidelity = field(default_factory=Fidelity)
@@ -43,7 +69,9 @@ class Witness:
     ) -> None:
         """Compare one request with what the log says of it; see `Fidelity.record`."""
         record, kept = request.record, self.reproduced
-        self.fidelity.record(record.seq, record.audit_id, observed, decision, policies, shown)
+        self.fidelity.record(
+            record.seq, record.audit_id, observed, decision, policies, shown, in_any_order=bool(record.workspace)
+        )
         if self.reproduced > kept:
             self._seen(record.stage_time, record.stage_time)
 
@@ -53,7 +81,7 @@ class Witness:
         found = self.fidelity
         return found.denials.reproduced + found.failures.reproduced + found.annotations.reproduced
 
-    def add(self, other: Witness) -> None:
+    def add(self, other: FileAgreement) -> None:
         """Merge another part of the log."""
         self.fidelity.add(other.fidelity)
         if other.first:
@@ -68,107 +96,148 @@ class Witness:
 class WeeklyPart:
     """What one part of the log has to say; merging is commutative.
 
-    `undecided` counts requests by (period, set), `gaps` and `witnesses` are of the last period alone.
+    `undecided` counts requests by (period, set), `gaps` and `witnesses` are of the last period alone. `begins` are where the worlds begin
+    in which a set is enforced; until these are known, `would_deny` keeps what would newly deny, request by request.
     """
 
-    effects: Effects = field(default_factory=Effects)
-    undecided: Counter[tuple[int, Side]] = field(default_factory=Counter)
+    effects: EffectCounts = field(default_factory=EffectCounts)
+    would_deny: dict[EffectKey, list[tuple[LogPosition, EffectCell]]] = field(default_factory=dict)
+    begins: dict[PeriodSide, Beginning] = field(default_factory=dict)
+    undecided: Counter[tuple[int, EffectSide]] = field(default_factory=Counter)
     gaps: Counter[Gap] = field(default_factory=Counter)
     not_reached: Counter[str] = field(default_factory=Counter)
-    witnesses: dict[str, Witness] = field(default_factory=dict)
+    witnesses: dict[str, FileAgreement] = field(default_factory=dict)
 
     def add(self, other: WeeklyPart) -> None:
         """Merge another part of the log."""
         self.effects.add(other.effects)
+        for key, seen in other.would_deny.items():
+            self.would_deny.setdefault(key, []).extend(seen)
+        for where, begins in other.begins.items():
+            self.begins.setdefault(where, Beginning()).add(begins)
         self.undecided.update(other.undecided)
         self.gaps.update(other.gaps)
         self.not_reached.update(other.not_reached)
         for file, witness in other.witnesses.items():
-            self.witnesses.setdefault(file, Witness()).add(witness)
+            self.witnesses.setdefault(file, FileAgreement()).add(witness)
+
+    def tell_apart(self, worlds: Mapping[PeriodSide, World], step: int) -> None:
+        """Count what would newly deny, now that it is known what only follows."""
+        for key, seen in self.would_deny.items():
+            world = worlds.get((key.period, key.side), World())
+            for place, cell in seen:
+                self.effects.count(
+                    key._replace(follows=world.blame(place) is not None), cell, cell.first // step * step
+                )
+        self.would_deny.clear()
 
 
 class EffectOf(NamedTuple):
     """One effect, whose it is, and whether the current set denies the request anyway."""
 
     period: int
-    side: Side
+    side: EffectSide
     effect: PolicyEffect
     denied: bool
 
 
 @dataclass(frozen=True)
-class WeeklyJob:
-    """The same for every part. `periods` ends with the one that the report is about; `step` is that of its time series.
+class WeeklyTask:
+    """What is done with every part. `periods` ends with the one that the report is about; `step` is that of its time series.
 
     `sides` are the sets that were given, parallel to the decisions; `owner_label` is a label of namespaces.
     """
 
-    job: Job
     periods: tuple[Period, ...]
     step: int
-    sides: tuple[Side, ...]
+    sides: tuple[EffectSide, ...]
     owner_label: str
+    enforcement: Enforcement
 
-    def run(self, part: StorePart) -> WeeklyPart:
+    def run(self, job: Job, part: StorePart) -> WeeklyPart:
         """Decide the requests of the periods; the others only tell the history of their objects."""
         found = WeeklyPart()
-        reconstructor = self.job.replayer.reconstructor
-        for records in part.objects(self.job.predicate):
+        reconstructor = job.replayer.reconstructor
+        for records in part.objects(job.predicate if job.within is None else both(job.predicate, job.within)):
             for request in reconstructor.requests(records):
                 at = request.record.stage_time
                 position = next((i for i, period in enumerate(self.periods) if at in period), -1)
                 if position >= 0:
-                    self._count(request, position, found)
+                    self._count(job, request, position, found)
         return found
 
-    def _count(self, request: ReplayRequest, position: int, found: WeeklyPart) -> None:
+    def _count(self, job: Job, request: ReplayRequest, position: int, found: WeeklyPart) -> None:
         last = position == len(self.periods) - 1
+        replayer, record = job.replayer, request.record
+        current, candidate = replayer.decisions(request)
+        self._begin(job, request, position, (current, candidate), found)
         if request.reached is Reached.FAILED_BEFORE:
             if last:
                 found.not_reached[request.reached_reason] += 1
             return
-        replayer, record = self.job.replayer, request.record
         lister = replayer.cluster.at(record)
-        current, candidate = as_far_as_reached(request, replayer.decide(request, lister))
-        decisions = {Side.CURRENT: current, Side.CANDIDATE: candidate}
-        redactor = redactor_of(request, redact=self.job.redact)
-        if last and Side.CURRENT in self.sides:
-            witness = found.witnesses.setdefault(record.file, Witness())
+        decisions = {EffectSide.CURRENT: current, EffectSide.CANDIDATE: candidate}
+        redactor = redactor_of(request, redact=job.redact)
+        if last and EffectSide.CURRENT in self.sides:
+            witness = found.witnesses.setdefault(record.file, FileAgreement())
             witness.record(request, observe(record), current, replayer.policies, redactor.text)
         for side in self.sides:
             decision = redacted_decision(redactor, decisions[side])
             if decision.undetermined:
                 found.undecided[position, side] += 1
                 if last:
-                    found.gaps.update({Gap(u.policy, u.path, u.reason, u.fix) for u in decision.undetermined})
+                    own = _home(job.where(record), side)
+                    unknown = decision.undetermined
+                    found.gaps.update({Gap(placed([u.policy], own)[0], u.path, u.reason, u.fix) for u in unknown})
             for effect in effects_of(decision):
-                self._effect(request, EffectOf(position, side, effect, bool(current.denials)), found, lister)
+                self._effect(job, request, EffectOf(position, side, effect, bool(current.denials)), found, lister)
 
-    def _effect(self, request: ReplayRequest, of: EffectOf, found: WeeklyPart, lister: Lister) -> None:
+    def _effect(self, job: Job, request: ReplayRequest, effect_of: EffectOf, found: WeeklyPart, lister: Lister) -> None:
         attributes, record = request.attributes, request.record
-        action, policy, message = of.effect
+        action, policy, message = effect_of.effect
         resource = str(attributes.resource.group_resource)
+        decided_in = job.where(record)
+        workspace, home = decided_in.workspace, _home(decided_in, effect_of.side)
         key = EffectKey(
-            period=of.period,
-            side=of.side,
+            period=effect_of.period,
+            side=effect_of.side,
             action=action,
-            policy=policy,
+            policy=placed([policy], home)[0],
             user=attributes.user_info.username,
-            namespace=attributes.namespace,
+            namespace=in_workspace(workspace, attributes.namespace),
             resource=f"{resource}/{attributes.subresource}" if attributes.subresource else resource,
-            workload=workload(attributes, self.job.owners),
-            denied=of.denied,
-            owner=self._owner(attributes.namespace, lister),
+            workload=workload(attributes, job.owners),
+            denied=effect_of.denied,
+            owner=owner(attributes.namespace, self.owner_label, lister),
+            workspace=workspace,
         )
         cell = EffectCell(1, record.stage_time, record.stage_time, record.audit_id, message)
-        found.effects.count(key, cell, record.stage_time // self.step * self.step)
+        if not effect_of.denied and (effect_of.side, action) in _WOULD_DENY:
+            found.would_deny.setdefault(key, []).append((LogPosition(record.seq, request.item), cell))
+        else:
+            found.effects.count(key, cell, record.stage_time // self.step * self.step)
 
-    def _owner(self, namespace: str, lister: Lister) -> str:
-        """The owner that the namespace's label names, empty where there is none or it is not known."""
-        if not (namespace and self.owner_label):
-            return ""
-        found = lister.get(_NAMESPACE, "", namespace)
-        metadata = found.get("metadata") if isinstance(found, dict) else None
-        labels = metadata.get("labels") if isinstance(metadata, dict) else None
-        value = labels.get(self.owner_label) if isinstance(labels, dict) else None
-        return value if isinstance(value, str) else ""
+    def _begin(
+        self,
+        job: Job,
+        request: ReplayRequest,
+        position: int,
+        decisions: tuple[Decision, Decision],
+        found: WeeklyPart,
+    ) -> None:
+        """Note a request with which a world begins to differ."""
+        record, (current, candidate) = request.record, decisions
+        about = stored_subject(record, subject(request.attributes))
+        kind = outcome_kind(current, candidate)
+        if self.enforcement.candidate and kind in STORING:
+            begins = found.begins.setdefault((position, EffectSide.CANDIDATE), Beginning())
+            begins.find(record.seq, about, record.audit_id, job.replayer.ends(request, kind, decisions))
+        trial = self.enforcement.trial.get(job.where(record).policies)
+        if trial and not current.denials and any(each.policy in trial for each in effects_of(current)):
+            begins = found.begins.setdefault((position, EffectSide.CURRENT), Beginning())
+            begins.find(record.seq, about, record.audit_id)
+
+
+def _home(decided_in: DecidedIn, side: EffectSide) -> str:
+    """The workspace of kcp whose policies a set asks about a request."""
+    return decided_in.planned if side is EffectSide.CANDIDATE else decided_in.policies

@@ -14,18 +14,18 @@ from replay.admission.builtin.run import MALFORMED
 from replay.audit.part import StorePart
 from replay.audit.period import Period
 from replay.compare.readiness import LEVELS, NamespaceReadiness, raise_to
-from replay.compare.workload import workload
+from replay.compare.subject.workload import workload
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
 from replay.kube.quantity import Quantity
-from replay.matching.coarse import Predicate
+from replay.matching.coarse import Predicate, both
 from replay.pipeline.replay.job import Job
 from replay.reconstruct.request import Reached, ReplayRequest
 
 _PODS = Predicate("(api_group = '' and resource = 'pods' and verb in ('create', 'delete', 'update', 'patch'))", ())
 _ENDED = ("Succeeded", "Failed")
 
-Readiness = dict[str, NamespaceReadiness]
+ReadinessByNamespace = dict[str, NamespaceReadiness]
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,17 @@ class ReadinessJob:
     job: Job
     period: Period
 
-    def run(self, part: StorePart) -> Readiness:
+    def run(self, part: StorePart) -> ReadinessByNamespace:
         """The pods of one part, by namespace."""
-        found: Readiness = {}
-        for records in part.objects(_PODS):
+        found: ReadinessByNamespace = {}
+        within = self.job.within
+        for records in part.objects(_PODS if within is None else both(_PODS, within)):
             for request in self.job.reconstructor.requests(records):
                 if request.record.stage_time in self.period and request.reached is not Reached.FAILED_BEFORE:
                     self._count(request, found)
         return found
 
-    def _count(self, request: ReplayRequest, found: Readiness) -> None:
+    def _count(self, request: ReplayRequest, found: ReadinessByNamespace) -> None:
         attributes, record = request.attributes, request.record
         succeeded, at = record.code < 400, record.stage_time
         name = f"{attributes.namespace}/{attributes.name}"

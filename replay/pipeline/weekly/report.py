@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +15,8 @@ from replay.audit.reject import EXPLANATIONS, RejectReason
 from replay.audit.store import Store
 from replay.compare.fidelity import merged
 from replay.compare.readiness import NamespaceReadiness
-from replay.compare.weekly.effect import Side
+from replay.compare.subject.owner import OWNER_LABEL
+from replay.compare.weekly.effect import EffectSide
 from replay.compare.weekly.figures import Figures, FileFidelity, WeeklyResult
 from replay.errors import AuditLogError, ReplayError
 from replay.pipeline.authorization.refusals import refusals
@@ -25,12 +26,17 @@ from replay.pipeline.log import opened
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.period import instant
-from replay.pipeline.replay.workers import prepare_workers, replay_parts
+from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.workers import Crew, prepare_workers, replay_parts
+from replay.pipeline.scan import scan_store
 from replay.pipeline.scenario import Scenario
+from replay.pipeline.weekly.consequence import Enforcement, worlds_of
 from replay.pipeline.weekly.figures import Slot, figures_of
-from replay.pipeline.weekly.part import WeeklyJob, WeeklyPart
-from replay.pipeline.weekly.promotion import STATIC_SUFFIX, candidate_mutations
+from replay.pipeline.weekly.part import WeeklyPart, WeeklyTask
+from replay.pipeline.weekly.planned_policy import STATIC_SUFFIX
+from replay.pipeline.weekly.promotion import candidate_mutations
 from replay.pipeline.weekly.readiness import ReadinessJob
+from replay.pipeline.weekly.scope import scope_of
 from replay.report.render.document import MICROSECONDS, moment
 from replay.report.weekly.json import kept_before, read_figures
 
@@ -50,7 +56,7 @@ class WeeklyQuestion:
     until: str | None = None
     previous: Path | None = None
     kept: Path | None = None
-    owner_label: str = "team"
+    owner_label: str = OWNER_LABEL
     readiness: bool = False
     """Whether to hold the pods against the Pod Security levels."""
 
@@ -61,33 +67,48 @@ def weekly(
     """Answer a question. Raises ReplayError for unusable input and for a period without events."""
     prepare_workers(options)
     manifests = manifests_of(scenario)
-    with opened(scenario, progress) as store:
+    with opened(scenario, progress, options.fleet) as store:
+        scope = scope_of(store, manifests, options.focus)
         span, period = _periods(store, question, zone)
         before = _before(question, span, period)
         periods = (period.before, period) if before.figures is None and before.in_store else (period,)
         step = next((step for step in _STEPS if period.length // step <= _MOST_STEPS), _STEPS[-1])
         part = WeeklyPart()
         if sides := _sides(manifests):
-            job = WeeklyJob(past_job(store, manifests), periods, step, sides, question.owner_label)
-            for result in replay_parts(job, [store.part(n) for n in range(store.parts)], options, progress):
-                part.add(result)
-        figures = [figures_of(store, manifests, part, Slot(i, each, step)) for i, each in enumerate(periods)]
+            task = WeeklyTask(periods, step, sides, question.owner_label, Enforcement.of(scope))
+            part = _replayed(store, replace(past_job(store, manifests), within=scope.within), task, options, progress)
+        figures = [figures_of(store, scope, part, Slot(i, each, step)) for i, each in enumerate(periods)]
         foreign, rejects = _foreign(store, period, manifests), _rejects(store)
-        notes = tuple(_notes(store, span, period, zone))
+        notes = (*_notes(store, span, period, zone), *options.focus.notes)
         readiness: dict[str, NamespaceReadiness] = {}
         if question.readiness:
-            work = ReadinessJob(past_job(store, manifests), period)
-            for each in replay_parts(work, [store.part(n) for n in range(store.parts)], options, progress):
+            work = ReadinessJob(replace(past_job(store, manifests), within=scope.within), period)
+            for each in replay_parts(work, store, options, progress):
                 for namespace, own in each.items():
                     readiness.setdefault(namespace, NamespaceReadiness()).add(own)
         refused = refusals(store, periods, manifests, options)
+        at_rest = scan_store(store, scenario, manifests, options.focus.namespaces, progress)
     found = WeeklyResult(scenario.name, figures[-1], before.figures, before.told)
     if len(figures) > 1:
         found.previous = figures[0]
     _add_sets(found, scenario, manifests)
     _add_replay(found, part, len(periods) - 1)
     found.foreign, found.rejects, found.notes, found.refusals = foreign, rejects, notes, refused
-    found.readiness = readiness
+    found.readiness, found.at_rest = readiness, at_rest
+    return found
+
+
+def _replayed(store: Store, job: Job, task: WeeklyTask, options: Options, progress: Progress) -> WeeklyPart:
+    """All parts of the log, with what only follows told apart."""
+    found = WeeklyPart()
+    with (
+        Crew(store, lambda: job, options) as crew,
+        Crew(store, lambda: past_job(store, task.enforcement.denying()), options) as trial,
+    ):
+        for part in crew.run(task, [store.part(number) for number in range(store.parts)], progress):
+            found.add(part)
+        crews = {EffectSide.CANDIDATE: crew, EffectSide.CURRENT: trial}
+        found.tell_apart(worlds_of(store, crews, found.begins, progress), task.step)
     return found
 
 
@@ -142,9 +163,9 @@ def _before(question: WeeklyQuestion, span: Period, period: Period) -> _Before:
     return _Before(None, in_store=False, told="")
 
 
-def _sides(manifests: Manifests) -> tuple[Side, ...]:
+def _sides(manifests: Manifests) -> tuple[EffectSide, ...]:
     """The sets that were given."""
-    given = ((Side.CURRENT, manifests.current), (Side.CANDIDATE, manifests.candidate))
+    given = ((EffectSide.CURRENT, manifests.current), (EffectSide.CANDIDATE, manifests.candidate))
     return tuple(side for side, manifest_set in given if manifest_set is not None)
 
 
@@ -156,7 +177,7 @@ def _foreign(store: Store, period: Period, manifests: Manifests) -> Counter[str]
     known.update(policy.name for policy in manifests.current.mutating_policies)
     for configuration in (*manifests.current.validating_webhooks, *manifests.current.mutating_webhooks):
         known.update(webhook.name for webhook in configuration.webhooks)
-    rows = store.query("period_decisions", start=period.start, end=period.end, step=period.length)
+    rows = store.query("period_decisions", start=period.start, end=period.end, step=period.length, by_request=False)
     found: Counter[str] = Counter()
     for policy, requests in rows.select("policy", "requests").iter_rows():
         if policy and policy.endswith(STATIC_SUFFIX) and policy not in known:

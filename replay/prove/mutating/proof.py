@@ -16,12 +16,12 @@ from replay.errors import UNFORESEEN
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, MutatingAdmissionPolicy, ValidatingAdmissionPolicy
 from replay.kube.attributes import Operation
-from replay.prove.claim import UNBOUNDED, Level, Proof, Result, Witness
+from replay.prove.claim import UNBOUNDED, Comparison, EnforcementLevel, Proof, Witness
 from replay.prove.context import context_of
 from replay.prove.normal.expression import normal_form
 from replay.prove.normal.match import canonical
-from replay.prove.request import OneAnswer, Request
-from replay.prove.unit import Unit
+from replay.prove.request import OneAnswer, SymbolicRequest
+from replay.prove.unit import BoundPolicy
 
 if TYPE_CHECKING:
     from replay.prove.prover import Prover
@@ -56,8 +56,8 @@ def _prove(prover: Prover, name: str, current: ManifestSet, candidate: ManifestS
     is_same = _form(prover, current) == _form(prover, candidate)
     found = _hunt(prover, name, current, candidate, settings.attacks if is_same else settings.tries * 2)
     if found is not None:
-        return Proof(Result.BOTH, UNBOUNDED, (found,), "the patches differ")
-    return Proof(Result.SAME) if is_same else Proof(Result.UNKNOWN, reason=NOT_SAID)
+        return Proof(Comparison.BOTH, UNBOUNDED, (found,), "the patches differ")
+    return Proof(Comparison.SAME) if is_same else Proof(Comparison.UNKNOWN, reason=NOT_SAID)
 
 
 def _form(prover: Prover, manifests: ManifestSet) -> object:
@@ -134,10 +134,10 @@ def _hunt(prover: Prover, name: str, current: ManifestSet, candidate: ManifestSe
     return None
 
 
-def _as_validating(manifests: ManifestSet) -> Unit:
+def _as_validating(manifests: ManifestSet) -> BoundPolicy:
     """What a mutating policy matches and reads, as a validating one."""
     policy = manifests.mutating_policies[0]
-    return Unit(
+    return BoundPolicy(
         ValidatingAdmissionPolicy(
             name=policy.name,
             static=policy.static,
@@ -151,7 +151,7 @@ def _as_validating(manifests: ManifestSet) -> Unit:
     )
 
 
-def _compare(chain: Chain, request: Request) -> Witness | None:
+def _compare(chain: Chain, request: SymbolicRequest) -> Witness | None:
     attributes, lister = request.attributes(), request.lister()
     try:
         decisions = chain.decide(attributes, attributes, lister)
@@ -160,7 +160,7 @@ def _compare(chain: Chain, request: Request) -> Witness | None:
     if any(each.undetermined for each in decisions):
         return None
     patches: list[JSON] = [list(each.patch) for each in decisions]
-    levels = [Level.DENIED if each.denials else Level.ADMITTED for each in decisions]
+    levels = [EnforcementLevel.DENIED if each.denials else EnforcementLevel.ADMITTED for each in decisions]
     if patches[0] == patches[1] and levels[0] == levels[1]:
         return None
     messages = [tuple(denial.message for denial in each.denials) for each in decisions]

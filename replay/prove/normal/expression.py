@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replay.cel.ast import operator
+from replay.cel.ast.below import BoundNames, shape_of
 from replay.cel.ast.tree import (
     Ast,
     Call,
@@ -24,7 +25,6 @@ from replay.cel.ast.tree import (
     StructExpr,
 )
 from replay.cel.value.types import Kind
-from replay.prove.search.interest import children
 from replay.prove.symbolic.fold import is_any_or_all
 
 Normal = tuple[Any, ...]
@@ -46,10 +46,10 @@ class NormalForm:
     root: Normal
 
 
-VariableOf = Callable[[str], Normal | None]
+NormalVariableOf = Callable[[str], Normal | None]
 
 
-def normal_form(ast: Ast, variable_of: VariableOf) -> NormalForm:
+def normal_form(ast: Ast, variable_of: NormalVariableOf) -> NormalForm:
     """The normal form; variables stand as what they are defined as."""
     return NormalForm(_Reader(ast, variable_of).read(ast.expr, {}))
 
@@ -60,7 +60,7 @@ def conjuncts(form: Normal) -> tuple[Normal, ...]:
 
 
 class _Reader:
-    def __init__(self, ast: Ast, variable_of: VariableOf) -> None:
+    def __init__(self, ast: Ast, variable_of: NormalVariableOf) -> None:
         self._ast = ast
         self._variable_of = variable_of
 
@@ -204,30 +204,10 @@ def _unordered(form: Normal) -> Normal:
 
 def written_form(ast: Ast, variable_of: Callable[[str], Any]) -> Any:
     """What is written but for the names of variables and loops, which cost nothing."""
-    return _written(ast.expr, {}, variable_of)
 
+    def leaf(node: Expr, _: BoundNames) -> object:
+        if isinstance(node, Select) and isinstance(node.operand, Ident) and node.operand.name == "variables":
+            return ("variable", variable_of(node.field), node.test_only)
+        return None
 
-def _written(node: Expr, bound: Mapping[str, int], variable_of: Callable[[str], Any]) -> Any:  # noqa: C901 - one case a kind
-    if isinstance(node, Ident):
-        return ("bound", bound[node.name]) if node.name in bound else ("name", node.name)
-    if isinstance(node, Select) and isinstance(node.operand, Ident) and node.operand.name == "variables":
-        return ("variable", variable_of(node.field), node.test_only)
-    inner = dict(bound)
-    if isinstance(node, Comprehension):
-        for name in (node.iter_var, node.iter_var2, node.accu_var):
-            inner[name] = 1 + max(inner.values(), default=0)
-    own: Any = None
-    match node:
-        case Const():
-            own = (type(node.value).__name__, repr(node.value))
-        case Select():
-            own = (node.field, node.test_only)
-        case Call():
-            own = (node.function, node.target is not None)
-        case ListExpr():
-            own = tuple(sorted(node.optional_indices))
-        case MapExpr():
-            own = tuple(each.optional for each in node.entries)
-        case StructExpr():
-            own = (node.type_name, tuple((each.field, each.optional) for each in node.fields))
-    return (type(node).__name__, own, tuple(_written(child, inner, variable_of) for child in children(node)))
+    return shape_of(ast.expr, leaf)

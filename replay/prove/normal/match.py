@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replay.kube.admissionregistration import MatchResources
-from replay.prove.unit import Unit
+from replay.prove.unit import BoundPolicy
 
 
-def match_alike(units: Sequence[Unit]) -> bool:
+def match_alike(units: Sequence[BoundPolicy]) -> bool:
     """Whether all units have the same match sections: then the same requests meet them as the same versions."""
     first = units[0]
     return all(

@@ -9,7 +9,7 @@ from replay.cellib.composition import CompiledExpression
 from replay.cellib.version import KubernetesVersion
 from replay.prove.normal.expression import Normal, NormalForm, conjuncts, normal_form, written_form
 from replay.prove.normal.match import canonical
-from replay.prove.unit import CompiledUnit, Unit
+from replay.prove.unit import BoundPolicy, CompiledUnit
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class NormalPolicy:
         return (self.matches, self.conditions, self.validations, self.annotations, self.bindings)
 
 
-def normal_policy(unit: Unit, version: KubernetesVersion) -> NormalPolicy:
+def normal_policy(unit: BoundPolicy, version: KubernetesVersion) -> NormalPolicy:
     """The normal form of a policy with its bindings."""
     policy, compiled = unit.policy, unit.compiled(version)
     forms = _Forms(compiled)

@@ -12,13 +12,13 @@ from replay.kube.attributes import Operation, UserInfo
 from replay.kube.gvk import GroupResource, GroupVersionKind
 from replay.kube.names import dns1123_label, dns1123_subdomain, label_value, qualified_name
 from replay.kube.schema import Schema
-from replay.prove.request import Request, Target
-from replay.prove.search.interest import Interest, Steps
+from replay.prove.request import SymbolicRequest, Target
+from replay.prove.search.interest import Interest, PathSteps
 from replay.prove.search.params import ParamSlot
 from replay.prove.search.update import agreed
 from replay.prove.search.variation import Variation
 from replay.prove.shape.admissible import is_admissible
-from replay.prove.shape.skeleton import Skeletons
+from replay.prove.shape.skeleton import ValidSkeletons
 
 NAMESPACE_KIND = GroupVersionKind("", "v1", "Namespace")
 _NAMESPACE = "default"
@@ -34,12 +34,11 @@ class Generator:
         self,
         interest: Interest,
         targets: Sequence[Target],
-        skeletons: Skeletons,
+        skeletons: ValidSkeletons,
         chooser: Random,
         params: Sequence[ParamSlot] = (),
     ) -> None:
         """`params` are the parameters that policies look for."""
-        self._interest = interest
         self.targets = targets
         self._skeletons = skeletons
         self.chooser = self._chooser = chooser
@@ -53,17 +52,17 @@ class Generator:
         ]
 
     @property
-    def places(self) -> Sequence[tuple[str, Steps]]:
+    def places(self) -> Sequence[tuple[str, PathSteps]]:
         """What can be changed: a binding and a place in it."""
         return self._paths
 
-    def least(self, target: Target) -> Request:
+    def least(self, target: Target) -> SymbolicRequest:
         """The least request to a target."""
         is_namespace = target.resource.resource == "namespaces" and not target.resource.group
         namespace = _NAMESPACE if target.namespaced else _NAME if is_namespace else ""
         body = self._skeletons.object(target.kind, _NAMESPACE if target.namespaced else "", _NAME)
         operation = target.operation
-        return Request(
+        return SymbolicRequest(
             target=target,
             name=_NAME,
             namespace=namespace,
@@ -75,7 +74,7 @@ class Generator:
             options=_options(operation),
         )
 
-    def requests(self, count: int) -> Iterator[Request]:
+    def requests(self, count: int) -> Iterator[SymbolicRequest]:
         """Random requests, the least ones first; fewer than `count` where many are no good."""
         for target in self.targets:
             yield self.least(target)
@@ -85,7 +84,7 @@ class Generator:
             if made is not None:
                 yield made
 
-    def varied(self, request: Request, changes: int) -> Request | None:
+    def varied(self, request: SymbolicRequest, changes: int) -> SymbolicRequest | None:
         """A request with some changes, None where the server would refuse what came of it."""
         varied = request
         for _ in range(changes):
@@ -93,9 +92,9 @@ class Generator:
                 varied = self._vary_other(varied)
             else:
                 varied = self.vary_at(varied, *self._chooser.choice(self._paths))
-        return self.settled(varied)
+        return settled(varied, self._skeletons, self._params, request)
 
-    def vary_at(self, request: Request, root: str, path: Steps) -> Request:  # noqa: PLR0911 - one case a kind
+    def vary_at(self, request: SymbolicRequest, root: str, path: PathSteps) -> SymbolicRequest:  # noqa: PLR0911 - one case a kind
         """A request with a change at one place; not settled."""
         match root:
             case "object" if request.object is not None:
@@ -111,9 +110,10 @@ class Generator:
                 return request.with_parts({"namespace_object": value})
             case "params" if request.params:
                 at = self._chooser.randrange(len(request.params))
-                slot = self._params[at] if at < len(self._params) else self._params[0]
-                params = list(request.params)
-                params[at] = self._variation.change(params[at], self._schema(slot.kind), path)
+                slot, params = self._params[at], list(request.params)
+                is_gone = self._chooser.random() < 0.08
+                begun = slot.least() if params[at] is None else params[at]
+                params[at] = None if is_gone else self._variation.change(begun, self._schema(slot.kind), path)
                 return request.with_parts({"params": tuple(params)})
             case "authorizer":
                 return request.with_parts({"allowed": not request.allowed})
@@ -122,7 +122,7 @@ class Generator:
     def _schema(self, kind: GroupVersionKind) -> Schema | None:
         return self._skeletons.schemas.for_kind(kind)
 
-    def _vary_other(self, request: Request) -> Request:
+    def _vary_other(self, request: SymbolicRequest) -> SymbolicRequest:
         """A change of what every decision may depend on."""
         roll = self._chooser.random()
         if roll < 0.3:
@@ -135,7 +135,7 @@ class Generator:
             return request.with_parts({"dry_run": not request.dry_run})
         return self.vary_at(request, "object", ("metadata", self._chooser.choice(("labels", "annotations")), "[]"))
 
-    def _vary_request(self, request: Request, path: Steps) -> Request:  # noqa: PLR0911 - one case a kind
+    def _vary_request(self, request: SymbolicRequest, path: PathSteps) -> SymbolicRequest:  # noqa: PLR0911 - one case a kind
         user = request.user
         match path:
             case ("userInfo", "username", *_):
@@ -170,7 +170,7 @@ class Generator:
         chosen = [self._variation.text("groups") for _ in range(count)]
         return tuple(dict.fromkeys([each for each in chosen if each] + ["system:authenticated"]))
 
-    def _renamed_namespace(self, request: Request, name: str) -> Request:
+    def _renamed_namespace(self, request: SymbolicRequest, name: str) -> SymbolicRequest:
         if not request.target.namespaced or dns1123_label(name):
             return request
         labels = ((request.namespace_object or {}).get("metadata") or {}).get("labels") or {}
@@ -181,7 +181,7 @@ class Generator:
                 parts[side] = {**body, "metadata": {**body["metadata"], "namespace": name}}
         return request.with_parts(parts)
 
-    def _renamed(self, request: Request, name: str) -> Request:
+    def _renamed(self, request: SymbolicRequest, name: str) -> SymbolicRequest:
         if dns1123_subdomain(name):
             return request
         parts: dict[str, Any] = {}
@@ -191,30 +191,37 @@ class Generator:
                 parts[side] = {**body, "metadata": {**body["metadata"], "name": name}}
         return request.with_parts(parts)
 
-    def settled(self, request: Request) -> Request | None:
+    def settled(self, request: SymbolicRequest) -> SymbolicRequest | None:
         """The request with what always agrees made to agree, its objects as a server writes them; None where it refuses them."""
         return settled(request, self._skeletons, self._params)
 
 
-def settled(request: Request, skeletons: Skeletons, params: Sequence[ParamSlot] = ()) -> Request | None:
-    """See `Generator.settled`; a value where nobody expects its form is refused, too."""
+def settled(
+    request: SymbolicRequest,
+    skeletons: ValidSkeletons,
+    params: Sequence[ParamSlot] = (),
+    before: SymbolicRequest | None = None,
+) -> SymbolicRequest | None:
+    """See `Generator.settled`; a value where nobody expects its form is refused, too.
+
+    `before` is a settled request to the same target, of which the other one was made.
+    """
     try:
-        return _settled(request, skeletons, params)
+        return _settled(request, skeletons, params, before)
     except UNFORESEEN:
         return None
 
 
-def _settled(request: Request, skeletons: Skeletons, params: Sequence[ParamSlot]) -> Request | None:
-    target, parts = request.target, {}
-    schema = skeletons.schemas.for_kind(target.kind)
+def _settled(
+    request: SymbolicRequest, skeletons: ValidSkeletons, params: Sequence[ParamSlot], before: SymbolicRequest | None
+) -> SymbolicRequest | None:
+    target, parts = request.target, dict[str, Any]()
     for side in ("object", "old_object"):
         body = getattr(request, side)
-        if body is None:
-            continue
-        served = skeletons.as_served(target.kind, _identified(body, request)) if isinstance(body, dict) else None
-        if served is None or not is_admissible(schema, target.kind, served):
-            return None
-        parts[side] = served
+        if body is not None:
+            parts[side] = _settled_object(body, request, skeletons, getattr(before, side, None))
+            if parts[side] is None:
+                return None
     if "object" in parts and "old_object" in parts:
         least = skeletons.object(target.kind, _NAMESPACE if target.namespaced else "", _NAME)
         parts["object"], parts["old_object"] = agreed(target, parts["object"], parts["old_object"], least)
@@ -230,11 +237,29 @@ def _settled(request: Request, skeletons: Skeletons, params: Sequence[ParamSlot]
         if namespace is None:
             return None
         parts["namespace_object"] = namespace
-    made = [slot.settled(param, skeletons) for slot, param in zip(params, request.params, strict=False)]
-    if any(each is None for each in made):
+    made = [
+        None if param is None else slot.settled(param, skeletons)
+        for slot, param in zip(params, request.params, strict=True)
+    ]
+    if any(each is None and param is not None for each, param in zip(made, request.params, strict=True)):
         return None
     parts["params"] = tuple(made)
     return request.with_parts(parts)
+
+
+def _settled_object(body: JSON, request: SymbolicRequest, skeletons: ValidSkeletons, before: JSON) -> JSON | None:
+    """An object as a server writes it, None where it refuses it."""
+    if (body is before or skeletons.is_own(body)) and _is_here(body, request):  # as it was: served and admissible
+        return body
+    kind = request.target.kind
+    served = skeletons.as_served(kind, _identified(body, request), before) if isinstance(body, dict) else None
+    is_good = served is not None and is_admissible(skeletons.schemas.for_kind(kind), kind, served, before)
+    return served if is_good else None
+
+
+def _is_here(body: JSON, request: SymbolicRequest) -> bool:
+    """Whether an object is in the namespace of the request, if it is in any."""
+    return not request.target.namespaced or (body.get("metadata") or {}).get("namespace") == request.namespace
 
 
 def _creates_debuggers(target: Target, body: JSON) -> bool:
@@ -243,7 +268,7 @@ def _creates_debuggers(target: Target, body: JSON) -> bool:
     return is_created and bool((body.get("spec") or {}).get("ephemeralContainers"))
 
 
-def _identified(body: dict[str, JSON], request: Request) -> dict[str, JSON]:
+def _identified(body: dict[str, JSON], request: SymbolicRequest) -> dict[str, JSON]:
     """With the kind of the request, and in its namespace."""
     kind = request.target.kind
     identified = {**body, "apiVersion": kind.api_version, "kind": kind.kind}
@@ -264,7 +289,7 @@ def _identified(body: dict[str, JSON], request: Request) -> dict[str, JSON]:
     return identified
 
 
-def _as_namespace(request: Request, skeletons: Skeletons) -> JSON | None:
+def _as_namespace(request: SymbolicRequest, skeletons: ValidSkeletons) -> JSON | None:
     metadata = dict(request.namespace_object.get("metadata") or {})
     given = metadata.get("labels")
     labels = {**(given if isinstance(given, dict) else {}), "kubernetes.io/metadata.name": request.namespace}

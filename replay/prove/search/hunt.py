@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from replay.prove.claim import Level
-from replay.prove.context import Context
-from replay.prove.request import Request
-from replay.prove.search.generator import Generator
+from replay.prove.claim import EnforcementLevel
+from replay.prove.context import ProofContext
+from replay.prove.request import SymbolicRequest
 
 _KEPT = 200
 
+DecidedRequest = tuple[SymbolicRequest, Sequence[EnforcementLevel | None]]
+"""A request, and what each side of a context does with it; None where that is not known."""
+
 
 @dataclass(slots=True)
-class Found:
-    """The differences that a search has met so far, one in each direction, and how many requests it tried."""
+class WitnessSearch:
+    """The differences that a search has met so far, one in each direction, and how many requests it decided."""
 
-    stricter: Request | None = None
-    looser: Request | None = None
-    tried: int = 0
+    stricter: SymbolicRequest | None = None
+    looser: SymbolicRequest | None = None
     decided: int = 0
-    levels: set[tuple[Level, ...]] = field(default_factory=set)
+    levels: set[tuple[EnforcementLevel, ...]] = field(default_factory=set)
 
     @property
     def is_complete(self) -> bool:
         """Whether there is one in each direction."""
         return self.stricter is not None and self.looser is not None
 
-    def take(self, request: Request, current: Level | None, candidate: Level | None) -> None:
+    def take(
+        self, request: SymbolicRequest, current: EnforcementLevel | None, candidate: EnforcementLevel | None
+    ) -> None:
         """Look at one decided request."""
-        self.tried += 1
         if current is None or candidate is None:
             return
         self.decided += 1
@@ -41,27 +43,32 @@ class Found:
             self.looser = request
 
 
-def hunt(context: Context, count: int, seed: str, found: Found | None = None, *, thorough: bool = False) -> Found:
+def hunt(
+    context: ProofContext, count: int, seed: str, found: WitnessSearch | None = None, *, thorough: bool = False
+) -> WitnessSearch:
     """Try `count` random requests, and changes of those that neither side refuses; `thorough`: do not stop early."""
-    found = found or Found()
-    generator = context.generator(seed)
-    if not context.targets:
-        return found
-    for request in _requests(context, generator, count):
-        current, candidate = context.judge.levels(request)
+    found = found or WitnessSearch()
+    for request, (current, candidate) in decided(context, count, seed):
         found.take(request, current, candidate)
         if found.is_complete and not thorough:
             break
     return found
 
 
-def _requests(context: Context, generator: Generator, count: int) -> Iterator[Request]:
-    """Random requests; half of them are changes of requests that got past both sides."""
+def decided(context: ProofContext, count: int, seed: str) -> Iterator[DecidedRequest]:
+    """Up to `count` random requests with what all sides of a context do; half of them are changes of what the first admitted.
+
+    Every request is decided for all sides at once, so that many candidates cost little more than one.
+    """
+    if not context.targets:
+        return
+    generator = context.generator(seed)
     chooser = generator.chooser
-    passed: list[Request] = []
+    passed: list[SymbolicRequest] = []
     for request in generator.requests(count // 2):
-        yield request
-        if context.judge.levels(request)[0] is Level.ADMITTED:
+        levels = context.judge.levels(request)
+        yield request, levels
+        if levels[0] is EnforcementLevel.ADMITTED:
             passed.append(request)
             if len(passed) > _KEPT:
                 passed[chooser.randrange(len(passed))] = passed.pop()
@@ -70,6 +77,7 @@ def _requests(context: Context, generator: Generator, count: int) -> Iterator[Re
             return
         made = generator.varied(chooser.choice(passed), 1 + chooser.randrange(2))
         if made is not None:
-            yield made
-            if context.judge.levels(made)[0] is Level.ADMITTED:
+            levels = context.judge.levels(made)
+            yield made, levels
+            if levels[0] is EnforcementLevel.ADMITTED:
                 passed[chooser.randrange(len(passed))] = made

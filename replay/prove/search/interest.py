@@ -8,22 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from replay.cel.ast import operator
+from replay.cel.ast.below import children
 from replay.cel.ast.tree import (
     Call,
-    Comprehension,
     Const,
     Expr,
     Ident,
     ListExpr,
-    MapExpr,
     Select,
-    StructExpr,
 )
 from replay.cellib.composition import CompiledExpression
 from replay.kube.quantity import QuantityError, parse_quantity
-from replay.prove.search.text_sample import samples_of_pattern
+from replay.prove.search.text_sample import samples_beside, samples_of_pattern
 
-Steps = tuple[str, ...]
+PathSteps = tuple[str, ...]
 """The keys of a path; `[]` for any element of a list or entry of a map."""
 
 ANY = "[]"
@@ -35,17 +33,14 @@ _MOST_SAMPLES = 6
 class Interest:
     """`paths` are places by binding; the pools hold values by the last name of the place that they are compared with."""
 
-    paths: dict[str, set[Steps]] = field(default_factory=dict)
+    paths: dict[str, set[PathSteps]] = field(default_factory=dict)
     texts: dict[str, None] = field(default_factory=dict)
     numbers: dict[float, None] = field(default_factory=dict)
     by_field: dict[str, dict[str, None]] = field(default_factory=dict)
-    asks_authorizer: bool = False
 
     def add_path(self, path: str) -> None:
         """A path of a footprint."""
         root, *steps = segments(path)
-        if root == "authorizer":
-            self.asks_authorizer = True
         self.paths.setdefault(root, set()).add(tuple(steps))
 
     def add_text(self, text: str, fields: Iterable[str] = ()) -> None:
@@ -61,7 +56,7 @@ class Interest:
             self.numbers[each] = None
 
 
-def segments(path: str) -> Steps:
+def segments(path: str) -> PathSteps:
     """`object.a[]["b.c"]?` as `object`, `a`, `[]`, `b.c`."""
     found = _SEGMENT.findall(path.removesuffix("?"))
     return tuple(name or (json.loads(quoted) if quoted else ANY) for name, quoted in found)
@@ -75,6 +70,7 @@ def _around(text: str) -> Iterator[str]:
     if text:
         yield text[:-1]
         yield "x" + text
+        yield f"x{text}x"
     stripped = text.rstrip("/:-.@")
     if stripped != text:
         yield stripped
@@ -82,11 +78,12 @@ def _around(text: str) -> Iterator[str]:
         yield f"{stripped}.evil.example/app:1"
         yield text + "app:1.0"
     if text.startswith(".") and "/" not in text:
-        yield from (f"www{text}", f"https://www{text}", f"https://www{text}:8443/path")
+        yield from (f"www{text}", f"www{text}x", f"https://www{text}", f"https://www{text}:8443/path")
     if text.swapcase() != text:
         yield text.upper()
         yield text.lower()
     yield from _quantities(text)
+    yield from samples_beside(text)
 
 
 def _quantities(text: str) -> Iterator[str]:
@@ -102,6 +99,8 @@ def _quantities(text: str) -> Iterator[str]:
         for other in (int(number) + 1, int(number) - 1, int(number) * 10, int(number) * 5):
             if other >= 0:
                 yield f"{other}{suffix}"
+        if not suffix:
+            yield from (f"{int(number) * 1000 - 100}m", f"{int(number) * 1000 + 500}m", "500m")
     yield from ("1", "100m", "10Gi", "16Gi", "500Mi", "3000Mi", "100", "1Ti", "1k")
 
 
@@ -170,38 +169,8 @@ def _last_names(node: Expr) -> Iterator[str]:
             yield from _last_names(operand)
 
 
-def children(node: Expr) -> Iterator[Expr]:
-    """The expressions right below a node."""
-    match node:
-        case Select():
-            yield node.operand
-        case Call():
-            if node.target is not None:
-                yield node.target
-            yield from node.args
-        case ListExpr():
-            yield from node.elements
-        case MapExpr():
-            for entry in node.entries:
-                yield from (entry.key, entry.value)
-        case StructExpr():
-            yield from (each.value for each in node.fields)
-        case Comprehension():
-            yield from (node.iter_range, node.accu_init, node.loop_condition, node.loop_step, node.result)
-
-
 Trie = dict[str, "Trie"]
 """Paths by their first key."""
-
-
-def trie_of(paths: Iterable[Steps]) -> Trie:
-    """Paths as a tree."""
-    root: Trie = {}
-    for path in paths:
-        node = root
-        for step in path:
-            node = node.setdefault(step, {})
-    return root
 
 
 def merged(tries: Iterable[Mapping[str, Trie]]) -> Trie:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from replay.json import JSON
+from replay.json import JSON, FieldPath
 from replay.kube.attributes import UserInfo
-from replay.prove.request import Request
+from replay.prove.request import SymbolicRequest
 
-Path = tuple[str | int, ...]
-Shows = Callable[[Request], Request | None]
+Shows = Callable[[SymbolicRequest], SymbolicRequest | None]
 """The request as a server would settle it if it still shows the difference, else None."""
 
 _SIDES = ("object", "old_object", "namespace_object")
 _MOST_TRIES = 400
 
 
-def minimal(request: Request, shows: Shows, least: Request) -> Request:
+def minimal(request: SymbolicRequest, shows: Shows, least: SymbolicRequest) -> SymbolicRequest:
     """Leave out whatever can be left out, part by part; `least` is what values return to where they do not matter."""
     tries = 0
     current = request
@@ -35,7 +34,7 @@ def minimal(request: Request, shows: Shows, least: Request) -> Request:
     return current
 
 
-def _smaller(request: Request, least: Request) -> Iterator[Request]:  # noqa: C901 - one case a kind
+def _smaller(request: SymbolicRequest, least: SymbolicRequest) -> Iterator[SymbolicRequest]:  # noqa: C901 - one case a kind
     """Requests with one thing less."""
     if request.user != least.user:
         yield request.with_parts({"user": least.user})
@@ -65,20 +64,20 @@ def _smaller(request: Request, least: Request) -> Iterator[Request]:  # noqa: C9
             )
 
 
-def _leaves(value: JSON, at: Path) -> Iterator[Path]:
+def _leaves(value: JSON, at: FieldPath) -> Iterator[FieldPath]:
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
         yield (*at, key)
         yield from _leaves(item, (*at, key))
 
 
-def differences(value: JSON, base: JSON) -> list[Path]:
+def differences(value: JSON, base: JSON) -> list[FieldPath]:
     """Where a value has something that a base has not, or has otherwise: the deepest such places."""
     found = list(_differences(value, base, ()))
     return [path for path in found if not any(other != path and other[: len(path)] == path for other in found)]
 
 
-def _differences(value: JSON, base: JSON, at: Path) -> Iterator[Path]:
+def _differences(value: JSON, base: JSON, at: FieldPath) -> Iterator[FieldPath]:
     """The places where two values differ, outer ones before inner ones."""
     if isinstance(value, dict):
         below = base if isinstance(base, dict) else {}
@@ -98,7 +97,7 @@ def _differences(value: JSON, base: JSON, at: Path) -> Iterator[Path]:
                 yield from _differences(item, known, (*at, index))
 
 
-def _reverted(value: JSON, base: JSON, path: Path) -> JSON:
+def _reverted(value: JSON, base: JSON, path: FieldPath) -> JSON:
     """A copy in which a place holds what it holds in the base, or nothing."""
     head: Any = path[0]
     rest = path[1:]

@@ -10,7 +10,10 @@ from replay.kube.admissionregistration import ParamKind, ParamRef
 from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.prove.shape.admissible import is_admissible
-from replay.prove.shape.skeleton import Skeletons
+from replay.prove.shape.skeleton import ValidSkeletons
+
+NAMESPACE = "default"
+"""Where parameters are looked for that stand in the namespace of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class ParamSlot:
             metadata["labels"] = dict(self.labels)
         return {"apiVersion": self.kind.api_version, "kind": self.kind.kind, "metadata": metadata}
 
-    def settled(self, param: JSON, skeletons: Skeletons) -> JSON | None:
+    def settled(self, param: JSON, skeletons: ValidSkeletons) -> JSON | None:
         """The parameter with its identity, as a server writes it; None where it refuses it."""
         identity = self.least()
         served = skeletons.as_served(self.kind, {**param, **identity})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
 from replay.kube.admissionregistration import MatchResources, Rule
 from replay.kube.attributes import Attributes, Operation, UserInfo
@@ -23,7 +25,35 @@ _CREATED_ONLY = frozenset({"bindings", "localsubjectaccessreviews", "subjectacce
 _READ_ONLY = frozenset({"componentstatuses"})
 
 
-def with_custom_kinds(discovery: Discovery, rules: Sequence[Rule], *, apart: bool) -> Discovery:
+@dataclass(frozen=True, slots=True)
+class CustomResources:
+    """What custom resources may be where nothing is known of them: the versions that are served, and whether they have namespaces."""
+
+    versions: tuple[str, ...]
+    namespaced: bool
+
+
+def worlds_of(discovery: Discovery, rules: Sequence[Rule]) -> Iterator[CustomResources]:
+    """What rules tell apart of custom resources: every choice of versions that they name, and one more; none if they do not."""
+    groups = {each.resource.group for each in discovery if not each.custom}
+    custom = [rule for rule in rules if any(group not in groups for group in rule.api_groups)]
+    if all("*" in rule.api_versions and rule.scope == "*" for rule in custom):
+        return
+    named = dict.fromkeys(version for rule in custom for version in rule.api_versions if version != "*")
+    fresh = next(version for version in (FRESH_VERSION, "v2", "v3", *_other_versions(named)) if version not in named)
+    versions = (*named, fresh)
+    for size in range(1, len(versions) + 1):
+        for chosen in combinations(versions, size):
+            yield from (CustomResources(chosen, namespaced) for namespaced in (True, False))
+
+
+def _other_versions(named: Iterable[str]) -> Iterator[str]:
+    yield f"v{len(tuple(named)) + 4}"
+
+
+def with_custom_kinds(
+    discovery: Discovery, rules: Sequence[Rule], *, apart: bool, world: CustomResources | None = None
+) -> Discovery:
     """A discovery with a custom resource for each that the rules name or leave room for, where nothing of it is known.
 
     `apart`: rules are held against others, so that every group is combined with every resource that any of them names.
@@ -36,7 +66,12 @@ def with_custom_kinds(discovery: Discovery, rules: Sequence[Rule], *, apart: boo
             if resource.group_resource not in known:
                 wanted.setdefault(resource, rule)
     subresources = {each.partition("/")[2] for rule in rules for each in rule.resources if "/" in each}
-    made = [_custom(resource, rule, subresources - {"*"}) for resource, rule in wanted.items()]
+    served = [
+        (resource if version is None else resource._replace(version=version), rule)
+        for resource, rule in wanted.items()
+        for version in (world.versions if world is not None else (None,))
+    ]
+    made = [_custom(resource, rule, subresources - {"*"}, world) for resource, rule in served]
     return Discovery([*discovery, *made]) if made else discovery
 
 
@@ -51,11 +86,14 @@ def _custom_resources(rule: Rule, builtin_groups: set[str], among: Sequence[Rule
             yield GroupVersionResource(name, version, FRESH_RESOURCE if resource == "*" else resource)
 
 
-def _custom(resource: GroupVersionResource, rule: Rule, subresources: set[str]) -> APIResource:
+def _custom(
+    resource: GroupVersionResource, rule: Rule, subresources: set[str], world: CustomResources | None
+) -> APIResource:
     kind = GroupVersionKind(resource.group, resource.version, _kind_name(resource.resource))
     scale = GroupVersionKind("autoscaling", "v1", "Scale")
     kinds = {name: scale if name == "scale" else kind for name in sorted(subresources)}
-    return APIResource(resource, kind, rule.scope != "Cluster", kinds, custom=True)
+    namespaced = rule.scope != "Cluster" if world is None else world.namespaced
+    return APIResource(resource, kind, namespaced, kinds, custom=True)
 
 
 def _kind_name(plural: str) -> str:

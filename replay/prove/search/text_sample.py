@@ -1,66 +1,99 @@
-"""Texts that a regular expression finds, or just fails to find."""
+"""Texts that a regular expression finds, or just fails to find; texts of the form of others."""
 
 from __future__ import annotations
 
+import ipaddress
 import random
 import re
-import warnings
 from collections.abc import Iterator
-from re import _constants as sre
-from re import _parser as parser
-from typing import Any
+
+from replay.go.regexp import parts_of_pattern
+from replay.go.regexp_class import UnsupportedRegexpError
+from replay.go.regexp_part import Alternatives, Characters, Concatenation, Ranges, RegexpPart, Repeated, UnsaidError
+from replay.go.regexp_tree import RegexpError
 
 _MOST_REPEATS = 3
 _SEED = 20
+_PLEASANT = "ax1-"
 
 
 def samples_of_pattern(pattern: str, most: int) -> Iterator[str]:
-    """Some texts around a pattern, the same each time; none where Python cannot read the pattern.
+    """Some texts around a pattern, the same each time; none where its characters are not known.
 
     They are guesses: whoever uses one asks the matcher.
     """
     chooser = random.Random(_SEED)  # noqa: S311 - nothing depends on its being secret
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = parser.parse(pattern)
-    except (re.error, RecursionError, OverflowError):
+        part = parts_of_pattern(pattern)
+    except (RegexpError, UnsupportedRegexpError, UnsaidError, RecursionError):
         return
     for _ in range(most):
-        text = "".join(_sample(tree, chooser))
+        text = "".join(_sample(part, chooser))
         yield text
     yield "x" + text + "x"
     yield text.replace(".", "x")
 
 
-def _sample(tree: Any, chooser: random.Random) -> Iterator[str]:
-    for kind, argument in tree:
-        yield from _part(kind, argument, chooser)
+def _sample(part: RegexpPart, chooser: random.Random) -> Iterator[str]:
+    match part:
+        case Characters():
+            yield _character(part.ranges, chooser)
+        case Concatenation():
+            for each in part.parts:
+                yield from _sample(each, chooser)
+        case Alternatives():
+            yield from _sample(chooser.choice(part.parts), chooser)
+        case Repeated():
+            most = part.least + _MOST_REPEATS
+            for _ in range(chooser.randint(part.least, most if part.most is None else min(part.most, most))):
+                yield from _sample(part.part, chooser)
 
 
-def _part(kind: Any, argument: Any, chooser: random.Random) -> Iterator[str]:
-    if kind is sre.LITERAL:
-        yield chr(argument)
-    elif kind in {sre.ANY, sre.NOT_LITERAL}:
-        yield chooser.choice("ax1")
-    elif kind is sre.IN:
-        yield _member(argument, chooser)
-    elif kind is sre.BRANCH:
-        yield from _sample(chooser.choice(argument[1]), chooser)
-    elif kind is sre.SUBPATTERN:
-        yield from _sample(argument[3], chooser)
-    elif kind in {sre.MAX_REPEAT, sre.MIN_REPEAT}:
-        least, most, inner = argument
-        for _ in range(chooser.randint(least, min(int(most), least + _MOST_REPEATS))):
-            yield from _sample(inner, chooser)
+def _character(ranges: Ranges, chooser: random.Random) -> str:
+    """One of some characters; of many a usual one."""
+    if sum(high - low + 1 for low, high in ranges) > 1000:
+        usual = [each for each in _PLEASANT if any(low <= ord(each) <= high for low, high in ranges)]
+        if usual:
+            return chooser.choice(usual)
+    return chr(chooser.randint(*chooser.choice(ranges))) if ranges else ""
 
 
-def _member(items: Any, chooser: random.Random) -> str:
-    if items and items[0][0] is sre.NEGATE:
-        return chooser.choice("ax1")
-    kind, argument = chooser.choice(items)
-    if kind is sre.LITERAL:
-        return chr(argument)
-    if kind is sre.RANGE:
-        return chr(chooser.randint(*argument))
-    return {sre.CATEGORY_DIGIT: "7", sre.CATEGORY_SPACE: " "}.get(argument, "a")
+def samples_beside(text: str) -> Iterator[str]:
+    """Texts of the form that a text has, which mean something else: addresses, versions, durations; URLs of hosts."""
+    if (network := _network(text)) is not None:
+        yield from _addresses(network)
+    if re.fullmatch(r"\d+\.\d+\.\d+", text):
+        parts = [int(each) for each in text.split(".")]
+        for index in range(3):
+            for step in (1, -1):
+                moved = [*parts[:index], max(0, parts[index] + step), *parts[index + 1 :]]
+                yield ".".join(map(str, moved))
+    if (found := re.fullmatch(r"(\d+)(h|m|s|ms)", text)) is not None:
+        number, unit = int(found[1]), found[2]
+        yield from (f"{number + 1}{unit}", f"{max(0, number - 1)}{unit}", f"{number}{unit}1ms", "1ms", "10000h")
+    if re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", text):
+        yield from (f"https://{text}", f"https://{text}:8443/path?a=b", f"http://www.{text}")
+
+
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    try:
+        return ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return None
+
+
+def _addresses(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> Iterator[str]:
+    """The ends of a network and what lies just outside, and networks around it."""
+    first, last = network.network_address, network.broadcast_address
+    yield from (str(first), str(last), str(first + 1) if first != last else str(first))
+    for address, step in ((first, -1), (last, 1)):
+        try:
+            yield str(address + step)
+        except ipaddress.AddressValueError:
+            continue
+    if network.prefixlen:
+        yield str(network.supernet())
+        larger = network.supernet(new_prefix=max(0, network.prefixlen - 8))
+        yield from (str(larger.broadcast_address), str(larger))
+    if network.prefixlen < network.max_prefixlen:
+        yield str(next(network.subnets()))

@@ -8,10 +8,12 @@ from typing import Any
 
 from replay.json import JSON
 from replay.kube.schema import Schema
-from replay.prove.search.interest import ANY, Interest, Steps
+from replay.prove.search.interest import ANY, Interest, PathSteps
 from replay.prove.shape.skeleton import item_name, least
+from replay.prove.shape.union import with_members
 
 _USUAL_TEXTS = ("", "x", "example", "true", "a/b:c", "1")
+_PERCENTS = ("50%", "100%", "0%")
 _USUAL_NUMBERS = (0, 1, 2, -1, 100)
 _MOST_ITEMS = 60
 
@@ -39,7 +41,7 @@ class Variation:
         """A whole number."""
         return int(self._chooser.choice(self._numbers if self._chooser.random() < 0.85 else _USUAL_NUMBERS))
 
-    def change(self, value: JSON, schema: Schema | None, steps: Steps, field: str = "") -> JSON:
+    def change(self, value: JSON, schema: Schema | None, steps: PathSteps, field: str = "") -> JSON:
         """A copy with another value at a place; the place is made where it is not there."""
         if not steps:
             return self._other(value, schema, field)
@@ -50,7 +52,7 @@ class Variation:
             return self._change_element(value, schema, rest, field)
         return self._change_field(value, schema, head, rest)
 
-    def _change_field(self, value: JSON, schema: Schema | None, name: str, rest: Steps) -> JSON:
+    def _change_field(self, value: JSON, schema: Schema | None, name: str, rest: PathSteps) -> JSON:
         copy: dict[str, Any] = dict(value) if isinstance(value, dict) else {}
         if schema is not None and schema.fields and name not in schema.fields:
             return value
@@ -64,9 +66,9 @@ class Variation:
             if type(copy[name]) is bool:
                 copy[name] = self._chooser.random() < 0.5  # changed right below
         copy[name] = self.change(copy[name], below, rest, name)
-        return copy
+        return with_members(copy, schema, (name,))
 
-    def _change_element(self, value: JSON, schema: Schema | None, rest: Steps, field: str) -> JSON:
+    def _change_element(self, value: JSON, schema: Schema | None, rest: PathSteps, field: str) -> JSON:
         if isinstance(value, dict) or (schema is not None and schema.items is None):
             return self._change_entry(value, schema, rest)
         items = list(value) if isinstance(value, list) else []
@@ -90,7 +92,7 @@ class Variation:
             items.append(self._fresh(below, items, (), field))
         return items[:size]
 
-    def _fresh(self, below: Schema | None, items: Sequence[JSON], rest: Steps, field: str) -> JSON:
+    def _fresh(self, below: Schema | None, items: Sequence[JSON], rest: PathSteps, field: str) -> JSON:
         """A new item; what names it differs from the others."""
         made = _beginning(below, rest)
         if isinstance(made, dict) and isinstance(made.get("name"), str):
@@ -99,7 +101,7 @@ class Variation:
             made["containerPort"] = 8080 + len(items)
         return made
 
-    def _change_entry(self, value: JSON, schema: Schema | None, rest: Steps) -> JSON:
+    def _change_entry(self, value: JSON, schema: Schema | None, rest: PathSteps) -> JSON:
         copy: dict[str, Any] = dict(value) if isinstance(value, dict) else {}
         below = None if schema is None else schema.values
         if copy and self._chooser.random() < 0.2:
@@ -116,7 +118,8 @@ class Variation:
         if schema is None or (schema.type == "" and not schema.fields):
             return self._any(value, field)
         if schema.format == "int-or-string":
-            return self.number() if self._chooser.random() < 0.5 else self.text(field)
+            texts = (self.text(field), self._chooser.choice(_PERCENTS))
+            return self.number() if self._chooser.random() < 0.5 else self._chooser.choice(texts)
         if schema.name.endswith("resource.Quantity"):
             return self.text(field)
         match schema.type:
@@ -171,7 +174,7 @@ class Variation:
         return self._chooser.choice(choices)
 
 
-def _beginning(schema: Schema | None, rest: Steps) -> JSON:
+def _beginning(schema: Schema | None, rest: PathSteps) -> JSON:
     """What a place begins with before something below it is changed."""
     if schema is not None:
         return least(schema)

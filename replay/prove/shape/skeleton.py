@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from replay.json import JSON
-from replay.kube.defaults import set_defaults
+from replay.kube.default.defaults import set_defaults
 from replay.kube.go_object import DecodeError, round_trip
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.schema import Schema, Schemas
@@ -143,20 +143,27 @@ def item_name(name: str, field: str, index: int) -> str:
     return own if not index else f"{own}-{index}"
 
 
-class Skeletons:
+class ValidSkeletons:
     """The least valid objects by kind, and what a server makes of an object."""
 
     def __init__(self, schemas: Schemas) -> None:
         """`schemas` know the built-in kinds."""
         self.schemas = schemas
         self._made: dict[tuple[GroupVersionKind, str, str], JSON] = {}
+        self._own: set[int] = set()
+        """The identities of what was made, which is never let go of."""
 
     def object(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON:
         """The least object of a kind, defaulted; nobody changes it in place."""
         key = (kind, namespace, name)
         if key not in self._made:
             self._made[key] = self._make(kind, namespace, name)
+            self._own.add(id(self._made[key]))
         return self._made[key]
+
+    def is_own(self, obj: JSON) -> bool:
+        """Whether this very object came from here, unchanged."""
+        return id(obj) in self._own
 
     def _make(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON:
         schema = self.schemas.for_kind(kind)
@@ -170,16 +177,19 @@ class Skeletons:
         made.update(body)
         return self.as_served(kind, made) or made
 
-    def as_served(self, kind: GroupVersionKind, obj: JSON) -> JSON | None:
-        """The object as the server's own type writes it, defaulted; None where it does not fit the type."""
+    def as_served(self, kind: GroupVersionKind, obj: JSON, before: JSON = None) -> JSON | None:
+        """The object as the server's own type writes it, defaulted; None where it does not fit the type.
+
+        `before` is an object so written: what is, by identity, a part of it is taken as it is.
+        """
         schema = self.schemas.for_kind(kind)
         if schema is None or self.schemas.is_custom(kind):
             return obj
         try:
-            served = round_trip(schema, obj)
+            served = round_trip(schema, obj, before)
         except DecodeError:
             return None
-        set_defaults(schema, served)
+        set_defaults(schema, served, before)
         return {"apiVersion": kind.api_version, "kind": kind.kind, **_known(served)}
 
 
@@ -188,6 +198,6 @@ def _known(served: JSON) -> dict[str, JSON]:
 
 
 @lru_cache(maxsize=1)
-def builtin_skeletons() -> Skeletons:
+def builtin_skeletons() -> ValidSkeletons:
     """The skeletons of built-in kinds."""
-    return Skeletons(Schemas())
+    return ValidSkeletons(Schemas())

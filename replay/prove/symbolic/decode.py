@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from replay.json import JSON
 from replay.kube.attributes import UserInfo
-from replay.kube.schema import Schema
-from replay.prove.request import Request
+from replay.kube.schema import Schema, Schemas
+from replay.prove.request import SymbolicRequest
+from replay.prove.search.generator import NAMESPACE_KIND
+from replay.prove.search.params import ParamSlot
 from replay.prove.shape.skeleton import item_name, least
-from replay.prove.symbolic.node import KINDS, Node, Root, answer_of
+from replay.prove.shape.union import with_members
+from replay.prove.symbolic.node import KINDS, JsonNode, Root
 from replay.prove.symbolic.request_model import RequestModel
-from replay.prove.symbolic.solving.smtlib import Value
+from replay.prove.symbolic.solving.smtlib import SolverValue
 from replay.prove.symbolic.term import BOOL, INT, REAL, Term, apply, variable
 from replay.prove.symbolic.text.exact import quantity_of
-from replay.prove.symbolic.text.language import Predicate, combinations, is_regular
+from replay.prove.symbolic.text.language import TextPredicate, combinations, is_regular
 from replay.prove.symbolic.text_fact import atom_of
 
-_CANDIDATES = ("", "a", "1", "100m", "1Gi", "3Gi", "10Gi", "16Gi", "5", "0", "true", "a/b:c", "x.y", "a-b")
+_CANDIDATES = ("", "a", "1", "100m", "1Gi", "3Gi", "10Gi", "16Gi", "5", "0", "true", "a/b:c", "x.y", "a-b", "50%")
 _MOST_ITEMS = 40
 
 
 def wanted_terms(model: RequestModel) -> list[Term]:
     """The terms whose values a request is made of."""
     root = model.root
-    found = [model.choice, model.has_object, model.has_old_object, model.has_namespace, model.has_params]
+    found = [model.choice, model.has_object, model.has_old_object, model.has_namespace]
+    found += [there for there, _ in model.params.values()]
     for node in root.nodes.values():
         found += [node.kind_term, node.truth, variable(f"int {node.name}", INT), node.double, node.text, node.size]
         found += [present for present, _ in node.parts.values()]
@@ -43,8 +47,15 @@ def wanted_terms(model: RequestModel) -> list[Term]:
 class Decoder:
     """Makes a request of the values of one solution."""
 
-    def __init__(self, model: RequestModel, values: Mapping[Term, Value]) -> None:
-        """`values` are those of `wanted_terms`."""
+    def __init__(
+        self, model: RequestModel, values: Mapping[Term, SolverValue], schemas: Schemas, slots: Sequence[ParamSlot]
+    ) -> None:
+        """`values` are those of `wanted_terms`; `schemas` say what objects look like where nothing is said of them.
+
+        `slots` are the parameters that requests have.
+        """
+        self._schemas = schemas
+        self._slots = slots
         self._model = model
         self._root: Root = model.root
         self._values = values
@@ -56,7 +67,7 @@ class Decoder:
         """The index of the target."""
         return int(self._values.get(self._model.choice, 0))
 
-    def request(self, base: Request) -> Request:
+    def request(self, base: SymbolicRequest) -> SymbolicRequest:
         """A request like the base with what the solution says."""
         model = self._model
         parts: dict[str, Any] = {}
@@ -67,15 +78,21 @@ class Decoder:
         ):
             known = getattr(base, side)
             if known is not None and self._is_true(there):
-                parts[side] = self._over(known, node, None if side == "namespace_object" else node.schema)
-        if base.params and self._is_true(model.has_params):
-            parts["params"] = (self._over(base.params[0], model.params, None), *base.params[1:])
-        elif base.params:
-            parts["params"] = ()
+                kind = NAMESPACE_KIND if side == "namespace_object" else base.target.kind
+                parts[side] = self._over(known, node, self._schemas.for_kind(kind))
+        parts["params"] = tuple(self._param(slot, param) for slot, param in zip(self._slots, base.params, strict=True))
         parts.update(self._request_parts(base))
         return base.with_parts(parts)
 
-    def _request_parts(self, base: Request) -> dict[str, Any]:
+    def _param(self, slot: ParamSlot, base: JSON) -> JSON:
+        """The parameter of a slot, None where it is not there."""
+        asked = [found for (each, _), found in self._model.params.items() if each == slot]
+        if not asked:
+            return base
+        there = next((node for has, node in asked if self._is_true(has)), None)
+        return None if there is None else self._over(base, there, self._schemas.for_kind(slot.kind))
+
+    def _request_parts(self, base: SymbolicRequest) -> dict[str, Any]:
         node = self._model.request
         parts: dict[str, Any] = {"user": self._user(node.part("userInfo")[1], base.user)}
         if base.target.namespaced and "namespace" in node.parts:
@@ -85,7 +102,7 @@ class Decoder:
             parts["dry_run"] = self._is_true(node.parts["dryRun"][1].truth)
         return parts
 
-    def _user(self, node: Node, base: UserInfo) -> UserInfo:
+    def _user(self, node: JsonNode, base: UserInfo) -> UserInfo:
         def text(key: str, default: str) -> str:
             found = node.parts.get(key)
             if found is None:
@@ -109,12 +126,12 @@ class Decoder:
             return bool(term.value)
         return bool(self._values.get(term, False))
 
-    def _kind(self, node: Node) -> str:
+    def _kind(self, node: JsonNode) -> str:
         if len(node.allowed) == 1:
             return node.allowed[0]
         return KINDS[int(self._values.get(node.kind_term, 0)) % len(KINDS)]
 
-    def _value(self, node: Node, schema: Schema | None) -> JSON:  # noqa: PLR0911 - one case a kind
+    def _value(self, node: JsonNode, schema: Schema | None) -> JSON:  # noqa: PLR0911 - one case a kind
         match self._kind(node):
             case "null":
                 return None
@@ -131,14 +148,14 @@ class Decoder:
                 return self._list(node, schema)
         return self._map(node, schema)
 
-    def _text_of(self, node: Node, schema: Schema | None) -> str:
+    def _text_of(self, node: JsonNode, schema: Schema | None) -> str:
         """The text of a node; one at which nothing looks is a usual one."""
         if node.text in self._values:
             return self._text(node.text)
         usual = least(schema) if schema is not None else "example"
         return usual if isinstance(usual, str) and usual else "example"
 
-    def _over(self, known: JSON, node: Node, schema: Schema | None) -> JSON:
+    def _over(self, known: JSON, node: JsonNode, schema: Schema | None) -> JSON:
         """A known value with what the solution says of some of its parts."""
         kind = self._kind(node)
         if kind == "map" and isinstance(known, dict):
@@ -152,7 +169,7 @@ class Decoder:
                 elif key not in copy or self._is_asked(child):
                     copy[key] = self._value(child, below)
             copy.update(self._further(node, schema))
-            return copy
+            return with_members(copy, schema, self._present(node))
         if kind == "list" and isinstance(known, list):
             return self._list(node, schema, known)
         if kind == "map" and known is None and schema is not None:
@@ -160,13 +177,13 @@ class Decoder:
             return self._over(made, node, schema) if isinstance(made, dict) else self._map(node, schema)
         return self._value(node, schema)
 
-    def _is_asked(self, node: Node) -> bool:
+    def _is_asked(self, node: JsonNode) -> bool:
         """Whether formulas look at what a node holds."""
         return any(
             term in self._values for term in (node.text, variable(f"int {node.name}", INT), node.truth, node.double)
         )
 
-    def _map(self, node: Node, schema: Schema | None) -> dict[str, JSON]:
+    def _map(self, node: JsonNode, schema: Schema | None) -> dict[str, JSON]:
         base = least(schema) if schema is not None else {}
         made: dict[str, JSON] = dict(base) if isinstance(base, dict) else {}
         for key, (present, child) in node.parts.items():
@@ -176,18 +193,23 @@ class Decoder:
             else:
                 made.pop(key, None)
         made.update(self._further(node, schema))
+        made = with_members(made, schema, self._present(node))
         missing = int(self._values.get(node.size, 0)) - len(made)
         if (schema is None or schema.values is not None) and 0 < missing <= _MOST_ITEMS:
             made.update({f"key-{index}": "x" for index in range(missing)})
         return made
 
-    def _further(self, node: Node, schema: Schema | None) -> Iterator[tuple[str, JSON]]:
+    def _present(self, node: JsonNode) -> list[str]:
+        """The fields that the solution says are there."""
+        return [key for key, (present, _) in node.parts.items() if self._is_true(present)]
+
+    def _further(self, node: JsonNode, schema: Schema | None) -> Iterator[tuple[str, JSON]]:
         below = None if schema is None else schema.values
         for present, key, child in node.fresh:
             if self._is_true(present):
                 yield self._text(key) or "key", self._value(child, below)
 
-    def _list(self, node: Node, schema: Schema | None, known: list[JSON] | None = None) -> list[JSON]:
+    def _list(self, node: JsonNode, schema: Schema | None, known: list[JSON] | None = None) -> list[JSON]:
         size = min(max(int(self._values.get(node.size, 0)), 0), _MOST_ITEMS)
         below = None if schema is None else schema.items
         items: list[JSON] = []
@@ -203,7 +225,7 @@ class Decoder:
             items = [*found, *[item for item in items if item not in found]][: max(len(found), size)]
         return items
 
-    def _is_in(self, node: Node, term: Term) -> bool:
+    def _is_in(self, node: JsonNode, term: Term) -> bool:
         return bool(self._values.get(apply(f"in {node.name}", (term,), BOOL), False))
 
     def _text(self, term: Term) -> str:
@@ -216,7 +238,7 @@ class Decoder:
 
     def _sample(self, number: int) -> str:
         """A text that gives the answers that the solution has for a number."""
-        answers: dict[Predicate, bool] = {}
+        answers: dict[TextPredicate, bool] = {}
         amount: Fraction | None = None
         for term, asked in self._root.texts.asked.items():
             if self._values.get(term) == number:
@@ -226,12 +248,12 @@ class Decoder:
             if self._values.get(term) == number and self._values.get(apply("is quantity", (term,), BOOL)):
                 amount = Fraction(self._values.get(apply("amount", (term,), REAL), 0))
         for text in self._candidates(answers, amount):
-            if text not in self._used and all(answer_of(each, text) in {want, None} for each, want in answers.items()):
+            if text not in self._used and all(each.holds(text) in {want, None} for each, want in answers.items()):
                 self._used.add(text)
                 return text
         return f"x{number}"
 
-    def _candidates(self, answers: Mapping[Predicate, bool], amount: Fraction | None) -> Iterator[str]:
+    def _candidates(self, answers: Mapping[TextPredicate, bool], amount: Fraction | None) -> Iterator[str]:
         if amount is not None:
             yield from _amounts(amount)
         regular = tuple(each for each in answers if is_regular(each))
@@ -256,7 +278,7 @@ def _amounts(amount: Fraction) -> Iterator[str]:
         yield f"{int(amount * 1000)}m"
 
 
-def _told_apart(item: JSON, index: int, node: Node) -> JSON:
+def _told_apart(item: JSON, index: int, node: JsonNode) -> JSON:
     """An item of a list with a name of its own, unless the solution gives it one."""
     named = node.items.get(index)
     if not isinstance(item, dict) or not isinstance(item.get("name"), str) or (named and "name" in named.parts):

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from replay.kube.schema import Schema
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Matcher
-from replay.prove.claim import Bound, Level
-from replay.prove.context import Context
-from replay.prove.normal.match import match_alike
-from replay.prove.request import Request
+from replay.prove.claim import ClaimBound, EnforcementLevel
+from replay.prove.context import ProofContext
+from replay.prove.request import SymbolicRequest
+from replay.prove.search.generator import NAMESPACE_KIND
 from replay.prove.symbolic.decode import Decoder, wanted_terms
 from replay.prove.symbolic.node import Bounds, Root
-from replay.prove.symbolic.policy_model import PolicyModel, UnmodelledError
+from replay.prove.symbolic.policy_model import OrderError, PolicyModel, UnmodelledError
 from replay.prove.symbolic.request_model import ModelTarget, RequestModel
-from replay.prove.symbolic.solving.smtlib import Value
-from replay.prove.symbolic.solving.solver import Answer, Solver
+from replay.prove.symbolic.solving.smtlib import SolverValue
+from replay.prove.symbolic.solving.solver import Satisfiability, Solver
 from replay.prove.symbolic.term import FALSE, Term, conj, disj, negated, walk
 from replay.prove.symbolic.text_fact import hint_amounts, text_facts
 
-_LEVELS = (Level.AUDITED, Level.WARNED, Level.DENIED)
+_LEVELS = (EnforcementLevel.AUDITED, EnforcementLevel.WARNED, EnforcementLevel.DENIED)
 _MOST_RUNS = 6
 _MOST_CHECKED = 6
 
@@ -34,23 +34,20 @@ class Formulas:
     facts: Sequence[Term]
     stricter: Term
     looser: Term
-    current: PolicyModel | None
-    candidate: PolicyModel | None
 
     @property
-    def bound(self) -> Bound:
+    def bound(self) -> ClaimBound:
         """Within what the formulas say all that there is."""
         bounds = self.model.root.bounds
-        return Bound(
-            bounds.items if bounds.used_items else None, bounds.keys if bounds.used_keys else None, within_cost=True
-        )
+        return ClaimBound(bounds.items if bounds.used_items else None, bounds.keys if bounds.used_keys else None)
 
 
-Build = Callable[[RequestModel, Matcher], tuple[PolicyModel | None, PolicyModel | None]]
+Build = Callable[[RequestModel, Matcher], tuple[Sequence[PolicyModel], Sequence[PolicyModel]]]
+"""The policies of both sides over a request."""
 
 
 def formulas_of(  # noqa: PLR0913 - what it depends on
-    context: Context,
+    context: ProofContext,
     build: Build,
     targets: Sequence[ModelTarget],
     schema: Schema | None,
@@ -70,25 +67,31 @@ def formulas_of(  # noqa: PLR0913 - what it depends on
             root,
             targets,
             schema,
+            _metadata(context),
             is_struct=is_struct,
             is_served=bool(schema) and bool(is_struct),
-            is_alike=match_alike(context.units),
         )
         current, candidate = build(model, Matcher(EquivalentResourceMapper(context.discovery)))
         stricter, looser = _differences(current, candidate)
         hint_amounts(root)
         facts = list(dict.fromkeys([*root.facts, *text_facts(root)]))
         if before == {name: len(keys) for name, keys in mentioned.items()}:
-            return Formulas(model, facts, stricter, looser, current, candidate)
+            if root.depends_on_order:
+                raise OrderError("what is made of the keys of a map depends on their order")
+            return Formulas(model, facts, stricter, looser)
     raise UnmodelledError("the keys of maps that are looked for lead to ever more keys")
 
 
-def _differences(current: PolicyModel | None, candidate: PolicyModel | None) -> tuple[Term, Term]:
+def _metadata(context: ProofContext) -> Schema | None:
+    """The schema of the metadata of any object."""
+    schema = context.skeletons.schemas.for_kind(NAMESPACE_KIND)
+    return None if schema is None else schema.fields.get("metadata")
+
+
+def _differences(current: Sequence[PolicyModel], candidate: Sequence[PolicyModel]) -> tuple[Term, Term]:
+    """Where the hardest of the decisions of one side is harder, and where it is less hard."""
     levels = [
-        (
-            FALSE if current is None else current.at_least(level),
-            FALSE if candidate is None else candidate.at_least(level),
-        )
+        (disj(*(each.at_least(level) for each in current)), disj(*(each.at_least(level) for each in candidate)))
         for level in _LEVELS
     ]
     stricter = disj(*(conj(new, negated(old)) for old, new in levels))
@@ -96,12 +99,18 @@ def _differences(current: PolicyModel | None, candidate: PolicyModel | None) -> 
     return stricter, looser
 
 
-def solutions(
-    solver: Solver, formulas: Formulas, wanted: Term, base: Callable[[int], Request], most: int
-) -> Iterator[Request | Answer]:
+def solutions(  # noqa: PLR0913 - what it depends on
+    solver: Solver,
+    formulas: Formulas,
+    wanted: Term,
+    context: ProofContext,
+    *,
+    base: Callable[[int], SymbolicRequest],
+    most: int,
+) -> Iterator[SymbolicRequest | Satisfiability]:
     """Requests that solutions stand for, different ones; ends with the answer that ended the search."""
     if wanted is FALSE:
-        yield Answer.UNSATISFIABLE
+        yield Satisfiability.UNSATISFIABLE
         return
     blocked: list[Term] = []
     used = set(walk([*formulas.facts, wanted]))
@@ -109,16 +118,16 @@ def solutions(
     hints = list(dict.fromkeys(formulas.model.root.hints))
     for _ in range(most):
         solution = solver.solve([*formulas.facts, wanted, *blocked, *hints], terms)
-        if hints and solution.answer is not Answer.SATISFIABLE:
+        if hints and solution.answer is not Satisfiability.SATISFIABLE:
             hints = []
             solution = solver.solve([*formulas.facts, wanted, *blocked], terms)
-        if solution.answer is not Answer.SATISFIABLE:
-            yield solution.answer if not blocked else Answer.UNKNOWN
+        if solution.answer is not Satisfiability.SATISFIABLE:
+            yield solution.answer if not blocked else Satisfiability.UNKNOWN
             return
-        decoder = Decoder(formulas.model, solution.values)
+        decoder = Decoder(formulas.model, solution.values, context.skeletons.schemas, context.params)
         yield decoder.request(base(decoder.target()))
         blocked.append(negated(conj(*_shape(solution.values))))
-    yield Answer.UNKNOWN
+    yield Satisfiability.UNKNOWN
 
 
 def is_consistent(solver: Solver, formulas: Formulas) -> bool:
@@ -126,11 +135,12 @@ def is_consistent(solver: Solver, formulas: Formulas) -> bool:
     model = formulas.model
     targets = range(min(len(model.targets), _MOST_CHECKED))
     return all(
-        solver.solve([*formulas.facts, model.is_target(index)], []).answer is Answer.SATISFIABLE for index in targets
+        solver.solve([*formulas.facts, model.is_target(index)], []).answer is Satisfiability.SATISFIABLE
+        for index in targets
     )
 
 
-def _shape(values: Mapping[Term, Value]) -> Iterator[Term]:
+def _shape(values: Mapping[Term, SolverValue]) -> Iterator[Term]:
     """What makes a solution the one that it is: its target, and which answers texts give."""
     for term, value in values.items():
         if (term.op == "apply" and isinstance(value, bool)) or (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from replay.prove.symbolic.selection import size_of, spread
 from replay.prove.symbolic.term import (
     BOOL,
@@ -20,11 +22,10 @@ from replay.prove.symbolic.term import (
     less,
     negated,
 )
-from replay.prove.symbolic.text.language import Predicate
+from replay.prove.symbolic.text.language import TextPredicate
 from replay.prove.symbolic.unknown import Maker
 from replay.prove.symbolic.value import (
     Bool,
-    Case,
     Double,
     Err,
     Int,
@@ -34,26 +35,28 @@ from replay.prove.symbolic.value import (
     MapOf,
     Null,
     Opaque,
-    Optional,
+    Pieces,
     Str,
+    SymbolicOptional,
+    SymbolicValue,
     TypeOf,
-    Value,
+    ValueCase,
     known,
 )
 
-Verdict = tuple[Term, Term]
+SymbolicEquality = tuple[Term, Term]
 """Where the answer is true, and where it is false; elsewhere it is an error."""
 
 _EXACT = 2**53
 _CONTAINERS = (JsonList, JsonMap, ListOf, MapOf)
 
 
-def equal_values(make: Maker, one: Value, other: Value) -> Verdict:
+def equal_values(make: Maker, one: SymbolicValue, other: SymbolicValue) -> SymbolicEquality:
     """`one == other`; neither is an error."""
     return _over_cases(make, one, other, _equal_cases)
 
 
-def _over_cases(make: Maker, one: Value, other: Value, answer: object) -> Verdict:
+def _over_cases(make: Maker, one: SymbolicValue, other: SymbolicValue, answer: object) -> SymbolicEquality:
     holds, fails = [], []
     for guard, case in spread(one):
         for other_guard, other_case in spread(other):
@@ -66,13 +69,13 @@ def _over_cases(make: Maker, one: Value, other: Value, answer: object) -> Verdic
     return disj(*holds), disj(*fails)
 
 
-def _equal_cases(make: Maker, one: Case, other: Case) -> Verdict:  # noqa: PLR0911 - one return a kind
+def _equal_cases(make: Maker, one: ValueCase, other: ValueCase) -> SymbolicEquality:  # noqa: PLR0911 - one return a kind
     if isinstance(one, Null) or isinstance(other, Null):
         return _sure(boolean(isinstance(one, Null) and isinstance(other, Null)))
     if isinstance(one, Err) or isinstance(other, Err):
         return FALSE, FALSE
-    if isinstance(one, Optional | Opaque) or isinstance(other, Optional | Opaque):
-        return _unknown(make, "==", one, other)
+    if isinstance(one, SymbolicOptional | Opaque | Pieces) or isinstance(other, SymbolicOptional | Opaque | Pieces):
+        return _unknown(make, "==", known(one), known(other))
     if isinstance(one, TypeOf) and isinstance(other, TypeOf):
         return _sure(boolean(one.name == other.name))
     if isinstance(one, _CONTAINERS):
@@ -89,24 +92,24 @@ def _equal_cases(make: Maker, one: Case, other: Case) -> Verdict:  # noqa: PLR09
     return _sure(FALSE)
 
 
-def _sure(term: Term) -> Verdict:
+def _sure(term: Term) -> SymbolicEquality:
     return term, negated(term)
 
 
-def _unknown(make: Maker, name: str, one: Case, other: Case) -> Verdict:
-    holds = make.flag(name, known(one), known(other))
-    failed = make.flag(f"{name} fails", known(one), known(other))
+def _unknown(make: Maker, name: str, one: SymbolicValue, other: SymbolicValue) -> SymbolicEquality:
+    holds = make.flag(name, one, other)
+    failed = make.flag(f"{name} fails", one, other)
     return conj(holds, negated(failed)), conj(negated(holds), negated(failed))
 
 
-def _with_scalar(container: Case) -> Verdict:
+def _with_scalar(container: ValueCase) -> SymbolicEquality:
     """A container against anything else: false, but `no such overload` where the container is a Go value."""
     if isinstance(container, JsonList | JsonMap):
         return FALSE, negated(container.node.is_struct)
     return FALSE, TRUE
 
 
-def _equal_containers(make: Maker, one: Case, other: Case) -> Verdict:
+def _equal_containers(make: Maker, one: ValueCase, other: ValueCase) -> SymbolicEquality:
     if one == other and isinstance(one, JsonList | JsonMap):
         return TRUE, FALSE
     is_list, other_is_list = isinstance(one, JsonList | ListOf), isinstance(other, JsonList | ListOf)
@@ -118,9 +121,11 @@ def _equal_containers(make: Maker, one: Case, other: Case) -> Verdict:
             return _equal_items(make, one, other)
         if isinstance(one, ListOf) and isinstance(other, JsonList) and _are_scalars(one):
             return _equal_items(make, other, one)
-        if one == ListOf(()) or other == ListOf(()):
+        if any(isinstance(each, ListOf) and not each.items for each in (one, other)):
             return _sure(equal(size, other_size))
-    return _unknown(make, "==", one, other)
+        if any(isinstance(each, ListOf) and not each.is_ordered for each in (one, other)):
+            make.root.depends_on_order = True
+    return _unknown(make, "==", known(one), known(other))
 
 
 def _are_scalars(made: ListOf) -> bool:
@@ -131,7 +136,7 @@ def _are_scalars(made: ListOf) -> bool:
     )
 
 
-def _equal_items(make: Maker, one: JsonList, other: ListOf) -> Verdict:
+def _equal_items(make: Maker, one: JsonList, other: ListOf) -> SymbolicEquality:
     """A JSON list against scalars: as long, and each item equal; an item that is a container is not."""
     from replay.prove.symbolic.value import Json  # noqa: PLC0415
 
@@ -142,7 +147,7 @@ def _equal_items(make: Maker, one: JsonList, other: ListOf) -> Verdict:
     return _sure(conj(*same))
 
 
-def compare_numbers(make: Maker, one: Case, other: Case) -> tuple[Term, Term] | None:
+def compare_numbers(make: Maker, one: ValueCase, other: ValueCase) -> tuple[Term, Term] | None:
     """Whether one number is less than another, and whether they are equal; None unless both are numbers."""
     if isinstance(one, Int) and isinstance(other, Int):
         return less(one.term, other.term), equal(one.term, other.term)
@@ -167,7 +172,7 @@ def _mixed(make: Maker, whole: Term, double: Term, *, is_swapped: bool) -> tuple
     )
 
 
-def order(make: Maker, one: Value, other: Value) -> tuple[Term, Term, Term]:
+def order(make: Maker, one: SymbolicValue, other: SymbolicValue) -> tuple[Term, Term, Term]:
     """Where one value is less, equal and greater; elsewhere they have no order, which is an error."""
     before, same, after = [], [], []
     for guard, case in spread(one):
@@ -183,7 +188,7 @@ def order(make: Maker, one: Value, other: Value) -> tuple[Term, Term, Term]:
     return disj(*before), disj(*same), disj(*after)
 
 
-def _order_cases(make: Maker, one: Case, other: Case) -> tuple[Term, ...] | None:
+def _order_cases(make: Maker, one: ValueCase, other: ValueCase) -> tuple[Term, ...] | None:
     numbers = compare_numbers(make, one, other)
     if numbers is not None:
         return numbers
@@ -205,10 +210,10 @@ def less_text(make: Maker, one: Term, other: Term) -> Term:  # noqa: PLR0911 - o
         return choose(one.args[0], less_text(make, one.args[1], other), less_text(make, one.args[2], other))
     constant = texts.text_of(other)
     if constant is not None:
-        return texts.holds(Predicate("less", constant), one)
+        return texts.holds(TextPredicate("less", constant), one)
     constant = texts.text_of(one)
     if constant is not None:  # the constant comes first unless the other comes before it or is it
-        return conj(negated(texts.holds(Predicate("less", constant), other)), negated(texts.same(one, other)))
+        return conj(negated(texts.holds(TextPredicate("less", constant), other)), negated(texts.same(one, other)))
     if one is other:
         return FALSE
     if one.serial > other.serial:
@@ -216,7 +221,7 @@ def less_text(make: Maker, one: Term, other: Term) -> Term:  # noqa: PLR0911 - o
     return conj(apply("text <", (one, other), BOOL), negated(texts.same(one, other)))
 
 
-def membership(make: Maker, element: Value, container: Value) -> Verdict:
+def membership(make: Maker, element: SymbolicValue, container: SymbolicValue) -> SymbolicEquality:
     """`element in container`."""
     holds, fails = [], []
     for guard, case in spread(container):
@@ -226,7 +231,7 @@ def membership(make: Maker, element: Value, container: Value) -> Verdict:
     return disj(*holds), disj(*fails)
 
 
-def _in_case(make: Maker, element: Value, container: Case) -> Verdict:
+def _in_case(make: Maker, element: SymbolicValue, container: ValueCase) -> SymbolicEquality:
     if isinstance(container, ListOf):
         found = disj(*(conj(there, equal_values(make, element, item)[0]) for there, item in container.items))
         return _sure(found)
@@ -234,12 +239,31 @@ def _in_case(make: Maker, element: Value, container: Case) -> Verdict:
         return _in_json_list(make, element, container)
     if isinstance(container, JsonMap | MapOf):
         return _in_map(make, element, container)
-    if isinstance(container, Opaque | Optional):
-        return _unknown(make, "in", container, container)
+    if isinstance(container, Pieces):
+        return _in_pieces(make, element, container)
+    if isinstance(container, Opaque | SymbolicOptional):
+        return _unknown(make, "in", element, known(container))
     return FALSE, FALSE
 
 
-def _in_json_list(make: Maker, element: Value, container: JsonList) -> Verdict:
+def _in_pieces(make: Maker, element: SymbolicValue, container: Pieces) -> SymbolicEquality:
+    """Whether a constant text stands between separators; anything but a text is not there."""
+    texts, found = make.root.texts, []
+    for guard, case in spread(element):
+        text = texts.text_of(case.term) if isinstance(case, Str) else None
+        if text is None:
+            inside = make.flag("in pieces", known(case), known(container)) if isinstance(case, Str | Opaque) else FALSE
+        elif container.separator in text:
+            inside = FALSE
+        else:
+            separator = re.escape(container.separator)
+            pattern = f"(^|{separator}){re.escape(text)}({separator}|$)"
+            inside = texts.holds(TextPredicate("matches", pattern), container.term)
+        found.append(conj(guard, inside))
+    return _sure(disj(*found))
+
+
+def _in_json_list(make: Maker, element: SymbolicValue, container: JsonList) -> SymbolicEquality:
     """An unknown function of the list and the element; an empty list has none."""
     found = []
     node = container.node
@@ -262,7 +286,7 @@ def text_in_list(make: Maker, container: JsonList, term: Term) -> Term:
     return inside
 
 
-def _in_map(make: Maker, element: Value, container: JsonMap | MapOf) -> Verdict:
+def _in_map(make: Maker, element: SymbolicValue, container: JsonMap | MapOf) -> SymbolicEquality:
     from replay.prove.symbolic.selection import look_up_text  # noqa: PLC0415
 
     holds, fails = [], []
@@ -272,7 +296,7 @@ def _in_map(make: Maker, element: Value, container: JsonMap | MapOf) -> Verdict:
             holds.append(conj(guard, negated(failed), present))
             fails.append(conj(guard, negated(failed), negated(present)))
         else:
-            yes, no = _unknown(make, "key in", container, case)
+            yes, no = _unknown(make, "key in", known(container), known(case))
             holds.append(conj(guard, yes))
             fails.append(conj(guard, no))
     return disj(*holds), disj(*fails)

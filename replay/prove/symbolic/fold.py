@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from replay.cel.ast import operator
-from replay.cel.ast.tree import Call, Comprehension, Const, Expr, Ident
-from replay.prove.symbolic.selection import Guarded, joined, spread
-from replay.prove.symbolic.term import TRUE, Term, conj, integer, negated
+from replay.cel.ast.tree import Call, Comprehension, Const, Expr, Ident, ListExpr
+from replay.prove.symbolic.selection import Guarded, count_of, joined, piece, spread
+from replay.prove.symbolic.term import TRUE, Term, at_most, conj, integer, less, negated
 from replay.prove.symbolic.unknown import Maker
 from replay.prove.symbolic.value import (
     ERROR,
     NO_LIST,
-    Case,
     Err,
     Int,
     Json,
@@ -22,33 +21,35 @@ from replay.prove.symbolic.value import (
     ListOf,
     MapOf,
     Opaque,
-    Optional,
+    Pieces,
     Str,
-    Value,
+    SymbolicOptional,
+    SymbolicValue,
+    ValueCase,
     either,
     known,
     truth,
 )
 
-Names = Mapping[str, Value]
+NamedValues = Mapping[str, SymbolicValue]
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class FoldFunctions:
     """The parts of a fold, as functions of the values of its names."""
 
-    iter_range: Value
-    accu_init: Callable[[Names], Value]
-    condition: Callable[[Names], Value]
-    step: Callable[[Names], Value]
-    result: Callable[[Names], Value]
+    iter_range: SymbolicValue
+    accu_init: Callable[[NamedValues], SymbolicValue]
+    condition: Callable[[NamedValues], SymbolicValue]
+    step: Callable[[NamedValues], SymbolicValue]
+    result: Callable[[NamedValues], SymbolicValue]
 
 
-Entry = tuple[Term, Value, Value]
+FoldEntry = tuple[Term, SymbolicValue, SymbolicValue]
 """Where an element is there, and what it is: item, or index and item, or key and value."""
 
 
-def fold(make: Maker, node: Comprehension, loop: Loop) -> Value | None:
+def fold(make: Maker, node: Comprehension, loop: FoldFunctions) -> SymbolicValue | None:
     """The value of a fold; None where it is not followed."""
     if loop.iter_range.cases == ((TRUE, NO_LIST),):
         return loop.result({node.accu_var: loop.accu_init({})})
@@ -56,17 +57,50 @@ def fold(make: Maker, node: Comprehension, loop: Loop) -> Value | None:
     for guard, case in spread(loop.iter_range):
         entries = _entries(make, node, case)
         if entries is None:
-            if isinstance(case, Opaque | Optional):
+            if isinstance(case, Opaque | SymbolicOptional):
                 return None
             pairs.append((guard, known(ERROR)))
-        elif isinstance(case, JsonMap) and not is_any_or_all(node):
-            return None  # the order of a map's keys is not known, and may matter
+        elif is_unordered(case) and not (is_any_or_all(node) or _counts(node)):
+            if not _collects(node):
+                make.root.depends_on_order = True
+                return None
+            pairs.append((guard, _without_order(_run(node, loop, entries))))
         else:
             pairs.append((guard, _run(node, loop, entries)))
     return joined(pairs)
 
 
-def _run(node: Comprehension, loop: Loop, entries: list[Entry]) -> Value:
+def is_unordered(case: ValueCase) -> bool:
+    """Whether an expression meets the parts of a case in an order that nobody knows."""
+    return isinstance(case, JsonMap) or (isinstance(case, ListOf) and not case.is_ordered and len(case.items) > 1)
+
+
+def _collects(node: Comprehension) -> bool:
+    """Whether a fold makes a list of what it meets (`map`, `filter`): only the order of the list is that of the elements."""
+    is_whole = isinstance(node.loop_condition, Const) and node.loop_condition.value is True
+    begins_empty = isinstance(node.accu_init, ListExpr) and not node.accu_init.elements
+    return (
+        is_whole and begins_empty and _is_name(node.result, node.accu_var) and _appends(node.loop_step, node.accu_var)
+    )
+
+
+def _appends(step: Expr, name: str) -> bool:
+    if isinstance(step, Call) and step.function == operator.CONDITIONAL:
+        return _appends(step.args[1], name) and _is_name(step.args[2], name)
+    return isinstance(step, Call) and step.function == operator.ADD and _is_name(step.args[0], name)
+
+
+def _counts(node: Comprehension) -> bool:
+    """Whether a fold counts (`exists_one`)."""
+    return isinstance(node.accu_init, Const) and type(node.accu_init.value) is int
+
+
+def _without_order(value: SymbolicValue) -> SymbolicValue:
+    cases = ((guard, ListOf(case.items, False) if isinstance(case, ListOf) else case) for guard, case in value.cases)
+    return SymbolicValue(tuple(cases))
+
+
+def _run(node: Comprehension, loop: FoldFunctions, entries: list[FoldEntry]) -> SymbolicValue:
     accumulator = loop.accu_init({})
     running = TRUE
     absorbs = is_any_or_all(node)
@@ -108,7 +142,7 @@ def _is_name(node: Expr, name: str) -> bool:
     return isinstance(node, Ident) and node.name == name
 
 
-def _entries(make: Maker, node: Comprehension, case: Case) -> list[Entry] | None:  # noqa: PLR0911
+def _entries(make: Maker, node: Comprehension, case: ValueCase) -> list[FoldEntry] | None:  # noqa: PLR0911
     """What a fold walks through; None where that is nothing to walk through."""
     two = bool(node.iter_var2)
     match case:
@@ -125,17 +159,28 @@ def _entries(make: Maker, node: Comprehension, case: Case) -> list[Entry] | None
             return [
                 (TRUE, known(Str(make.root.texts.literal(key))), value) for key, value in dict(case.entries).items()
             ]
+        case Pieces():
+            return list(_numbered(_pieces(make, case), two=two))
         case Err():
             return None
     return None
 
 
-def _numbered(items: Iterator[tuple[Term, Value]], *, two: bool) -> Iterator[Entry]:
+def _pieces(make: Maker, pieces: Pieces) -> Iterator[tuple[Term, SymbolicValue]]:
+    """The pieces of a text that has not more than the bound."""
+    bounds, count = make.root.bounds, count_of(make, pieces)
+    bounds.used_items = True
+    make.root.facts.append(at_most(count, integer(bounds.items)))
+    for index in range(bounds.items):
+        yield less(integer(index), count), piece(make, pieces, index)
+
+
+def _numbered(items: Iterator[tuple[Term, SymbolicValue]], *, two: bool) -> Iterator[FoldEntry]:
     for index, (there, item) in enumerate(items):
         yield (there, known(Int(integer(index))), item) if two else (there, item, item)
 
 
-def as_list(case: Case) -> ListOf | None:
+def as_list(case: ValueCase) -> ListOf | None:
     """A JSON list as one of items, up to the bound; None where it is no list."""
     if isinstance(case, ListOf):
         return case

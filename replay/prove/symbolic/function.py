@@ -8,37 +8,38 @@ from functools import partial
 from replay.cel.ast import operator
 from replay.prove.symbolic.equality import order
 from replay.prove.symbolic.fold import as_list
-from replay.prove.symbolic.selection import Guarded, joined, size_of, spread
+from replay.prove.symbolic.node import LARGEST
+from replay.prove.symbolic.quantity import QUANTITIES, Followed
+from replay.prove.symbolic.selection import Guarded, count_of, joined, size_of, spread
+from replay.prove.symbolic.sets_function import SETS
 from replay.prove.symbolic.term import (
     BOOL,
     FALSE,
     INT,
-    REAL,
     TRUE,
     Term,
     apply,
     arithmetic,
+    as_real,
     at_most,
-    boolean,
     choose,
     conj,
     disj,
-    equal,
     integer,
     less,
     negated,
     rational,
     variable,
 )
-from replay.prove.symbolic.text.exact import quantity_of
-from replay.prove.symbolic.text.language import Predicate
+from replay.prove.symbolic.text.function import TextFunction
+from replay.prove.symbolic.text.language import TextPredicate
+from replay.prove.symbolic.text_result import TEXTS
 from replay.prove.symbolic.unknown import Maker
 from replay.prove.symbolic.value import (
     ERROR,
     FAILED,
     NULL,
     Bool,
-    Case,
     Double,
     Int,
     Json,
@@ -48,21 +49,21 @@ from replay.prove.symbolic.value import (
     MapOf,
     Null,
     Opaque,
-    Optional,
+    Pieces,
     Str,
+    SymbolicOptional,
+    SymbolicValue,
     TypeOf,
-    Value,
+    ValueCase,
     decided,
     known,
     value_of,
 )
 
-Followed = Callable[[Maker, list[Value]], Value | None]
 _LIMIT = 2**63
-_QUANTITY = "quantity"
 
 
-def _predicate(kind: str, make: Maker, arguments: list[Value]) -> Value | None:
+def _predicate(kind: str, make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     """A predicate of a text and a constant text; with another text an unknown function of both."""
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
@@ -71,7 +72,7 @@ def _predicate(kind: str, make: Maker, arguments: list[Value]) -> Value | None:
             if here is FALSE:
                 continue
             if not isinstance(case, Str) or not isinstance(other, Str):
-                if isinstance(case, Opaque | Optional) or isinstance(other, Opaque | Optional):
+                if isinstance(case, Opaque | SymbolicOptional) or isinstance(other, Opaque | SymbolicOptional):
                     return None
                 pairs.append((here, FAILED))
             else:
@@ -79,7 +80,7 @@ def _predicate(kind: str, make: Maker, arguments: list[Value]) -> Value | None:
     return joined(pairs)
 
 
-def _asked(kind: str, make: Maker, term: Term, constant: Term) -> Value:
+def _asked(kind: str, make: Maker, term: Term, constant: Term) -> SymbolicValue:
     texts = make.root.texts
     text = texts.text_of(constant)
     if text is None:
@@ -93,7 +94,7 @@ def _asked(kind: str, make: Maker, term: Term, constant: Term) -> Value:
         return FAILED
     if text == "" and kind in {"startsWith", "endsWith", "contains"}:
         return known(Bool(TRUE))
-    return known(Bool(texts.holds(Predicate(kind, text), term)))
+    return known(Bool(texts.holds(TextPredicate(kind, text), term)))
 
 
 def _is_pattern(text: str) -> bool:
@@ -107,7 +108,7 @@ def _is_pattern(text: str) -> bool:
     return True
 
 
-def _ordered(wanted: tuple[bool, bool, bool], make: Maker, arguments: list[Value]) -> Value:
+def _ordered(wanted: tuple[bool, bool, bool], make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue:
     """`<` and its like; `wanted` says whether less, equal and greater are true."""
     answers = order(make, *arguments)
     holds = disj(*(answer for answer, want in zip(answers, wanted, strict=True) if want))
@@ -115,13 +116,16 @@ def _ordered(wanted: tuple[bool, bool, bool], make: Maker, arguments: list[Value
     return decided(holds, fails)
 
 
-def _size(make: Maker, arguments: list[Value]) -> Value | None:
+def _size(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
-        if isinstance(case, Opaque | Optional):
+        if isinstance(case, Opaque | SymbolicOptional):
             return None
         if isinstance(case, Str):
             pairs.append((guard, known(Int(_length(make, case.term)))))
+            continue
+        if isinstance(case, Pieces):
+            pairs.append((guard, known(Int(count_of(make, case)))))
             continue
         size = size_of(case)
         pairs.append((guard, FAILED if size is None else known(Int(size))))
@@ -136,12 +140,12 @@ def _length(make: Maker, term: Term) -> Term:
     if text is not None:
         return integer(len(text))
     length = apply("length", (term,), INT)
-    make.root.facts.append(at_most(integer(0), length))
+    make.root.facts += [at_most(integer(0), length), at_most(length, integer(LARGEST))]
     make.root.measured[term] = None
     return length
 
 
-def _arithmetic(op: str, make: Maker, arguments: list[Value]) -> Value | None:
+def _arithmetic(op: str, make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
         for other_guard, other in spread(arguments[1]):
@@ -155,8 +159,10 @@ def _arithmetic(op: str, make: Maker, arguments: list[Value]) -> Value | None:
     return joined(pairs)
 
 
-def _calculated(op: str, make: Maker, one: Case, other: Case) -> Value | None:  # noqa: PLR0911
+def _calculated(op: str, make: Maker, one: ValueCase, other: ValueCase) -> SymbolicValue | None:  # noqa: PLR0911
     if isinstance(one, Int) and isinstance(other, Int):
+        if op in {"/", "%"}:
+            return _divided(op, one.term, other.term)
         if op == "*" and one.term.op != "const" and other.term.op != "const":
             return None
         return _within_range(arithmetic(op, one.term, other.term))
@@ -166,7 +172,7 @@ def _calculated(op: str, make: Maker, one: Case, other: Case) -> Value | None:  
         first, second = as_list(one), as_list(other)
         assert first is not None
         assert second is not None
-        return known(ListOf((*first.items, *second.items)))
+        return known(ListOf((*first.items, *second.items), first.is_ordered and second.is_ordered))
     scalars = (Bool, Str, Int, Null, JsonMap, MapOf, JsonList, ListOf)
     if isinstance(one, scalars) and isinstance(other, scalars) and type(one) is not type(other):
         return FAILED
@@ -181,7 +187,19 @@ def _calculated(op: str, make: Maker, one: Case, other: Case) -> Value | None:  
     return None
 
 
-def _within_range(term: Term) -> Value:
+def _divided(op: str, one: Term, other: Term) -> SymbolicValue | None:
+    """Division by a constant above zero, towards zero as Go does it; solvers round down."""
+    if other.op != "const" or not isinstance(other.value, int) or other.value < 0:
+        return None
+    if other.value == 0:
+        return FAILED
+    up = arithmetic("div", one, other)
+    down = arithmetic("-", integer(0), arithmetic("div", arithmetic("-", integer(0), one), other))
+    quotient = choose(less(one, integer(0)), down, up)
+    return known(Int(quotient if op == "/" else arithmetic("-", one, arithmetic("*", quotient, other))))
+
+
+def _within_range(term: Term) -> SymbolicValue:
     inside = conj(at_most(integer(-_LIMIT), term), at_most(term, integer(_LIMIT - 1)))
     return value_of([(inside, Int(term)), (negated(inside), ERROR)])
 
@@ -193,38 +211,32 @@ def _concatenated(make: Maker, one: Term, other: Term) -> Term:
         return texts.literal(first + second)
     if first == "" or second == "":
         return other if first == "" else one
+    if first is not None:
+        return texts.result(TextFunction("prepend", first), other)
+    if second is not None:
+        return texts.result(TextFunction("append", second), one)
     return make.text_result("+", one, other)
 
 
-def _text_function(name: str, make: Maker, arguments: list[Value]) -> Value | None:
-    """A function from a text to a text that never fails."""
-    pairs: list[Guarded] = []
-    for guard, case in spread(arguments[0]):
-        if isinstance(case, Opaque | Optional):
-            return None
-        pairs.append((guard, known(Str(make.text_result(name, case.term))) if isinstance(case, Str) else FAILED))
-    return joined(pairs)
-
-
-def _string(make: Maker, arguments: list[Value]) -> Value | None:
+def _string(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     """`string(x)`: a text is itself; of other kinds an unknown function."""
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
         if isinstance(case, Str):
             pairs.append((guard, known(case)))
-        elif isinstance(case, Null | JsonList | JsonMap | ListOf | MapOf):
+        elif isinstance(case, Null | JsonList | JsonMap | ListOf | MapOf | Pieces):
             pairs.append((guard, FAILED))
-        elif isinstance(case, Opaque | Optional):
+        elif isinstance(case, Opaque | SymbolicOptional):
             return None
         elif isinstance(case, Int):
-            pairs.append((guard, known(Str(make.text_result("int", case.term)))))
+            pairs.append((guard, known(Str(make.root.texts.numeral(case.term)))))
         else:
             name = make.name_of(("string", known(case)))
             pairs.append((guard, known(Str(variable(f"text {name}", INT)))))
     return joined(pairs)
 
 
-def _int(make: Maker, arguments: list[Value]) -> Value | None:
+def _int(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
         if isinstance(case, Int):
@@ -233,6 +245,8 @@ def _int(make: Maker, arguments: list[Value]) -> Value | None:
             failed = apply("no int", (case.term,), BOOL)
             value = make.integer(apply("int of text", (case.term,), INT))
             pairs += [(conj(guard, failed), FAILED), (conj(guard, negated(failed)), known(value))]
+        elif isinstance(case, Double):
+            pairs.append((guard, _whole(make, case.term)))
         elif isinstance(case, Null | Bool | JsonList | JsonMap | ListOf | MapOf):
             pairs.append((guard, FAILED))
         else:
@@ -240,7 +254,18 @@ def _int(make: Maker, arguments: list[Value]) -> Value | None:
     return joined(pairs)
 
 
-def _dyn(make: Maker, arguments: list[Value]) -> Value:  # noqa: ARG001 - one signature for all functions
+def _whole(make: Maker, double: Term) -> SymbolicValue:
+    """`int(double)`: towards zero, an error beyond 64 bits."""
+    term = make.integer(apply("int of double", (double,), INT)).term
+    failed, zero = apply("double beyond int", (double,), BOOL), rational(0)
+    above, below = as_real(term), as_real(arithmetic("+", term, integer(1)))
+    up = conj(at_most(above, double), less(double, below))
+    down = conj(at_most(double, above), less(as_real(arithmetic("-", term, integer(1))), double))
+    make.root.facts.append(disj(failed, choose(less(double, zero), down, up)))
+    return value_of([(failed, ERROR), (negated(failed), Int(term))])
+
+
+def _dyn(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue:  # noqa: ARG001 - one signature for all functions
     return arguments[0]
 
 
@@ -252,13 +277,14 @@ _TYPE_NAMES: Mapping[type, str] = {
     Str: "string",
     JsonList: "list",
     ListOf: "list",
+    Pieces: "list",
     JsonMap: "map",
     MapOf: "map",
     TypeOf: "type",
 }
 
 
-def _type(make: Maker, arguments: list[Value]) -> Value | None:  # noqa: ARG001
+def _type(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:  # noqa: ARG001
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
         name = _TYPE_NAMES.get(type(case))
@@ -268,20 +294,20 @@ def _type(make: Maker, arguments: list[Value]) -> Value | None:  # noqa: ARG001
     return joined(pairs)
 
 
-def _has_value(make: Maker, arguments: list[Value]) -> Value | None:  # noqa: ARG001
+def _has_value(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:  # noqa: ARG001
     return _of_optional(arguments[0], lambda optional: known(Bool(optional.present)))
 
 
-def _value(make: Maker, arguments: list[Value]) -> Value | None:  # noqa: ARG001
+def _value(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:  # noqa: ARG001
     return _of_optional(
         arguments[0], lambda optional: joined([(optional.present, optional.value), (negated(optional.present), FAILED)])
     )
 
 
-def _of_optional(value: Value, answer: Callable[[Optional], Value]) -> Value | None:
+def _of_optional(value: SymbolicValue, answer: Callable[[SymbolicOptional], SymbolicValue]) -> SymbolicValue | None:
     pairs: list[Guarded] = []
     for guard, case in value.cases:
-        if isinstance(case, Optional):
+        if isinstance(case, SymbolicOptional):
             pairs.append((guard, answer(case)))
         elif isinstance(case, Opaque | Json):
             return None
@@ -290,82 +316,12 @@ def _of_optional(value: Value, answer: Callable[[Optional], Value]) -> Value | N
     return joined(pairs)
 
 
-def _optional_of(make: Maker, arguments: list[Value]) -> Value:  # noqa: ARG001
-    return known(Optional(TRUE, arguments[0]))
+def _optional_of(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue:  # noqa: ARG001
+    return known(SymbolicOptional(TRUE, arguments[0]))
 
 
-def _optional_none(make: Maker, arguments: list[Value]) -> Value:  # noqa: ARG001
-    return known(Optional(FALSE, known(NULL)))
-
-
-def _quantity(make: Maker, arguments: list[Value]) -> Value | None:
-    pairs: list[Guarded] = []
-    for guard, case in spread(arguments[0]):
-        if isinstance(case, Opaque):
-            return None
-        if not isinstance(case, Str):
-            pairs.append((guard, FAILED))
-            continue
-        valid = _is_quantity_term(make, case.term)
-        pairs += [
-            (conj(guard, valid), known(Opaque(_QUANTITY, (case.term,)))),
-            (conj(guard, negated(valid)), FAILED),
-        ]
-    return joined(pairs)
-
-
-def _is_quantity(make: Maker, arguments: list[Value]) -> Value | None:
-    pairs: list[Guarded] = []
-    for guard, case in spread(arguments[0]):
-        if isinstance(case, Opaque | Optional):
-            return None
-        pairs.append((guard, known(Bool(_is_quantity_term(make, case.term))) if isinstance(case, Str) else FAILED))
-    return joined(pairs)
-
-
-def _is_quantity_term(make: Maker, term: Term) -> Term:
-    text = make.root.texts.text_of(term)
-    if text is not None:
-        return boolean(quantity_of(text) is not None)
-    if term.op == "ite":
-        return choose(term.args[0], _is_quantity_term(make, term.args[1]), _is_quantity_term(make, term.args[2]))
-    make.root.amounts[term] = None
-    return apply("is quantity", (term,), BOOL)
-
-
-def _amount(make: Maker, term: Term) -> Term:
-    if term.op == "ite":
-        return choose(term.args[0], _amount(make, term.args[1]), _amount(make, term.args[2]))
-    text = make.root.texts.text_of(term)
-    amount = None if text is None else quantity_of(text)
-    if amount is not None:
-        return rational(amount)
-    make.root.amounts[term] = None
-    return apply("amount", (term,), REAL)
-
-
-def _compare_quantities(answer: Callable[[Term, Term], Value], make: Maker, arguments: list[Value]) -> Value | None:
-    pairs: list[Guarded] = []
-    for guard, case in arguments[0].cases:
-        for other_guard, other in arguments[1].cases:
-            here = conj(guard, other_guard)
-            amounts = [_amount_of(make, each) for each in (case, other)]
-            if amounts[0] is None or amounts[1] is None:
-                return None
-            pairs.append((here, answer(amounts[0], amounts[1])))
-    return joined(pairs)
-
-
-def _amount_of(make: Maker, case: Case) -> Term | None:
-    if not isinstance(case, Opaque) or case.kind != _QUANTITY:
-        return None
-    term = case.made_of[0]
-    assert isinstance(term, Term)
-    return _amount(make, term)
-
-
-def _compared(one: Term, other: Term) -> Value:
-    return known(Int(choose(less(one, other), integer(-1), choose(equal(one, other), integer(0), integer(1)))))
+def _optional_none(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue:  # noqa: ARG001
+    return known(SymbolicOptional(FALSE, known(NULL)))
 
 
 _COMPARISONS: Mapping[str, tuple[bool, bool, bool]] = {
@@ -378,8 +334,12 @@ _COMPARISONS: Mapping[str, tuple[bool, bool, bool]] = {
 FUNCTIONS: Mapping[tuple[str, int], Followed] = {
     **{(name, 2): partial(_predicate, name) for name in ("startsWith", "endsWith", "contains", "matches")},
     **{(name, 2): partial(_ordered, wanted) for name, wanted in _COMPARISONS.items()},
-    **{(name, 2): partial(_arithmetic, op) for name, op in (("_+_", "+"), ("_-_", "-"), ("_*_", "*"))},
-    **{(name, 1): partial(_text_function, name) for name in ("lowerAscii", "upperAscii", "trim")},
+    **{
+        (name, 2): partial(_arithmetic, op)
+        for name, op in (("_+_", "+"), ("_-_", "-"), ("_*_", "*"), ("_/_", "/"), ("_%_", "%"))
+    },
+    **TEXTS,
+    **SETS,
     ("size", 1): _size,
     ("string", 1): _string,
     ("int", 1): _int,
@@ -389,10 +349,6 @@ FUNCTIONS: Mapping[tuple[str, int], Followed] = {
     ("value", 1): _value,
     ("optional.of", 1): _optional_of,
     ("optional.none", 0): _optional_none,
-    ("quantity", 1): _quantity,
-    ("isQuantity", 1): _is_quantity,
-    ("isGreaterThan", 2): partial(_compare_quantities, lambda one, other: known(Bool(less(other, one)))),
-    ("isLessThan", 2): partial(_compare_quantities, lambda one, other: known(Bool(less(one, other)))),
-    ("compareTo", 2): partial(_compare_quantities, _compared),
+    **QUANTITIES,
 }
 """By name and number of operands, the receiver among them; None as a result: not followed after all."""

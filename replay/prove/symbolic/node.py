@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final
 
-from replay.kube.default_rules import FILLED
+from replay.json import FieldPath
+from replay.kube.default.rules import FILLED
 from replay.kube.schema import Encoding, Schema
-from replay.prove.shape.enumeration import ENUMERATIONS
+from replay.prove.shape.enumeration import ENUMERATIONS, NOT_NEGATIVE, POSITIVE
 from replay.prove.symbolic.term import (
     BOOL,
     INT,
@@ -27,75 +29,25 @@ from replay.prove.symbolic.term import (
     total,
     variable,
 )
-from replay.prove.symbolic.text.language import Predicate
+from replay.prove.symbolic.text.language import TextPredicate
+from replay.prove.symbolic.text.texts import Texts
 
 KINDS: Final = ("null", "bool", "int", "double", "string", "list", "map")
 _NUMBER = {kind: number for number, kind in enumerate(KINDS)}
 SCALARS: Final = ("null", "bool", "int", "double", "string")
 _INT_LIMIT = 2**63
 
-Path = tuple[str | int, ...]
+LARGEST: Final = 2**31
+"""No text, list or map of a request is longer."""
+
+_NAMED_LISTS: Final = {("containers",), ("initContainers",), ("ephemeralContainers",), ("volumes",)}
+"""Lists of pods whose items have names of their own (`validateContainers`, `ValidateVolumes`)."""
 REQUIRED: Final = frozenset({("Container", "image"), ("EphemeralContainer", "image"), ("PodSpec", "containers")})
 """Fields that validation wants although the type leaves them out or empty (`validateContainerCommon`, `ValidatePodSpec`)."""
-LABEL_VALUE = Predicate("matches", "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
-OBJECT_NAME = Predicate("matches", "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-LABEL_NAME = Predicate("matches", "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+LABEL_VALUE = TextPredicate("matches", "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
+OBJECT_NAME = TextPredicate("matches", "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+LABEL_NAME = TextPredicate("matches", "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 """What values of labels and names of namespaces look like (apimachinery `pkg/util/validation`), lengths aside."""
-
-
-class Texts:
-    """The texts of formulas: constants have numbers of their own, and predicates are functions of numbers."""
-
-    def __init__(self) -> None:
-        """No text yet."""
-        self.literals: dict[str, int] = {}
-        self.asked: dict[Term, dict[Predicate, None]] = {}
-        """The predicates that are asked of each text that is not a constant."""
-
-    def literal(self, text: str) -> Term:
-        """The number of a constant text."""
-        return integer(self.literals.setdefault(text, len(self.literals)))
-
-    def text_of(self, term: Term) -> str | None:
-        """The constant text behind a number, None if it is none."""
-        if term.op != "const":
-            return None
-        return next(text for text, number in self.literals.items() if number == term.value)
-
-    def holds(self, predicate: Predicate, term: Term) -> Term:
-        """A predicate of a text."""
-        if term.op == "ite":
-            yes, no = self.holds(predicate, term.args[1]), self.holds(predicate, term.args[2])
-            return disj(conj(term.args[0], yes), conj(negated(term.args[0]), no))
-        if term.op == "const":
-            answer = answer_of(predicate, self.text_of(term) or "")
-            if answer is not None:
-                return boolean(answer)
-        self.asked.setdefault(term, {})[predicate] = None
-        return apply(name_of(predicate), (term,), BOOL)
-
-    def same(self, one: Term, other: Term) -> Term:
-        """Whether two texts are equal."""
-        for term, constant in ((one, other), (other, one)):
-            if constant.op == "const" and term.op == "ite":
-                yes, no = self.same(term.args[1], constant), self.same(term.args[2], constant)
-                return disj(conj(term.args[0], yes), conj(negated(term.args[0]), no))
-            text = self.text_of(constant)
-            if text is not None and term.op != "const":
-                self.asked.setdefault(term, {})[Predicate("equal", text)] = None
-        return equal(one, other)
-
-
-def name_of(predicate: Predicate) -> str:
-    """The name of a predicate's function."""
-    return f"{predicate.kind} {predicate.text.encode('unicode_escape').hex()} {predicate.number}"
-
-
-def answer_of(predicate: Predicate, text: str) -> bool | None:
-    """The answer of a predicate about a text that is known."""
-    from replay.prove.symbolic.text.exact import matches_exactly  # noqa: PLC0415 - it needs the libraries
-
-    return matches_exactly(text, predicate.text) if predicate.kind == "matches" else predicate.holds(text)
 
 
 @dataclass(slots=True)
@@ -116,32 +68,41 @@ class Root:
         self.bounds = bounds
         self.texts = Texts()
         self.facts: list[Term] = []
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, JsonNode] = {}
         self.mentioned = mentioned
         self.hints: list[Term] = []
         """What is usual of requests; proofs do without, but what is to be shown keeps to it where it can."""
         self.names: dict[object, str] = {}
+        self.has_dns_names = False
+        """Whether objects have names as DNS has them, as most kinds do."""
         self.measured: dict[Term, None] = {}
+        self.depends_on_order = False
+        """Whether an expression makes something of the keys of a map that depends on their order."""
+        self.numbers: dict[int, None] = {}
+        """The whole numbers that expressions name."""
         self.amounts: dict[Term, None] = {}
-        self.sought: dict[Node, dict[Term, None]] = {}
+        self.sought: dict[JsonNode, dict[Term, None]] = {}
         """The texts that are looked for in each list."""
 
-    def node(self, name: str, path: Path, schema: Schema | None, *, is_struct: Term, is_served: bool = False) -> Node:
+    def node(
+        self, name: str, path: FieldPath, schema: Schema | None, *, is_struct: Term, is_served: bool = False
+    ) -> JsonNode:
         """The node of a name."""
         if name not in self.nodes:
-            self.nodes[name] = Node(self, name, path, schema, is_struct, is_served=is_served)
+            self.nodes[name] = JsonNode(self, name, path, schema, is_struct, is_served=is_served)
         return self.nodes[name]
 
-    def unknown(self, name: str) -> Node:
+    def unknown(self, name: str) -> JsonNode:
         """A value of which nothing is known but how it came about."""
         return self.node(name, (), None, is_struct=variable(f"struct {name}", BOOL))
 
 
-class Node:
+class JsonNode:
     """One JSON value; `path` leads to it from a binding, empty for what expressions compute."""
 
     __slots__ = (
         "_is_ranged",
+        "_is_told_apart",
         "_items",
         "_kind",
         "_parts",
@@ -157,7 +118,7 @@ class Node:
     )
 
     def __init__(  # noqa: PLR0913 - what it depends on
-        self, root: Root, name: str, path: Path, schema: Schema | None, is_struct: Term, *, is_served: bool
+        self, root: Root, name: str, path: FieldPath, schema: Schema | None, is_struct: Term, *, is_served: bool
     ) -> None:
         """`is_struct`: whether it is of a built-in kind; `is_served`: what its schema says of empty values holds."""
         self._root = root
@@ -169,12 +130,13 @@ class Node:
         self.allowed = _allowed(schema)
         self._kind = variable(f"kind {name}", INT)
         self._size = variable(f"size {name}", INT)
-        self._parts: dict[str, tuple[Term, Node]] = {}
-        self._items: dict[int, Node] = {}
-        self.fresh: list[tuple[Term, Term, Node]] = []
+        self._parts: dict[str, tuple[Term, JsonNode]] = {}
+        self._items: dict[int, JsonNode] = {}
+        self.fresh: list[tuple[Term, Term, JsonNode]] = []
         self._is_ranged = False
+        self._is_told_apart = False
         root.facts.append(disj(*(equal(self._kind, integer(_NUMBER[kind])) for kind in self.allowed)))
-        root.facts.append(at_most(integer(0), self._size))
+        root.facts += [at_most(integer(0), self._size), at_most(self._size, integer(LARGEST))]
         if is_served and schema is not None and schema.name.endswith("resource.Quantity"):
             root.amounts[self.text] = None
             root.facts.append(implies(self.is_kind("string"), apply("is quantity", (self.text,), BOOL)))
@@ -233,16 +195,16 @@ class Node:
         return self._size
 
     @property
-    def parts(self) -> dict[str, tuple[Term, Node]]:
+    def parts(self) -> dict[str, tuple[Term, JsonNode]]:
         """The fields that were asked for: whether each is there, and its value."""
         return self._parts
 
     @property
-    def items(self) -> dict[int, Node]:
+    def items(self) -> dict[int, JsonNode]:
         """The items that were asked for."""
         return self._items
 
-    def part(self, key: str) -> tuple[Term, Node]:
+    def part(self, key: str) -> tuple[Term, JsonNode]:
         """A field or entry: whether it is there, and its value."""
         found = self._parts.get(key)
         if found is None:
@@ -250,14 +212,17 @@ class Node:
             self._root.mentioned.setdefault(self.name, {})[key] = None
         return found
 
-    def _make_part(self, key: str) -> tuple[Term, Node]:
+    def _make_part(self, key: str) -> tuple[Term, JsonNode]:
         name = f"{self.name}.{key}"
         below = None if self.schema is None else self.schema.field(key)
         child = self._root.node(name, (*self.path, key), below, is_struct=self.is_struct, is_served=self.is_served)
         if self.schema is not None and below is None and self.schema.fields and self.is_served:
             return boolean(False), child
         if self.path in {("object", "metadata"), ("oldObject", "metadata")} and key == "name":
-            self._root.hints.append(implies(child.is_kind("string"), self._root.texts.holds(OBJECT_NAME, child.text)))
+            texts = self._root.texts
+            is_name = disj(texts.holds(OBJECT_NAME, child.text), texts.same(child.text, texts.literal("")))
+            known = self._root.facts if self._root.has_dns_names else self._root.hints
+            known.append(implies(child.is_kind("string"), is_name))
         if self.path[-2:] == ("metadata", "labels") and self.path[0] in {"object", "oldObject", "namespaceObject"}:
             self._root.facts.append(implies(child.is_kind("string"), self._root.texts.holds(LABEL_VALUE, child.text)))
         present = variable(f"has {name}", BOOL)
@@ -265,9 +230,12 @@ class Node:
             present = self._presence(key, below, child, present)
         return present, child
 
-    def _presence(self, key: str, below: Schema, child: Node, present: Term) -> Term:
+    def _presence(self, key: str, below: Schema, child: JsonNode, present: Term) -> Term:
         """What the Go type says of a field: whether it is always there, and that it is not empty where that is left out."""
         assert self.schema is not None
+        if key in NOT_NEGATIVE or key in POSITIVE:
+            least = 1 if key in POSITIVE else 0
+            self._root.facts.append(implies(child.is_kind("int"), at_most(integer(least), child.integer)))
         values = ENUMERATIONS.get((self.schema.name.rpartition(".")[2], key))
         if values is not None:
             texts = self._root.texts
@@ -295,7 +263,7 @@ class Node:
             implies(disj(self.is_kind("list"), self.is_kind("map")), less(integer(0), self._size)),
         )
 
-    def item(self, index: int) -> Node:
+    def item(self, index: int) -> JsonNode:
         """An item of a list; it is there where the size says so."""
         if index not in self._items:
             below = None if self.schema is None else self.schema.items
@@ -304,15 +272,23 @@ class Node:
             )
         return self._items[index]
 
-    def bounded_items(self) -> Iterator[tuple[Term, Node]]:
+    def bounded_items(self) -> Iterator[tuple[Term, JsonNode]]:
         """The items of a list that is not longer than the bound."""
         bounds = self._root.bounds
         bounds.used_items = True
         self._root.facts.append(implies(self.is_kind("list"), at_most(self._size, integer(bounds.items))))
-        for index in range(bounds.items):
-            yield less(integer(index), self._size), self.item(index)
+        entries = [(less(integer(index), self._size), self.item(index)) for index in range(bounds.items)]
+        if self.is_served and self.path[-1:] in _NAMED_LISTS and not self._is_told_apart:
+            self._is_told_apart = True
+            names = [(there, item.part("name")[1]) for there, item in entries]
+            for (_, one), (there, other) in combinations(names, 2):
+                same = self._root.texts.same(one.text, other.text)
+                self._root.facts.append(implies(there, negated(same)))
+            for there, name in names:
+                self._root.facts.append(implies(there, self._root.texts.holds(LABEL_NAME, name.text)))
+        yield from entries
 
-    def bounded_entries(self) -> list[tuple[Term, Term, Node]]:
+    def bounded_entries(self) -> list[tuple[Term, Term, JsonNode]]:
         """The entries of a map by the keys that are named and as many others as the bound says: guard, key, value."""
         root, texts = self._root, self._root.texts
         for key in root.mentioned.get(self.name, {}):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from replay.cellib.composition import CompiledExpression
 from replay.kube.admissionregistration import (
@@ -12,92 +12,132 @@ from replay.kube.admissionregistration import (
     ValidatingAdmissionPolicyBinding,
 )
 from replay.kube.attributes import Operation
+from replay.kube.discovery import Discovery
+from replay.kube.gvk import GroupVersionResource
 from replay.matching.matcher import Criteria, Match, Matcher
-from replay.prove.claim import Level
+from replay.prove.claim import EnforcementLevel
+from replay.prove.normal.match import canonical
 from replay.prove.request import Target
+from replay.prove.search.params import NAMESPACE, slot_of
 from replay.prove.search.target import attributes_of
-from replay.prove.symbolic.node import Node
-from replay.prove.symbolic.request_model import NAMESPACES, RequestModel
+from replay.prove.symbolic.node import JsonNode
+from replay.prove.symbolic.request_model import NAMESPACES, ParamKey, RequestModel
 from replay.prove.symbolic.selection import spread
 from replay.prove.symbolic.term import FALSE, TRUE, Term, boolean, conj, disj, negated
 from replay.prove.symbolic.translate import Environment, Translator
-from replay.prove.symbolic.value import FAILED, Str, Value, truth
-from replay.prove.unit import CompiledUnit, Unit
+from replay.prove.symbolic.value import FAILED, Str, SymbolicValue, truth
+from replay.prove.unit import BoundPolicy, CompiledUnit
 
-_ACTIONS = {"Deny": Level.DENIED, "Warn": Level.WARNED, "Audit": Level.AUDITED}
+_ACTIONS = {"Deny": EnforcementLevel.DENIED, "Warn": EnforcementLevel.WARNED, "Audit": EnforcementLevel.AUDITED}
 
 
 class UnmodelledError(Exception):
     """Something of a policy is not said in formulas; `str()` says what."""
 
 
+class OrderError(UnmodelledError):
+    """Something depends on the order of the keys of a map."""
+
+
+def met_as(matcher: Matcher, sections: Iterable[MatchResources], target: Target) -> set[GroupVersionResource]:
+    """The resources as which policies with these match constraints meet a target: itself, or itself in other versions."""
+    request_class, found = matcher.request_class(attributes_of(target)), set()
+    for section in sections:
+        criteria = matcher.criteria(section)
+        for name in ("", *names_of(section)):
+            result = criteria.match_rules(request_class, name)
+            if isinstance(result, Match):
+                found.add(result.resource)
+    return found
+
+
+def names_of(section: MatchResources) -> list[str]:
+    """The names of resources that rules ask for."""
+    rules = (*section.resource_rules, *section.exclude_resource_rules)
+    return sorted({name for rule in rules for name in rule.resource_names})
+
+
+def _is_match(result: object, target: Target) -> bool:
+    if result is not None and not isinstance(result, Match):
+        raise UnmodelledError(f"whether {target} is matched is an error")
+    return result is not None
+
+
 class PolicyModel:
     """What one policy does, as formulas over a request."""
 
-    def __init__(self, unit: Unit, compiled: CompiledUnit, request: RequestModel, matcher: Matcher) -> None:
-        """`matcher` compiles the match sections."""
+    def __init__(
+        self, unit: BoundPolicy, compiled: CompiledUnit, request: RequestModel, matcher: Matcher, discovery: Discovery
+    ) -> None:
+        """`matcher` compiles the match sections; `discovery` knows the kinds of parameters."""
+        self._discovery = discovery
+        self._outcomes: dict[ParamKey | None, tuple[Term, Term]] = {}
         self._unit = unit
         self._compiled = compiled
         self._request = request
         self._matcher = matcher
         self._fails = unit.policy.failure_policy is FailurePolicy.FAIL
 
-    def at_least(self, level: Level) -> Term:
+    def at_least(self, level: EnforcementLevel) -> Term:
         """When a request becomes at least so much."""
         policy = self._unit.policy
         if policy.match_constraints is None:
             return boolean(self._fails)
-        matched = self._matches(policy.match_constraints)
-        if policy.param_kind is None:
-            return conj(matched, self._decided(level, [(each, TRUE) for each in self._unit.bindings]))
-        return conj(matched, self._with_params(level))
+        return conj(self._matches(policy.match_constraints), self._any_binding(level))
 
-    def _with_params(self, level: Level) -> Term:
-        """One parameter object that is there or not; a binding without a reference evaluates with null."""
-        found, refused = [], FALSE
+    def _any_binding(self, level: EnforcementLevel) -> Term:
+        """What any of the bindings makes of what the policy decides about its parameter."""
+        found = []
         for binding in self._unit.bindings:
-            if binding.param_ref is None:
-                found.append((binding, negated(self._request.has_params)))
-                continue
-            found.append((binding, self._request.has_params))
-            if binding.param_ref.parameter_not_found_action == "Deny" and self._fails:
-                refused = disj(refused, conj(negated(self._request.has_params), self._binds(binding)))
-        return disj(refused, self._decided(level, found))
+            key, there = self._param(binding), TRUE
+            if key is not None:
+                there, _ = self._request.param(key)
+            if binding.param_ref is not None and binding.param_ref.parameter_not_found_action == "Deny" and self._fails:
+                found.append(conj(negated(there), self._binds(binding)))
+            most = max((_ACTIONS[action] for action in binding.validation_actions), default=EnforcementLevel.ADMITTED)
+            denied, broken = self.outcome(key)
+            found.append(conj(there, self._binds(binding), disj(denied, broken) if most >= level else broken))
+        return disj(*found)
 
-    def _decided(self, level: Level, bindings: Sequence[tuple[ValidatingAdmissionPolicyBinding, Term]]) -> Term:
-        any_binding = disj(*(conj(where, self._binds(binding)) for binding, where in bindings))
-        taking = [
-            conj(where, self._binds(binding))
-            for binding, where in bindings
-            if max((_ACTIONS[action] for action in binding.validation_actions), default=Level.ADMITTED) >= level
-        ]
-        denied, broken = self.outcome()
-        return disj(conj(denied, disj(*taking)), conj(broken, any_binding))
+    def _param(self, binding: ValidatingAdmissionPolicyBinding) -> ParamKey | None:
+        """The parameter that a binding looks for; without a reference it evaluates with null."""
+        kind, ref = self._unit.policy.param_kind, binding.param_ref
+        if kind is None or ref is None:
+            return None
+        reference = (canonical(kind), ref.name, ref.namespace, canonical(ref.selector))
+        return slot_of(kind, ref, self._discovery, NAMESPACE), reference
 
-    def outcome(self) -> tuple[Term, Term]:
+    def outcome(self, param: ParamKey | None) -> tuple[Term, Term]:
         """When the policy denies, and when an audit annotation makes it refuse whatever its bindings say."""
-        applies, condition_failed = self.conditions()
-        validations = [truth(value) for value in self.values(self._compiled.validations, matching=False)]
+        if param not in self._outcomes:
+            self._outcomes[param] = self._outcome(param)
+        return self._outcomes[param]
+
+    def _outcome(self, param: ParamKey | None) -> tuple[Term, Term]:
+        applies, condition_failed = self._conditions(param)
+        validations = [truth(value) for value in self._values(self._compiled.validations, param)]
         fails = disj(*(each_fails for _, each_fails in validations))
         errors = disj(*(conj(negated(holds), negated(each_fails)) for holds, each_fails in validations))
         denied = conj(applies, disj(fails, errors) if self._fails else fails)
         if self._fails:
             denied = disj(denied, condition_failed)
-        return denied, conj(applies, self._annotations_fail()) if self._fails else FALSE
+        return denied, conj(applies, self._annotations_fail(param)) if self._fails else FALSE
 
-    def conditions(self) -> tuple[Term, Term]:
+    def _conditions(self, param: ParamKey | None) -> tuple[Term, Term]:
         """When all match conditions are true, and when one is an error and none false."""
-        pairs = [truth(value) for value in self.values(self._compiled.match_conditions, matching=True)]
+        pairs = [truth(value) for value in self._values(self._compiled.match_conditions, param, matching=True)]
         any_false = disj(*(fails for _, fails in pairs))
         all_true = conj(*(holds for holds, _ in pairs))
         return all_true, conj(negated(any_false), negated(all_true))
 
-    def values(self, expressions: Sequence[CompiledExpression], *, matching: bool) -> list[Value]:
+    def _values(
+        self, expressions: Sequence[CompiledExpression], param: ParamKey | None, *, matching: bool = False
+    ) -> list[SymbolicValue]:
         """Expressions of one kind; those that do not compile are errors."""
-        bindings = self._request.bindings(matching=matching)
-        made: dict[str, Value | None] = {}
+        bindings = self._request.bindings(matching=matching, param=param)
+        made: dict[str, SymbolicValue | None] = {}
 
-        def variable(name: str) -> Value | None:
+        def variable(name: str) -> SymbolicValue | None:
             if name not in made:
                 compiled = self._compiled.compiler.variables.get(name)
                 if compiled is None:
@@ -112,9 +152,9 @@ class PolicyModel:
         translator = Translator(self._request.root, Environment(bindings, variable))
         return [FAILED if each.program is None else translator.translate(each.program.ast) for each in expressions]
 
-    def _annotations_fail(self) -> Term:
+    def _annotations_fail(self, param: ParamKey | None) -> Term:
         failed = []
-        for value in self.values(self._compiled.audit_annotations, matching=False):
+        for value in self._values(self._compiled.audit_annotations, param):
             fine = [guard for guard, case in spread(value) if isinstance(case, Str) or type(case).__name__ == "Null"]
             failed.append(negated(disj(*fine)))
         return disj(*failed)
@@ -136,29 +176,13 @@ class PolicyModel:
 
     def _by_rules(self, criteria: Criteria, section: MatchResources, target: Target) -> Term:
         request_class = self._matcher.request_class(attributes_of(target))
-        names = sorted(
-            {
-                name
-                for rule in (*section.resource_rules, *section.exclude_resource_rules)
-                for name in rule.resource_names
-            }
-        )
         found, rest = [], TRUE
-        for name in names:
+        for name in names_of(section):
             here = self._request.is_text(name, "name")
             rest = conj(rest, negated(here))
-            found.append(conj(here, self._is_match(criteria.match_rules(request_class, name), target)))
-        found.append(conj(rest, self._is_match(criteria.match_rules(request_class, ""), target)))
+            found.append(conj(here, boolean(_is_match(criteria.match_rules(request_class, name), target))))
+        found.append(conj(rest, boolean(_is_match(criteria.match_rules(request_class, ""), target))))
         return disj(*found)
-
-    def _is_match(self, result: object, target: Target) -> Term:
-        """Whether the rules match; as another version only where both sides match alike, and nothing is known of the target."""
-        if result is None:
-            return FALSE
-        is_plain = isinstance(result, Match) and result.resource == target.resource
-        if not is_plain and not (isinstance(result, Match) and self._request.is_alike):
-            raise UnmodelledError(f"{target} is matched as another version of itself")
-        return TRUE
 
     def _selects_namespace(self, selector: LabelSelector) -> Term:
         if selector == LabelSelector():
@@ -190,7 +214,7 @@ class PolicyModel:
         either_side = disj(*(conj(there, self._selects(selector, node)) for there, node in sides))
         return conj(negated(is_connect), either_side)
 
-    def _selects(self, selector: LabelSelector, node: Node) -> Term:
+    def _selects(self, selector: LabelSelector, node: JsonNode) -> Term:
         terms = [self._is_label(node, key, (value,)) for key, value in selector.match_labels.items()]
         for each in selector.match_expressions:
             there, _ = self._request.label(node, each.key)
@@ -207,7 +231,7 @@ class PolicyModel:
                     raise UnmodelledError(f"the selector operator {each.operator}")
         return conj(*terms)
 
-    def _is_label(self, node: Node, key: str, values: Sequence[str]) -> Term:
+    def _is_label(self, node: JsonNode, key: str, values: Sequence[str]) -> Term:
         texts = self._request.root.texts
         there, text = self._request.label(node, key)
         return conj(there, disj(*(texts.same(text, texts.literal(value)) for value in values)))

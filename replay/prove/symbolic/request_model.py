@@ -10,8 +10,9 @@ from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupResource
 from replay.kube.schema import Schema
 from replay.prove.request import Target
+from replay.prove.search.params import ParamSlot
 from replay.prove.symbolic.declared import schema_of
-from replay.prove.symbolic.node import LABEL_NAME, Node, Root
+from replay.prove.symbolic.node import LABEL_NAME, JsonNode, Root
 from replay.prove.symbolic.term import (
     BOOL,
     INT,
@@ -26,12 +27,26 @@ from replay.prove.symbolic.term import (
     negated,
     variable,
 )
-from replay.prove.symbolic.value import NULL, JsonMap, Opaque, Value, known, value_of
+from replay.prove.symbolic.value import NULL, JsonMap, Opaque, SymbolicValue, known, value_of
 
 NAMESPACES = GroupResource("", "namespaces")
 _ALWAYS = ("kind", "resource", "requestKind", "requestResource", "operation", "userInfo", "dryRun", "options")
 _LEFT_OUT = ("name", "namespace", "subResource", "requestSubResource")
 _USER_LEFT_OUT = ("username", "uid", "groups", "extra")
+
+
+_OTHER_NAMES = frozenset({"rbac.authorization.k8s.io", "apiregistration.k8s.io"})
+"""Groups with kinds whose names are others than those of DNS: path segments."""
+
+
+def _has_dns_name(target: Target) -> bool:
+    """Whether validation takes names of DNS alone (`NameIsDNSSubdomain`); of custom resources it does."""
+    is_address = target.kind.kind == "IPAddress"
+    return target.operation is not Operation.CONNECT and target.kind.group not in _OTHER_NAMES and not is_address
+
+
+ParamKey = tuple[ParamSlot, object]
+"""A parameter as bindings look for it: what can be made of it, and their reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,45 +65,61 @@ class RequestModel:
         root: Root,
         targets: Sequence[ModelTarget],
         schema: Schema | None,
+        metadata: Schema | None,
         *,
         is_struct: bool | None,
         is_served: bool,
-        is_alike: bool = False,
     ) -> None:
-        """`schema` is that of the objects, where all targets have one; `is_struct` None: not known."""
+        """`schema` is that of the objects, where all targets have one, `metadata` that of any; `is_struct` None: not known."""
         self.root = root
-        self.is_alike = is_alike
-        """Whether all that is modelled over this request has the very same match sections."""
         self.targets = targets
         struct = variable("objects are structs", BOOL) if is_struct is None else boolean(is_struct)
         self.choice = variable("target", INT)
+        root.has_dns_names = all(_has_dns_name(each.target) for each in targets)
+        if schema is None:
+            # Of custom resources, too, the server reads the metadata into its own type (apiextensions `schemaobjectmeta`).
+            for name in ("object", "oldObject"):
+                root.node(f"{name}.metadata", (name, "metadata"), metadata, is_struct=struct)
         self.object = root.node("object", ("object",), schema, is_struct=struct, is_served=is_served)
         self.old_object = root.node("oldObject", ("oldObject",), schema, is_struct=struct, is_served=is_served)
         self.request = root.node("request", ("request",), schema_of(REQUEST_TYPE), is_struct=boolean(False))
         self.namespace = root.node(
             "namespaceObject", ("namespaceObject",), schema_of(NAMESPACE_TYPE), is_struct=boolean(False)
         )
-        self.params = root.node("params", ("params",), None, is_struct=variable("params is a struct", BOOL))
+        self.params: dict[ParamKey, tuple[Term, JsonNode]] = {}
+        """The parameters that bindings look for: whether each is there, and its value."""
         self.has_object = variable("has object", BOOL)
         self.has_old_object = variable("has oldObject", BOOL)
         self.has_namespace = variable("has namespaceObject", BOOL)
         self.has_namespace_early = variable("has namespaceObject in match conditions", BOOL)
-        self.has_params = variable("has params", BOOL)
         root.facts += self._facts()
 
-    def bindings(self, *, matching: bool) -> Mapping[str, Value]:
-        """What expressions read; `matching`: match conditions."""
+    def param(self, key: ParamKey) -> tuple[Term, JsonNode]:
+        """The parameter that some bindings look for: one object that is there or not.
+
+        Where a selector finds several, each of them decides alone, and what holds of any one holds of all. Parameters that
+        are looked for differently may be the same or not; nothing is said of that.
+        """
+        if key not in self.params:
+            name = f"params {len(self.params)}"
+            node = self.root.node(name, (name,), None, is_struct=variable(f"{name} is a struct", BOOL))
+            self.root.facts.append(node.is_kind("map"))
+            self.params[key] = variable(f"has {name}", BOOL), node
+        return self.params[key]
+
+    def bindings(self, *, matching: bool, param: ParamKey | None) -> Mapping[str, SymbolicValue]:
+        """What expressions read; `matching`: match conditions. Without a parameter it is null."""
         namespace = conj(self.has_namespace, self.has_namespace_early) if matching else self.has_namespace
         return {
             "object": self._or_null(self.has_object, self.object),
             "oldObject": self._or_null(self.has_old_object, self.old_object),
             "request": known(JsonMap(self.request)),
             "namespaceObject": self._or_null(namespace, self.namespace),
-            "params": self._or_null(self.has_params, self.params),
+            "params": known(NULL) if param is None else self._or_null(*self.param(param)),
             "authorizer": known(Opaque("binding", ("authorizer",))),
         }
 
-    def _or_null(self, there: Term, node: Node) -> Value:
+    def _or_null(self, there: Term, node: JsonNode) -> SymbolicValue:
         return value_of([(there, JsonMap(node)), (negated(there), NULL)])
 
     def text(self, *path: str) -> Term:
@@ -110,7 +141,7 @@ class RequestModel:
         """Whether the request is about a target."""
         return equal(self.choice, integer(index))
 
-    def label(self, node: Node, key: str) -> tuple[Term, Term]:
+    def label(self, node: JsonNode, key: str) -> tuple[Term, Term]:
         """A label of an object: whether it is there, and its text."""
         has_metadata, metadata = node.part("metadata")
         has_labels, labels = metadata.part("labels")
@@ -119,9 +150,7 @@ class RequestModel:
         return conj(there, value.is_kind("string")), value.text
 
     def _facts(self) -> list[Term]:
-        facts = [
-            node.is_kind("map") for node in (self.object, self.old_object, self.request, self.namespace, self.params)
-        ]
+        facts = [node.is_kind("map") for node in (self.object, self.old_object, self.request, self.namespace)]
         facts += [self.request.part(key)[0] for key in _ALWAYS]
         user = self.request.part("userInfo")[1]
         for node, keys in ((self.request, _LEFT_OUT), (user, _USER_LEFT_OUT)):

@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from replay.prove.symbolic.node import Node
-from replay.prove.symbolic.term import FALSE, TRUE, Term, at_most, conj, disj, equal, integer, less, negated, total
+from replay.prove.symbolic.node import LARGEST, JsonNode
+from replay.prove.symbolic.term import (
+    FALSE,
+    INT,
+    TRUE,
+    Term,
+    apply,
+    arithmetic,
+    at_most,
+    choose,
+    conj,
+    disj,
+    equal,
+    implies,
+    integer,
+    less,
+    negated,
+    total,
+)
+from replay.prove.symbolic.text.function import TextFunction
+from replay.prove.symbolic.text.language import TextPredicate
 from replay.prove.symbolic.unknown import Maker
 from replay.prove.symbolic.value import (
     ERROR,
     NULL,
     Bool,
-    Case,
     Double,
     Err,
     Int,
@@ -20,18 +38,21 @@ from replay.prove.symbolic.value import (
     JsonMap,
     ListOf,
     MapOf,
+    Null,
     Opaque,
-    Optional,
+    Pieces,
     Str,
-    Value,
+    SymbolicOptional,
+    SymbolicValue,
+    ValueCase,
     known,
     value_of,
 )
 
-Guarded = tuple[Term, Value]
+Guarded = tuple[Term, SymbolicValue]
 
 
-def spread(value: Value) -> Iterator[tuple[Term, Case]]:
+def spread(value: SymbolicValue) -> Iterator[tuple[Term, ValueCase]]:
     """The cases of a value, JSON values by their kinds."""
     for guard, case in value.cases:
         if not isinstance(case, Json):
@@ -43,7 +64,7 @@ def spread(value: Value) -> Iterator[tuple[Term, Case]]:
                 yield here, _of_kind(case.node, kind)
 
 
-def _of_kind(node: Node, kind: str) -> Case:  # noqa: PLR0911 - one case a kind
+def _of_kind(node: JsonNode, kind: str) -> ValueCase:  # noqa: PLR0911 - one case a kind
     match kind:
         case "null":
             return NULL
@@ -60,16 +81,16 @@ def _of_kind(node: Node, kind: str) -> Case:  # noqa: PLR0911 - one case a kind
     return JsonMap(node)
 
 
-def joined(pairs: Iterator[Guarded] | list[Guarded]) -> Value:
+def joined(pairs: Iterator[Guarded] | list[Guarded]) -> SymbolicValue:
     """A value of some values, each where its guard holds."""
     return value_of((conj(guard, inner), case) for guard, value in pairs for inner, case in value.cases)
 
 
-Looked = tuple[Term, Value, Term]
+Looked = tuple[Term, SymbolicValue, Term]
 """Where a part is there, what it is then, and where asking for it is an error; elsewhere it is not there."""
 
 
-def _look_up_field(case: Case, field: str) -> Looked:
+def _look_up_field(case: ValueCase, field: str) -> Looked:
     """A field of a case (`lookup`): scalars have none, lists cannot be asked."""
     if isinstance(case, JsonMap):
         present, child = case.node.part(field)
@@ -77,16 +98,16 @@ def _look_up_field(case: Case, field: str) -> Looked:
     if isinstance(case, MapOf):
         found = next((value for key, value in reversed(case.entries) if key == field), None)
         return (FALSE, known(ERROR), FALSE) if found is None else (TRUE, found, FALSE)
-    if isinstance(case, JsonList | ListOf | Err):
+    if isinstance(case, JsonList | ListOf | Pieces | Err):
         return FALSE, known(ERROR), TRUE
     return FALSE, known(ERROR), FALSE
 
 
-def select_field(make: Maker, operand: Value, field: str) -> Value:
+def select_field(make: Maker, operand: SymbolicValue, field: str) -> SymbolicValue:
     """`operand.field`."""
     pairs: list[Guarded] = []
     for guard, case in spread(operand):
-        if isinstance(case, Optional):
+        if isinstance(case, SymbolicOptional):
             pairs.append((guard, _within(case, lambda inner: _optional(inner, lambda c: _look_up_field(c, field)))))
         elif isinstance(case, Opaque):
             pairs.append((guard, make.result(f"select {field}", (known(case),), None)))
@@ -96,11 +117,11 @@ def select_field(make: Maker, operand: Value, field: str) -> Value:
     return joined(pairs)
 
 
-def has_field(make: Maker, operand: Value, field: str) -> Value:
+def has_field(make: Maker, operand: SymbolicValue, field: str) -> SymbolicValue:
     """`has(operand.field)`."""
     pairs: list[Guarded] = []
     for guard, case in spread(operand):
-        if isinstance(case, Optional | Opaque):
+        if isinstance(case, SymbolicOptional | Opaque):
             flag = make.flag("has", field, known(case))
             failed = make.flag("has fails", field, known(case))
             pairs += [(conj(guard, failed), known(ERROR)), (conj(guard, negated(failed)), known(Bool(flag)))]
@@ -110,26 +131,26 @@ def has_field(make: Maker, operand: Value, field: str) -> Value:
     return joined(pairs)
 
 
-def _within(optional: Optional, follow: Callable[[Value], Value]) -> Value:
+def _within(optional: SymbolicOptional, follow: Callable[[SymbolicValue], SymbolicValue]) -> SymbolicValue:
     """What follows an optional: none stays none."""
     followed = follow(optional.value)
-    nothing = known(Optional(FALSE, known(NULL)))
+    nothing = known(SymbolicOptional(FALSE, known(NULL)))
     return joined([(optional.present, followed), (negated(optional.present), nothing)])
 
 
-def _optional(value: Value, look_up: Callable[[Case], Looked]) -> Value:
+def _optional(value: SymbolicValue, look_up: Callable[[ValueCase], Looked]) -> SymbolicValue:
     """A part as an optional."""
     pairs: list[Guarded] = []
     for guard, case in spread(value):
         present, part, failed = look_up(case)
         pairs += [
             (conj(guard, failed), known(ERROR)),
-            (conj(guard, negated(failed)), known(Optional(present, part))),
+            (conj(guard, negated(failed)), known(SymbolicOptional(present, part))),
         ]
     return joined(pairs)
 
 
-def index_value(make: Maker, operand: Value, key: Value, *, optional: bool) -> Value:
+def index_value(make: Maker, operand: SymbolicValue, key: SymbolicValue, *, optional: bool) -> SymbolicValue:
     """`operand[key]`, `operand[?key]` or `operand.?key`; neither is an error."""
     pairs: list[Guarded] = []
     for key_guard, key_case in spread(key):
@@ -140,35 +161,37 @@ def index_value(make: Maker, operand: Value, key: Value, *, optional: bool) -> V
     return joined(pairs)
 
 
-def _index_case(make: Maker, case: Case, key: Case, *, optional: bool) -> Value:
-    if isinstance(case, Optional):
+def _index_case(make: Maker, case: ValueCase, key: ValueCase, *, optional: bool) -> SymbolicValue:
+    if isinstance(case, SymbolicOptional):
         return _within(case, lambda inner: _optional(inner, lambda each: _look_up(make, each, key)))
     if isinstance(case, Opaque):
         return make.result("index", (known(case), known(key), optional), None)
     present, part, failed = _look_up(make, case, key)
     if optional:
-        return joined([(failed, known(ERROR)), (negated(failed), known(Optional(present, part)))])
+        return joined([(failed, known(ERROR)), (negated(failed), known(SymbolicOptional(present, part)))])
     return joined([(present, part), (negated(present), known(ERROR))])
 
 
-def _look_up(make: Maker, case: Case, key: Case) -> Looked:
+def _look_up(make: Maker, case: ValueCase, key: ValueCase) -> Looked:
     """A part by a key that may be computed."""
     if isinstance(case, JsonMap | MapOf):
         return _look_up_entry(make, case, key)
     if isinstance(case, JsonList | ListOf):
         return _look_up_item(make, case, key)
+    if isinstance(case, Pieces):
+        return _look_up_piece(make, case, key)
     if isinstance(case, Err):
         return FALSE, known(ERROR), TRUE
     return FALSE, known(ERROR), FALSE
 
 
-def _unknown_part(make: Maker, case: Case, key: Case) -> Looked:
+def _unknown_part(make: Maker, case: ValueCase, key: ValueCase) -> Looked:
     name = ("part", known(case), known(key))
     part = make.result("part", name, None, may_fail=False)
     return make.flag("part is there", name), part, make.flag("part fails", name)
 
 
-def _look_up_entry(make: Maker, case: JsonMap | MapOf, key: Case) -> Looked:
+def _look_up_entry(make: Maker, case: JsonMap | MapOf, key: ValueCase) -> Looked:
     if not isinstance(key, Str):
         return _unknown_part(make, case, key)
     return look_up_text(make, case, key.term)
@@ -199,7 +222,9 @@ def _merged(condition: Term, one: Looked, other: Looked) -> Looked:
     )
 
 
-def _look_up_item(make: Maker, case: JsonList | ListOf, key: Case) -> Looked:
+def _look_up_item(make: Maker, case: JsonList | ListOf, key: ValueCase) -> Looked:
+    if isinstance(key, Str | Bool | Null):
+        return FALSE, known(ERROR), TRUE
     if not isinstance(key, Int) or key.term.op != "const":
         return _unknown_part(make, case, key)
     index = key.term.value
@@ -209,6 +234,8 @@ def _look_up_item(make: Maker, case: JsonList | ListOf, key: Case) -> Looked:
     if isinstance(case, JsonList):
         there = less(integer(index), case.node.size)
         return there, known(Json(case.node.item(index))), FALSE
+    if not case.is_ordered:
+        make.root.depends_on_order = True
     pairs: list[Guarded] = []
     for position, (there, item) in enumerate(case.items):
         before = total(guard for guard, _ in case.items[:position])
@@ -216,7 +243,50 @@ def _look_up_item(make: Maker, case: JsonList | ListOf, key: Case) -> Looked:
     return disj(*(where for where, _ in pairs)), joined(pairs), FALSE
 
 
-def size_of(case: Case) -> Term | None:
+_MOST_PIECES = 5
+
+
+def count_of(make: Maker, pieces: Pieces) -> Term:
+    """How many pieces there are: at least one, and so many as there are separators and one."""
+    root = make.root
+    if pieces.term.op == "ite":
+        condition, *branches = pieces.term.args
+        one, other = (count_of(make, Pieces(each, pieces.separator)) for each in branches)
+        return choose(condition, one, other)
+    text = root.texts.text_of(pieces.term)
+    if text is not None:
+        return integer(text.count(pieces.separator) + 1)
+    count = apply(f"pieces {ord(pieces.separator)}", (pieces.term,), INT)
+    root.facts += [at_most(integer(1), count), at_most(count, integer(LARGEST))]
+    for number in range(1, _MOST_PIECES):
+        there = root.texts.holds(TextPredicate("pieces", pieces.separator, number), pieces.term)
+        more = less(integer(number), count)
+        root.facts.append(conj(implies(there, more), implies(more, there)))
+    return count
+
+
+def piece(make: Maker, pieces: Pieces, number: int) -> SymbolicValue:
+    """A piece by its index, negative from the end; where it is not there this is another text."""
+    function = TextFunction("piece", pieces.separator, number)
+    return known(Str(make.root.texts.result(function, pieces.term)))
+
+
+def _look_up_piece(make: Maker, pieces: Pieces, key: ValueCase) -> Looked:
+    """A piece by a constant index, or one counted from the end."""
+    count = count_of(make, pieces)
+    if isinstance(key, Int) and key.term.op == "const" and isinstance(key.term.value, int):
+        number = key.term.value
+        if 0 <= number < _MOST_PIECES:
+            return less(integer(number), count), piece(make, pieces, number), FALSE
+        if number < 0:
+            return FALSE, known(ERROR), FALSE
+    for number in range(1, _MOST_PIECES):
+        if isinstance(key, Int) and key.term is arithmetic("-", count, integer(number)):
+            return at_most(integer(number), count), piece(make, pieces, -number), FALSE
+    return _unknown_part(make, pieces, key)
+
+
+def size_of(case: ValueCase) -> Term | None:
     """How many items or entries a container has, None where it is none or that is not followed."""
     if isinstance(case, JsonList | JsonMap):
         return case.node.size
@@ -227,7 +297,7 @@ def size_of(case: Case) -> Term | None:
     return None
 
 
-def is_empty(case: Case) -> Term:
+def is_empty(case: ValueCase) -> Term:
     """Whether a container is empty."""
     size = size_of(case)
     return FALSE if size is None else at_most(size, integer(0))

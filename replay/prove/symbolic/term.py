@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 BOOL: Final = "Bool"
 INT: Final = "Int"
@@ -156,11 +157,19 @@ def at_most(one: Term, other: Term) -> Term:
     return negated(less(other, one))
 
 
+_ARITHMETIC: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "div": operator.floordiv,
+}
+
+
 def arithmetic(op: str, one: Term, other: Term) -> Term:
-    """`+`, `-` or `*` of two numbers of one sort."""
+    """`+`, `-` or `*` of two numbers of one sort; `div` of whole ones by one above zero rounds down."""
     if one.op == "const" and other.op == "const":
         a, b = one.value, other.value
-        result = a + b if op == "+" else a - b if op == "-" else a * b  # type: ignore[operator]  # both are numbers
+        result = _ARITHMETIC[op](a, b)
         return integer(result) if one.sort == INT else rational(result)
     return _made(op, (one, other), one.sort)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.prove.symbolic.node import Node, Root, answer_of, name_of
+from replay.prove.symbolic.node import JsonNode, Root
 from replay.prove.symbolic.term import (
     BOOL,
     INT,
@@ -22,12 +22,15 @@ from replay.prove.symbolic.term import (
     rational,
 )
 from replay.prove.symbolic.text.exact import quantity_of
-from replay.prove.symbolic.text.language import Predicate, combinations, is_regular
+from replay.prove.symbolic.text.language import TextPredicate, combinations, is_regular
+from replay.prove.symbolic.text.texts import name_of
 
 _MOST_PREDICATES = 14
+_MOST_LENGTHS = 6
+_LONGEST = 300
 
 
-_AMOUNTS = ("0", "1", "2", "100m", "1500m", "64Mi", "500Mi", "1Gi", "3Gi", "10Gi", "64Gi", "1Ti")
+_AMOUNTS = ("0", "1", "2", "100m", "500m", "900m", "1500m", "64Mi", "500Mi", "1Gi", "3Gi", "10Gi", "64Gi", "1Ti")
 
 
 def hint_amounts(root: Root) -> None:
@@ -50,6 +53,8 @@ def _beside(text: str) -> Iterator[str]:
 
 def text_facts(root: Root) -> Iterator[Term]:
     """Facts about all texts that formulas ask about."""
+    yield from _about_lengths(root)
+    yield from _about_results(root)
     yield from _about_constants(root)
     for term, asked in root.texts.asked.items():
         yield from _about_text(root, term, tuple(asked))
@@ -64,13 +69,56 @@ def text_facts(root: Root) -> Iterator[Term]:
             yield from _about_membership(root, node, term)
 
 
+def _about_lengths(root: Root) -> Iterator[Term]:
+    """How long a text is, where its form is asked for, too: longer than the numbers that expressions name."""
+    texts = root.texts
+    limits = sorted({limit for number in root.numbers for limit in (number - 1, number) if 0 <= limit <= _LONGEST})
+    for term in root.measured:
+        if any(not predicate.is_equality for predicate in texts.asked.get(term, ())):
+            length = apply("length", (term,), INT)
+            for limit in limits[:_MOST_LENGTHS]:
+                is_longer, more = texts.holds(TextPredicate("longer", number=limit), term), less(integer(limit), length)
+                yield conj(implies(is_longer, more), implies(more, is_longer))
+
+
+def _about_results(root: Root) -> Iterator[Term]:
+    """What is asked of the result of a function is asked of its argument in another way."""
+    texts, done = root.texts, set[tuple[Term, TextPredicate]]()
+    while True:
+        _share_questions(root)
+        found = [
+            (term, predicate)
+            for term, asked in texts.asked.items()
+            if term in texts.derived
+            for predicate in asked
+            if (term, predicate) not in done and is_regular(predicate)
+        ]
+        if not found:
+            return
+        for term, predicate in found:
+            done.add((term, predicate))
+            function, argument = texts.derived[term]
+            answer, before = atom_of(root, predicate, term), texts.holds(predicate.after(function), argument)
+            yield conj(implies(answer, before), implies(before, answer))
+
+
+def _share_questions(root: Root) -> None:
+    """What is asked of a text is asked of those that it is compared with, while these are few questions."""
+    asked = root.texts.asked
+    for pair in root.texts.compared:
+        for one, other in (pair, reversed(pair)):
+            if any(each in root.texts.derived for each in pair):
+                for predicate in tuple(asked.get(one, ()))[:_MOST_PREDICATES]:
+                    asked.setdefault(other, {})[predicate] = None
+
+
 def _about_constants(root: Root) -> Iterator[Term]:
     """What functions of texts say of constants."""
-    predicates = {predicate for asked in root.texts.asked.values() for predicate in asked if predicate.kind != "equal"}
+    predicates = {predicate for asked in root.texts.asked.values() for predicate in asked if not predicate.is_equality}
     for text, number in sorted(root.texts.literals.items(), key=lambda each: each[1]):
         term = integer(number)
         for predicate in sorted(predicates, key=lambda each: (each.kind, each.text)):
-            answer = answer_of(predicate, text)
+            answer = predicate.holds(text)
             if answer is not None:
                 fact = apply(name_of(predicate), (term,), BOOL)
                 yield fact if answer else negated(fact)
@@ -84,7 +132,7 @@ def _about_constants(root: Root) -> Iterator[Term]:
             yield equal(apply("length", (term,), INT), integer(len(text)))
 
 
-def _about_text(root: Root, term: Term, asked: tuple[Predicate, ...]) -> Iterator[Term]:
+def _about_text(root: Root, term: Term, asked: tuple[TextPredicate, ...]) -> Iterator[Term]:
     """The combinations of answers that a text can give, as far as they can be found out."""
     regular = [predicate for predicate in asked if is_regular(predicate)]
     for group in _groups(regular):
@@ -100,25 +148,25 @@ def _about_text(root: Root, term: Term, asked: tuple[Predicate, ...]) -> Iterato
         )
 
 
-def _groups(predicates: list[Predicate]) -> Iterator[list[Predicate]]:
+def _groups(predicates: list[TextPredicate]) -> Iterator[list[TextPredicate]]:
     """All at once where they are few, else those that are no equalities, and each equality with them left to constants."""
     if len(predicates) <= _MOST_PREDICATES:
         if predicates:
             yield predicates
         return
-    others = [each for each in predicates if each.kind != "equal"]
+    others = [each for each in predicates if not each.is_equality]
     if others:
         yield others[:_MOST_PREDICATES]
 
 
-def atom_of(root: Root, predicate: Predicate, term: Term) -> Term:
+def atom_of(root: Root, predicate: TextPredicate, term: Term) -> Term:
     """A predicate of a text as it stands in formulas."""
-    if predicate.kind == "equal":
+    if predicate.is_equality:
         return equal(term, root.texts.literal(predicate.text))
     return apply(name_of(predicate), (term,), BOOL)
 
 
-def _about_membership(root: Root, node: Node, term: Term) -> Iterator[Term]:
+def _about_membership(root: Root, node: JsonNode, term: Term) -> Iterator[Term]:
     """An item that is there is in the list; what is in a short list is one of its items."""
     inside = apply(f"in {node.name}", (term,), BOOL)
     holds = []

@@ -26,7 +26,7 @@ from replay.cel.ast.tree import (
 from replay.cel.value.types import Kind, Type
 from replay.cel.value.values import TypeValue, Uint
 from replay.prove.symbolic.equality import equal_values, membership
-from replay.prove.symbolic.fold import Loop, fold
+from replay.prove.symbolic.fold import FoldFunctions, NamedValues, fold, is_unordered
 from replay.prove.symbolic.function import FUNCTIONS
 from replay.prove.symbolic.node import Root
 from replay.prove.symbolic.selection import has_field, index_value, joined, select_field
@@ -44,11 +44,11 @@ from replay.prove.symbolic.value import (
     ListOf,
     MapOf,
     Opaque,
-    Optional,
+    PolicyVariables,
     Str,
+    SymbolicOptional,
+    SymbolicValue,
     TypeOf,
-    Value,
-    Variables,
     decided,
     either,
     error_of,
@@ -57,15 +57,16 @@ from replay.prove.symbolic.value import (
     value_of,
 )
 
-Scope = Mapping[str, Value]
+_ORDERLESS = frozenset({"sum", "min", "max"})
+"""Functions that are not followed, and do not look at the order of a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
     """What expressions of one kind read: the bindings, and how a variable's value is found."""
 
-    bindings: Mapping[str, Value]
-    variable: Callable[[str], Value | None]
+    bindings: Mapping[str, SymbolicValue]
+    variable: Callable[[str], SymbolicValue | None]
 
 
 class Translator:
@@ -77,15 +78,15 @@ class Translator:
         self.make = Maker(root)
         self._environment = environment
 
-    def translate(self, ast: Ast) -> Value:
+    def translate(self, ast: Ast) -> SymbolicValue:
         """The value of an expression."""
         return _Walk(self, ast).value(ast.expr, {})
 
-    def binding(self, name: str) -> Value | None:
+    def binding(self, name: str) -> SymbolicValue | None:
         """A declared variable."""
         return self._environment.bindings.get(name)
 
-    def variable(self, name: str) -> Value | None:
+    def variable(self, name: str) -> SymbolicValue | None:
         """A variable of the policy."""
         return self._environment.variable(name)
 
@@ -100,7 +101,7 @@ class _Walk:
     def type_of(self, node: Expr) -> Type | None:
         return self._ast.type_map.get(node.id)
 
-    def value(self, node: Expr, scope: Scope) -> Value:  # noqa: PLR0911 - one return a kind of node
+    def value(self, node: Expr, scope: NamedValues) -> SymbolicValue:  # noqa: PLR0911 - one return a kind of node
         """The value of a node."""
         match node:
             case Const():
@@ -119,7 +120,7 @@ class _Walk:
                 return self._map(node, scope)
         return self._unfollowed(node, scope)
 
-    def _const(self, value: object) -> Value:  # noqa: PLR0911 - one case a kind
+    def _const(self, value: object) -> SymbolicValue:  # noqa: PLR0911 - one case a kind
         if value is None:
             return known(NULL)
         if isinstance(value, bool):
@@ -127,6 +128,7 @@ class _Walk:
         if isinstance(value, Uint | bytes):
             return known(Opaque("literal", (type(value).__name__, value)))
         if isinstance(value, int):
+            self.root.numbers[value] = None
             return known(Int(integer(value)))
         if isinstance(value, float):
             if value != value or value in {float("inf"), float("-inf")}:  # noqa: PLR0124 - NaN
@@ -136,7 +138,7 @@ class _Walk:
             return known(Str(self.root.texts.literal(value)))
         return known(Opaque("literal", (str(value),)))
 
-    def _name(self, node: Ident, scope: Scope) -> Value:  # noqa: PLR0911 - one case a kind
+    def _name(self, node: Ident, scope: NamedValues) -> SymbolicValue:  # noqa: PLR0911 - one case a kind
         if node.name in scope:
             return scope[node.name]
         reference = self._ast.reference_map.get(node.id)
@@ -146,7 +148,7 @@ class _Walk:
             return self._const(reference.value)
         name = (reference.name if reference is not None and reference.name else node.name).removeprefix(".")
         if name == "variables":
-            return known(Variables())
+            return known(PolicyVariables())
         found = self._translator.binding(name)
         if found is not None:
             return found
@@ -155,12 +157,12 @@ class _Walk:
             return known(TypeOf(name))
         return known(Opaque("binding", (name,)))
 
-    def _select(self, node: Select, scope: Scope) -> Value:
+    def _select(self, node: Select, scope: NamedValues) -> SymbolicValue:
         reference = self._ast.reference_map.get(node.id)
         if reference is not None and reference.name and not node.test_only:
             return self._translator.binding(reference.name) or known(Opaque("binding", (reference.name,)))
         operand = self.value(node.operand, scope)
-        if any(isinstance(case, Variables) for _, case in operand.cases):
+        if any(isinstance(case, PolicyVariables) for _, case in operand.cases):
             found = self._translator.variable(node.field)
             if found is not None and not node.test_only:
                 return found
@@ -170,13 +172,13 @@ class _Walk:
         chosen = has_field if node.test_only else select_field
         return chosen(self.make, operand, node.field)
 
-    def _list(self, items: list[Value]) -> Value:
+    def _list(self, items: list[SymbolicValue]) -> SymbolicValue:
         """A list; an error in an item is an error."""
         failed = disj(*(error_of(item) for item in items))
         made = ListOf(tuple((TRUE, without_error(item)) for item in items))
         return value_of([(negated(failed), made), (failed, ERROR)])
 
-    def _map(self, node: MapExpr, scope: Scope) -> Value:
+    def _map(self, node: MapExpr, scope: NamedValues) -> SymbolicValue:
         entries = [(each, self.value(each.value, scope)) for each in node.entries]
         if any(each.optional for each, _ in entries):
             return self._unfollowed(node, scope)
@@ -186,7 +188,7 @@ class _Walk:
         )
         return value_of([(negated(failed), made), (failed, ERROR)])
 
-    def _call(self, node: Call, scope: Scope) -> Value:
+    def _call(self, node: Call, scope: NamedValues) -> SymbolicValue:
         operands = [each for each in (node.target, *node.args) if each is not None]
         lazy = _LAZY.get(node.function)
         if lazy is not None:
@@ -194,7 +196,7 @@ class _Walk:
         values = [self.value(each, scope) for each in operands]
         return self.apply(node, values)
 
-    def apply(self, node: Call, values: list[Value]) -> Value:
+    def apply(self, node: Call, values: list[SymbolicValue]) -> SymbolicValue:
         """A function that evaluates all its arguments; an error in one is its result."""
         failed = disj(*(error_of(value) for value in values))
         if failed is TRUE:
@@ -203,11 +205,14 @@ class _Walk:
         followed = FUNCTIONS.get((node.function, len(values)))
         result = followed(self.make, arguments) if followed is not None else None
         if result is None:
+            lists = [case for each in arguments for _, case in each.cases if isinstance(case, ListOf)]
+            if node.function not in _ORDERLESS and any(is_unordered(each) for each in lists):
+                self.root.depends_on_order = True
             result = self.make.result(node.function, tuple(arguments), self.type_of(node))
         return value_of([(failed, ERROR), *((conj(negated(failed), guard), case) for guard, case in result.cases)])
 
-    def _fold(self, node: Comprehension, scope: Scope) -> Value:
-        loop = Loop(
+    def _fold(self, node: Comprehension, scope: NamedValues) -> SymbolicValue:
+        loop = FoldFunctions(
             self.value(node.iter_range, scope),
             lambda names: self.value(node.accu_init, {**scope, **names}),
             lambda names: self.value(node.loop_condition, {**scope, **names}),
@@ -217,39 +222,39 @@ class _Walk:
         found = fold(self.make, node, loop)
         return self._unfollowed(node, scope) if found is None else found
 
-    def _unfollowed(self, node: Expr, scope: Scope) -> Value:
+    def _unfollowed(self, node: Expr, scope: NamedValues) -> SymbolicValue:
         """Anything else: an unknown function of what is written there and the values of the names in it."""
         shown = self.make.shape_of(node, scope, self._ast, self._translator.variable)
         return self.make.result("expression", (shown,), self.type_of(node))
 
 
-def without_error(value: Value) -> Value:
+def without_error(value: SymbolicValue) -> SymbolicValue:
     """The cases that are no error; where only these are looked at."""
     cases = tuple((guard, case) for guard, case in value.cases if not isinstance(case, Err))
-    return Value(cases) if cases else FAILED
+    return SymbolicValue(cases) if cases else FAILED
 
 
-def _and(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+def _and(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:
     pairs = [truth(walk.value(each, scope)) for each in operands]
     return decided(conj(*(holds for holds, _ in pairs)), disj(*(fails for _, fails in pairs)))
 
 
-def _or(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+def _or(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:
     pairs = [truth(walk.value(each, scope)) for each in operands]
     return decided(disj(*(holds for holds, _ in pairs)), conj(*(fails for _, fails in pairs)))
 
 
-def _not(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+def _not(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:
     holds, fails = truth(walk.value(operands[0], scope))
     return decided(fails, holds)
 
 
-def _not_strictly_false(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+def _not_strictly_false(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:
     _, fails = truth(walk.value(operands[0], scope))
     return known(Bool(negated(fails)))
 
 
-def _conditional(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+def _conditional(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:
     condition, one, other = operands
     holds, fails = truth(walk.value(condition, scope))
     failed = conj(negated(holds), negated(fails))
@@ -257,61 +262,64 @@ def _conditional(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
     return either(failed, FAILED, either(holds, first, second))
 
 
-def _equals(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+def _equals(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:
     one, other = (walk.value(each, scope) for each in operands)
     return _compared(walk, one, other, equal_values)
 
 
-def _not_equals(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+def _not_equals(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:
     holds, fails = truth(_equals(walk, operands, scope))
     return decided(fails, holds)
 
 
-def _in(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+def _in(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:
     one, other = (walk.value(each, scope) for each in operands)
     return _compared(walk, one, other, membership)
 
 
 def _compared(
-    walk: _Walk, one: Value, other: Value, answer: Callable[[Maker, Value, Value], tuple[Term, Term]]
-) -> Value:
+    walk: _Walk,
+    one: SymbolicValue,
+    other: SymbolicValue,
+    answer: Callable[[Maker, SymbolicValue, SymbolicValue], tuple[Term, Term]],
+) -> SymbolicValue:
     failed = disj(error_of(one), error_of(other))
     holds, fails = answer(walk.make, without_error(one), without_error(other))
     return decided(conj(negated(failed), holds), conj(negated(failed), fails))
 
 
-def _index(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+def _index(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:
     one, key = (walk.value(each, scope) for each in operands)
-    if any(isinstance(case, Variables) for _, case in one.cases):
+    if any(isinstance(case, PolicyVariables) for _, case in one.cases):
         return walk.make.result("variables", (object(),), None)
     return _strict(walk, one, key, optional=False)
 
 
-def _optional_index(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+def _optional_index(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:
     one, key = (walk.value(each, scope) for each in operands)
     return _strict(walk, one, key, optional=True)
 
 
-def _strict(walk: _Walk, one: Value, key: Value, *, optional: bool) -> Value:
+def _strict(walk: _Walk, one: SymbolicValue, key: SymbolicValue, *, optional: bool) -> SymbolicValue:
     failed = disj(error_of(one), error_of(key))
     found = index_value(walk.make, without_error(one), without_error(key), optional=optional)
     return either(failed, FAILED, found)
 
 
-def _or_value(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+def _or_value(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:
     return _of_optional(walk, operands, scope, wraps=False)
 
 
-def _or_optional(walk: _Walk, operands: list[Expr], scope: Scope) -> Value:
+def _or_optional(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:
     return _of_optional(walk, operands, scope, wraps=True)
 
 
-def _of_optional(walk: _Walk, operands: list[Expr], scope: Scope, *, wraps: bool) -> Value:
+def _of_optional(walk: _Walk, operands: list[Expr], scope: NamedValues, *, wraps: bool) -> SymbolicValue:
     """`or` and `orValue`: the argument is evaluated only where there is no value."""
     one, other = (walk.value(each, scope) for each in operands)
     pairs = []
     for guard, case in one.cases:
-        if isinstance(case, Optional):
+        if isinstance(case, SymbolicOptional):
             pairs += [
                 (conj(guard, case.present), known(case) if wraps else case.value),
                 (conj(guard, negated(case.present)), other),
@@ -323,7 +331,7 @@ def _of_optional(walk: _Walk, operands: list[Expr], scope: Scope, *, wraps: bool
     return joined(pairs)
 
 
-_LAZY: Mapping[str, Callable[[_Walk, list[Expr], Scope], Value]] = {
+_LAZY: Mapping[str, Callable[[_Walk, list[Expr], NamedValues], SymbolicValue]] = {
     operator.LOGICAL_AND: _and,
     operator.LOGICAL_OR: _or,
     operator.LOGICAL_NOT: _not,

@@ -4,35 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from replay.cel.ast.tree import (
-    Ast,
-    Call,
-    Comprehension,
-    Const,
-    Expr,
-    Ident,
-    ListExpr,
-    MapExpr,
-    Select,
-    StructExpr,
-)
+from replay.cel.ast.below import BoundNames, children, own_parts, shape_of
+from replay.cel.ast.tree import Ast, Expr, Ident, Select
 from replay.cel.value.types import Kind, Type
-from replay.prove.search.interest import children
 from replay.prove.symbolic.declared import schema_of
-from replay.prove.symbolic.node import Node, Root
+from replay.prove.symbolic.node import JsonNode, Root
 from replay.prove.symbolic.term import BOOL, INT, Term, apply, at_most, boolean, conj, integer, negated, variable
 from replay.prove.symbolic.value import (
     ERROR,
     Bool,
-    Case,
     Int,
     Json,
     JsonList,
     JsonMap,
     Opaque,
-    Optional,
     Str,
-    Value,
+    SymbolicOptional,
+    SymbolicValue,
+    ValueCase,
     known,
     value_of,
 )
@@ -59,7 +48,7 @@ class Maker:
 
     def result(
         self, function: str, arguments: tuple[object, ...], type_: Type | None, *, may_fail: bool = True
-    ) -> Value:
+    ) -> SymbolicValue:
         """The result of a function: an error, or a value of its type."""
         name = self.name_of((function, arguments))
         case = self._case(name, type_, function, arguments)
@@ -68,7 +57,7 @@ class Maker:
         failed = variable(f"fails {name}", BOOL)
         return value_of([(failed, ERROR), (negated(failed), case)])
 
-    def _case(self, name: str, type_: Type | None, function: str, arguments: tuple[object, ...]) -> Case:  # noqa: PLR0911
+    def _case(self, name: str, type_: Type | None, function: str, arguments: tuple[object, ...]) -> ValueCase:  # noqa: PLR0911
         kind = None if type_ is None else type_.kind
         if kind is Kind.BOOL:
             return Bool(variable(f"bool {name}", BOOL))
@@ -82,7 +71,7 @@ class Maker:
             return JsonMap(self._computed(name, "map", type_))
         if kind is Kind.OPAQUE and type_ is not None and type_.name == "optional_type":
             inner = self._case(f"{name} value", type_.parameters[0] if type_.parameters else None, function, arguments)
-            return Optional(variable(f"present {name}", BOOL), known(inner))
+            return SymbolicOptional(variable(f"present {name}", BOOL), known(inner))
         if kind in {None, Kind.DYN, Kind.ANY}:
             return Json(self.root.unknown(name))
         return Opaque(function, arguments)
@@ -92,7 +81,7 @@ class Maker:
         self.root.facts.append(conj(at_most(integer(-_LIMIT), term), at_most(term, integer(_LIMIT - 1))))
         return Int(term)
 
-    def _computed(self, name: str, kind: str, type_: Type | None) -> Node:
+    def _computed(self, name: str, kind: str, type_: Type | None) -> JsonNode:
         schema = None if type_ is None else schema_of(type_)
         node = self.root.node(name, (), schema, is_struct=boolean(False))
         self.root.facts.append(node.is_kind(kind))
@@ -102,66 +91,30 @@ class Maker:
         """The number of a text that a function of texts has as its result."""
         return apply(f"text of {function}", terms, INT)
 
-    def shape_of(self, node: Expr, scope: Mapping[str, Value], ast: Ast, variable_of: VariableOf) -> object:
+    def shape_of(self, node: Expr, scope: Mapping[str, SymbolicValue], ast: Ast, variable_of: VariableOf) -> object:
         """An expression with the values of the names in it: equal shapes have equal values."""
-        return _Shape(ast, scope, variable_of).of(node, {})
+
+        def leaf(part: Expr, around: BoundNames) -> object:
+            if isinstance(part, Ident):
+                if part.name in scope:
+                    return ("value", scope[part.name])
+                # The whole map of variables is that of its policy alone, and equals nothing.
+                return ("name", part.name, object() if part.name == "variables" else _reference(ast, part))
+            if isinstance(part, Select) and isinstance(part.operand, Ident) and part.operand.name == "variables":
+                return ("variable", part.test_only, variable_of(part.field))
+            reference = _reference(ast, part)
+            if not reference:
+                return None
+            return (reference, own_parts(part), tuple(shape_of(child, leaf, around) for child in children(part)))
+
+        return shape_of(node, leaf)
 
 
-class _Shape:
-    """What an expression is made of, without the names that it chose itself."""
-
-    def __init__(self, ast: Ast, scope: Mapping[str, Value], variable_of: VariableOf) -> None:
-        self._ast = ast
-        self._scope = scope
-        self._variable_of = variable_of
-
-    def of(self, node: Expr, bound: Mapping[str, int]) -> tuple[object, ...]:
-        """The shape of a node; `bound` are the names of the loops around it."""
-        match node:
-            case Ident():
-                return self._name(node, bound)
-            case Select() if isinstance(node.operand, Ident) and node.operand.name == "variables":
-                return ("variable", node.test_only, self._variable_of(node.field))
-            case Comprehension():
-                inner = dict(bound)
-                for name in (node.iter_var, node.iter_var2, node.accu_var):
-                    inner[name] = 1 + max(inner.values(), default=0)
-                parts = (node.accu_init, node.loop_condition, node.loop_step, node.result)
-                loop = tuple(self.of(part, inner) for part in parts)
-                return ("loop", bool(node.iter_var2), self.of(node.iter_range, bound), loop)
-        below = tuple(self.of(child, bound) for child in children(node))
-        return (type(node).__name__, _written(node), self._reference(node), below)
-
-    def _name(self, node: Ident, bound: Mapping[str, int]) -> tuple[object, ...]:
-        if node.name in bound:
-            return ("bound", bound[node.name])
-        if node.name in self._scope:
-            return ("value", self._scope[node.name])
-        # The whole map of variables is that of its policy alone, and equals nothing.
-        return ("name", node.name, object() if node.name == "variables" else None)
-
-    def _reference(self, node: Expr) -> str:
-        found = self._ast.reference_map.get(node.id)
-        return found.name if found is not None else ""
+def _reference(ast: Ast, node: Expr) -> str:
+    """The full name that a node stands for, empty if it is none."""
+    found = ast.reference_map.get(node.id)
+    return found.name if found is not None else ""
 
 
-def _written(node: Expr) -> object:  # noqa: PLR0911 - one case a kind
-    """What stands in a node beside its parts."""
-    match node:
-        case Const():
-            return (type(node.value).__name__, node.value)
-        case Select():
-            return (node.field, node.test_only)
-        case Call():
-            return (node.function, node.target is not None)
-        case ListExpr():
-            return tuple(sorted(node.optional_indices))
-        case MapExpr():
-            return tuple(each.optional for each in node.entries)
-        case StructExpr():
-            return (node.type_name, tuple((each.field, each.optional) for each in node.fields))
-    return None
-
-
-VariableOf = Callable[[str], Value | None]
+VariableOf = Callable[[str], SymbolicValue | None]
 """The value of a policy's variable."""

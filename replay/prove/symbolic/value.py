@@ -1,6 +1,6 @@
 """CEL values of which only some is known: the cases that there are, each with the formula under which it is the one.
 
-The guards of a value's cases exclude one another and one of them holds. A JSON value of the request is a `Node`: its kind, what it
+The guards of a value's cases exclude one another and one of them holds. A JSON value of the request is a `JsonNode`: its kind, what it
 holds and which parts it has are constants of the formulas, made when they are first asked for.
 """
 
@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from replay.prove.symbolic.term import FALSE, TRUE, Term, boolean, choose, conj, disj, negated
+from replay.prove.symbolic.term import FALSE, TRUE, Term, choose, conj, disj, negated
 
 if TYPE_CHECKING:
-    from replay.prove.symbolic.node import Node
+    from replay.prove.symbolic.node import JsonNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,74 +27,82 @@ class Null:
 
 
 @dataclass(frozen=True, slots=True)
-class Bool:
+class ScalarValue:
+    """A value that one term says."""
+
+    term: Term
+
+
+class Bool(ScalarValue):
     """true where the formula holds, else false."""
 
-    term: Term
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Int:
+class Int(ScalarValue):
     """An int; within 64 bits."""
 
-    term: Term
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Double:
+class Double(ScalarValue):
     """A finite double, as a rational number."""
 
-    term: Term
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Str:
+class Str(ScalarValue):
     """A text by its number: equal texts have equal numbers."""
 
-    term: Term
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list made by an expression: the items that are there where their guards hold, in order."""
+    """A list made by an expression: the items that are there where their guards hold; of the keys of a map in any order."""
 
-    items: tuple[tuple[Term, Value], ...]
+    items: tuple[tuple[Term, SymbolicValue], ...]
+    is_ordered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class MapOf:
     """A map made by an expression, with constant keys."""
 
-    entries: tuple[tuple[str, Value], ...]
+    entries: tuple[tuple[str, SymbolicValue], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Json:
-    """A JSON value of any kind."""
+class OfNode:
+    """A JSON value of the request, or one that an expression computes."""
 
-    node: Node
+    node: JsonNode
+
+
+class Json(OfNode):
+    """One of any kind."""
+
+    __slots__ = ()
+
+
+class JsonList(OfNode):
+    """One that is a list here."""
+
+    __slots__ = ()
+
+
+class JsonMap(OfNode):
+    """One that is a map here."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class JsonList:
-    """A JSON value that is a list here."""
-
-    node: Node
-
-
-@dataclass(frozen=True, slots=True)
-class JsonMap:
-    """A JSON value that is a map here."""
-
-    node: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Optional:
+class SymbolicOptional:
     """An optional: the value where the formula holds, else none."""
 
     present: Term
-    value: Value
+    value: SymbolicValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +114,14 @@ class Opaque:
 
 
 @dataclass(frozen=True, slots=True)
+class Pieces:
+    """The list of what stands in a text between separators of one character."""
+
+    term: Term
+    separator: str
+
+
+@dataclass(frozen=True, slots=True)
 class TypeOf:
     """A type as a value."""
 
@@ -113,11 +129,11 @@ class TypeOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Variables:
+class PolicyVariables:
     """The map of a policy's variables."""
 
 
-Case = (
+ValueCase = (
     Err
     | Null
     | Bool
@@ -129,34 +145,35 @@ Case = (
     | Json
     | JsonList
     | JsonMap
-    | Optional
+    | SymbolicOptional
     | Opaque
+    | Pieces
     | TypeOf
-    | Variables
+    | PolicyVariables
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class SymbolicValue:
     """The cases of a value."""
 
-    cases: tuple[tuple[Term, Case], ...]
+    cases: tuple[tuple[Term, ValueCase], ...]
 
 
 ERROR = Err()
 NULL = Null()
-FAILED = Value(((TRUE, ERROR),))
+FAILED = SymbolicValue(((TRUE, ERROR),))
 NO_LIST = ListOf(())
 
 
-def known(case: Case) -> Value:
+def known(case: ValueCase) -> SymbolicValue:
     """A value of which there is one case."""
-    return Value(((TRUE, case),))
+    return SymbolicValue(((TRUE, case),))
 
 
-def value_of(cases: Iterable[tuple[Term, Case]]) -> Value:
+def value_of(cases: Iterable[tuple[Term, ValueCase]]) -> SymbolicValue:
     """A value of some cases; like ones become one."""
-    merged: list[tuple[Term, Case]] = []
+    merged: list[tuple[Term, ValueCase]] = []
     for guard, case in cases:
         if guard is FALSE:
             continue
@@ -167,28 +184,22 @@ def value_of(cases: Iterable[tuple[Term, Case]]) -> Value:
                 break
         else:
             merged.append((guard, case))
-    return Value(tuple(merged)) if merged else FAILED
+    return SymbolicValue(tuple(merged)) if merged else FAILED
 
 
-def _joined(guard: Term, case: Case, other: Case) -> Case | None:  # noqa: PLR0911 - one return a case
+def _joined(guard: Term, case: ValueCase, other: ValueCase) -> ValueCase | None:
     """A case that is `case` where its guard holds, else the other one; None where there is none."""
     if case == other:
         return other
     if type(case) is not type(other):
         return None
-    if isinstance(case, Bool) and isinstance(other, Bool):
-        return Bool(choose(guard, case.term, other.term))
-    if isinstance(case, Int) and isinstance(other, Int):
-        return Int(choose(guard, case.term, other.term))
-    if isinstance(case, Double) and isinstance(other, Double):
-        return Double(choose(guard, case.term, other.term))
-    if isinstance(case, Str) and isinstance(other, Str):
-        return Str(choose(guard, case.term, other.term))
+    if isinstance(case, ScalarValue) and isinstance(other, ScalarValue):
+        return type(case)(choose(guard, case.term, other.term))
     if isinstance(case, ListOf) and isinstance(other, ListOf):
         return _joined_lists(guard, case, other)
-    if isinstance(case, Optional) and isinstance(other, Optional):
+    if isinstance(case, SymbolicOptional) and isinstance(other, SymbolicOptional):
         value = either(guard, case.value, other.value)
-        return Optional(choose(guard, case.present, other.present), value)
+        return SymbolicOptional(choose(guard, case.present, other.present), value)
     return None
 
 
@@ -202,10 +213,10 @@ def _joined_lists(guard: Term, one: ListOf, other: ListOf) -> ListOf | None:
     for index, (there, item) in enumerate(longer.items):
         elsewhere = shorter.items[index][0] if index < len(shorter.items) else FALSE
         items.append((choose(where, there, elsewhere), item))
-    return ListOf(tuple(items))
+    return ListOf(tuple(items), one.is_ordered and other.is_ordered)
 
 
-def either(condition: Term, one: Value, other: Value) -> Value:
+def either(condition: Term, one: SymbolicValue, other: SymbolicValue) -> SymbolicValue:
     """One value where a condition holds, else the other."""
     if condition is TRUE or one == other:
         return one
@@ -219,7 +230,7 @@ def either(condition: Term, one: Value, other: Value) -> Value:
     )
 
 
-def truth(value: Value) -> tuple[Term, Term]:
+def truth(value: SymbolicValue) -> tuple[Term, Term]:
     """Where a value is true, and where it is false; elsewhere it is an error, or no bool."""
     holds, fails = [], []
     for guard, case in value.cases:
@@ -233,19 +244,16 @@ def truth(value: Value) -> tuple[Term, Term]:
     return disj(*holds), disj(*fails)
 
 
-def error_of(value: Value) -> Term:
+def error_of(value: SymbolicValue) -> Term:
     """Where a value is an error."""
     return disj(*(guard for guard, case in value.cases if isinstance(case, Err)))
 
 
-def decided(holds: Term, fails: Term) -> Value:
+def decided(holds: Term, fails: Term) -> SymbolicValue:
     """A bool that is true here, false there, and an error elsewhere."""
     return value_of([(disj(holds, fails), Bool(holds)), (conj(negated(holds), negated(fails)), ERROR)])
 
 
-def sure(term: Term) -> Value:
+def sure(term: Term) -> SymbolicValue:
     """A bool that is never an error."""
     return known(Bool(term))
-
-
-YES, NO = sure(boolean(True)), sure(boolean(False))

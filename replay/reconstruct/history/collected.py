@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from replay.kube.object_ref import ObjectRef
 from replay.kube.selector import SelectorError, exact_match, parse_field_selector
 from replay.reconstruct.history.effect import Effect, EffectKind
 from replay.reconstruct.record.exchange import query_of
@@ -43,6 +44,7 @@ class CollectionDeletion(NamedTuple):
     end: int
     request_uri: str
     items: Mapping[str, Deleted] | None
+    workspace: str = ""
 
     def effect_on(self, name: str) -> Effect | None:
         """What it did to an object of its resource and namespace; None if it left it alone."""
@@ -59,30 +61,39 @@ class CollectionDeletion(NamedTuple):
 
 
 class CollectionDeletions:
-    """All of a log, by group, resource and namespace."""
+    """All of a log, by group, resource, namespace and workspace."""
 
     def __init__(self, rows: Iterable[Row] = (), error: int = 0) -> None:
         """`rows` as the query answers them; times may be wrong by `error` microseconds."""
-        self._by_place: dict[tuple[str, str, str], list[CollectionDeletion]] = {}
+        self._by_place: dict[tuple[str, str, str, str], list[CollectionDeletion]] = {}
         for row in rows:
             found = _of_row(row, error)
-            self._by_place.setdefault((found.api_group, found.resource, found.namespace), []).append(found)
+            self._by_place.setdefault((found.api_group, found.resource, found.namespace, found.workspace), []).append(
+                found
+            )
 
-    def effects_on(self, api_group: str, resource: str, namespace: str, name: str) -> Iterator[Effect]:
+    def effects_on(self, about: ObjectRef) -> Iterator[Effect]:
         """What they did to one object, by time."""
-        for each in self._by_place.get((api_group, resource, namespace), ()):
-            effect = each.effect_on(name)
+        for each in self._by_place.get((about.group, about.resource, about.namespace, about.workspace), ()):
+            effect = each.effect_on(about.name)
             if effect is not None:
                 yield effect
 
 
 def _of_row(row: Row, error: int) -> CollectionDeletion:
-    group, resource, namespace, received, stage_time, uri, items = row
+    group, resource, namespace, received, stage_time, uri, items, *workspace = row
     assert isinstance(received, int)
     assert isinstance(stage_time, int)
     listed = {name: Deleted(uid, bool(kept)) for name, uid, kept in items} if isinstance(items, list | tuple) else None
     return CollectionDeletion(
-        str(group), str(resource), str(namespace), received - error, stage_time + error, str(uri), listed
+        str(group),
+        str(resource),
+        str(namespace),
+        received - error,
+        stage_time + error,
+        str(uri),
+        listed,
+        str(workspace[0]) if workspace else "",
     )
 
 

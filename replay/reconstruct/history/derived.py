@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing
-from replay.reconstruct.record.body import Shape
+from replay.reconstruct.record.body import BodyShape
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get
 
@@ -74,7 +74,7 @@ def as_removed(exchange: Exchange | None) -> Known | None:
     """The object as a removal last wrote it before it went away; None where a removal writes nothing first."""
     if exchange is None or exchange.record.resource != "pods" or exchange.record.verb != "delete":
         return None
-    if exchange.shape is not Shape.OBJECT:
+    if exchange.shape is not BodyShape.OBJECT:
         return None
     hole = Hole(("metadata", "resourceVersion"), "a deletion answers with a resourceVersion of its own")
     return Known(exchange.response.json, Basis.RECONSTRUCTED, (hole,))
@@ -88,7 +88,7 @@ def after_scale(before: Known, exchange: Exchange) -> Known | Missing:
     scale = exchange.response.json
     kind = exchange.parent_kind
     if kind is None or kind.group not in ("apps", ""):
-        return Missing("", "the scale of a custom resource was written, and where it is stored is not known")
+        return _after_custom_scale(before, scale)
     replicas = get(scale, ("spec", "replicas")) or 0
     state = before.as_basis(Basis.RECONSTRUCTED)
     if get(before.value, ("spec", "replicas")) != replicas:
@@ -98,6 +98,14 @@ def after_scale(before: Known, exchange: Exchange) -> Known | Missing:
             state = state.with_value(("metadata", "generation"), generation + 1)
     state = state.with_value(("metadata", "resourceVersion"), get(scale, ("metadata", "resourceVersion")))
     return state.with_holes([Hole(("metadata", "managedFields"), "its scale was written, which changes managedFields")])
+
+
+def _after_custom_scale(before: Known, scale: JSON) -> Known:
+    """A custom resource after a write of its `scale`: its definition says which field of `spec` that is."""
+    reason = "its scale was written, and where its definition keeps it is not looked at"
+    holes = [Hole(path, reason) for path in (("spec",), ("metadata", "generation"), ("metadata", "managedFields"))]
+    written = get(scale, ("metadata", "resourceVersion"))
+    return before.as_basis(Basis.RECONSTRUCTED).with_value(("metadata", "resourceVersion"), written).with_holes(holes)
 
 
 def after_partial_metadata(before: Known, exchange: Exchange) -> Known | Missing:
@@ -128,8 +136,10 @@ def _revision_hole() -> Hole:
 def scale_of(workload: Known) -> Known | Missing:
     """The Scale of a built-in workload (`pkg/registry/apps/deployment/storage.scaleFromDeployment` and its like)."""
     body = workload.value
-    if not isinstance(body, dict) or body.get("kind") not in SCALED:
+    if not isinstance(body, dict):
         return Missing("", "its Scale cannot be derived from the object")
+    if body.get("kind") not in SCALED:
+        return _custom_scale(body, workload)
     if any(hole.path[:1] != ("metadata",) for hole in workload.holes):
         return Missing("", "the object that is scaled is known in parts only")
     metadata = body.get("metadata") or {}
@@ -149,6 +159,26 @@ def scale_of(workload: Known) -> Known | Missing:
         scale["status"]["selector"] = selector
     holes = [Hole(("metadata", "managedFields"), "managedFields of a Scale are not recorded")]
     holes += [hole for hole in workload.holes if hole.path == ("metadata", "resourceVersion")]
+    return Known(scale, Basis.RECONSTRUCTED, tuple(holes))
+
+
+def _custom_scale(body: JSON, workload: Known) -> Known:
+    """The Scale of a custom resource, whose definition says where its replicas are (`apiextensions-apiserver`, `scaleFromCustomResource`)."""
+    metadata = body.get("metadata") or {}
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    reason = "where the definition of the resource keeps it is not looked at"
+    holes = [Hole((part,), reason) for part in ("spec", "status")]
+    holes += [Hole(("metadata", "managedFields"), "managedFields of a Scale are not recorded")]
+    holes += [
+        hole for hole in workload.holes if hole.path[:1] == ("metadata",) and hole.path[1:2] != ("managedFields",)
+    ]
+    scale = {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {name: metadata[name] for name in kept if name in metadata},
+        "spec": {},
+        "status": {},
+    }
     return Known(scale, Basis.RECONSTRUCTED, tuple(holes))
 
 

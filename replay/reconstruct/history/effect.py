@@ -12,7 +12,7 @@ from enum import Enum
 from replay.audit.format.admission_review import REVIEW
 from replay.json import JSON
 from replay.kube.attributes import Missing
-from replay.reconstruct.record.body import Shape, revision, revision_of
+from replay.reconstruct.record.body import BodyShape, revision, revision_of
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
 
@@ -21,6 +21,8 @@ SERVER_FAILED = 500
 WRITES = frozenset({"create", "update", "patch", "delete"})
 NO_WRITE = frozenset({"token", "log", "exec", "attach", "portforward", "proxy"})
 _DELETED = '"deletionTimestamp"'
+_SUCCESS = "Success"
+"""What a `Status` says that is the answer; of an object the event has only the code (`audit.LogResponseObject`)."""
 
 
 class EffectKind(Enum):
@@ -100,7 +102,7 @@ def effect_of(exchange: Exchange) -> Effect | None:
     if record.subresource == "binding":
         effect.kind = EffectKind.BINDING
     elif record.subresource == "scale":
-        effect.kind = EffectKind.SCALE if exchange.shape is Shape.OBJECT else EffectKind.UNKNOWN
+        effect.kind = EffectKind.SCALE if exchange.shape is BodyShape.OBJECT else EffectKind.UNKNOWN
         effect.revision = revision(exchange.response.metadata)
     elif record.subresource == "eviction":
         effect.kind = EffectKind.EVICTION
@@ -129,7 +131,7 @@ def _is_plain(exchange: Exchange) -> bool:
     version, text = record.response_resource_version, record.response_object
     if revision_of(version) is None or not record.response_uid or text is None or _DELETED in text:
         return False
-    return exchange.concerns_parent and exchange.shape is Shape.OBJECT
+    return exchange.concerns_parent and exchange.shape is BodyShape.OBJECT
 
 
 def _stored(exchange: Exchange, effect: Effect) -> None:
@@ -139,9 +141,9 @@ def _stored(exchange: Exchange, effect: Effect) -> None:
     """
     metadata = exchange.response.metadata
     effect.revision = revision(metadata)
-    if exchange.shape is Shape.PARTIAL_METADATA:
+    if exchange.shape is BodyShape.PARTIAL_METADATA:
         effect.kind = EffectKind.PARTIAL
-    elif exchange.shape is Shape.OBJECT:
+    elif exchange.shape is BodyShape.OBJECT:
         effect.kind, effect.is_shown = EffectKind.STATE, True
     if effect.kind is not EffectKind.UNKNOWN and is_gone(effect.exchange, metadata, exchange.response.json):
         effect.kind = EffectKind.GONE
@@ -151,14 +153,16 @@ def _deletion(exchange: Exchange, effect: Effect) -> Effect:
     """A deletion answers with the object where it stays for a while, and with the object or a Status where it is gone."""
     metadata = exchange.response.metadata
     effect.uid = str(metadata.get("uid") or exchange.record.object_uid)
-    if exchange.shape in (Shape.OBJECT, Shape.OTHER_VERSION, Shape.PARTIAL_METADATA):
+    if exchange.shape in (BodyShape.OBJECT, BodyShape.OTHER_VERSION, BodyShape.PARTIAL_METADATA):
         if is_gone(exchange, metadata, exchange.response.json):
             effect.kind, effect.revision = EffectKind.GONE, revision(metadata)
-        elif exchange.shape is Shape.OBJECT:
+        elif exchange.shape is BodyShape.OBJECT:
             effect.kind, effect.is_shown, effect.revision = EffectKind.STATE, True, revision(metadata)
         else:
             effect.revision = revision(metadata)
-    elif exchange.shape is Shape.OTHER and isinstance(exchange.response.json, dict):
+    elif exchange.record.response_object is None and exchange.record.status == _SUCCESS:
+        effect.kind = EffectKind.GONE
+    elif exchange.shape is BodyShape.OTHER and isinstance(exchange.response.json, dict):
         effect.kind = EffectKind.GONE
         details = exchange.response.json.get("details")
         effect.uid = str((details or {}).get("uid") or effect.uid)

@@ -59,7 +59,7 @@ def after_eviction(before: Known, exchange: Exchange, following: JSON, overlap: 
 
 def perhaps_evicted(found: Known) -> Known:
     """A pod that an eviction may or may not have written to, once or twice: its condition and its deletion are open."""
-    known = [of.get("type") for of in get(found.value, _CONDITIONS) or ()]
+    known = [condition.get("type") for condition in get(found.value, _CONDITIONS) or ()]
     paths = (_TIMESTAMP, _PERIOD, _GENERATION, _REVISION, _MANAGED, *(() if CONDITION in known else (_CONDITIONS,)))
     return found.as_basis(Basis.RECONSTRUCTED).with_holes([Hole(path, _RACE) for path in paths])
 
@@ -110,11 +110,11 @@ def _deleting(state: Known, exchange: Exchange, following: JSON, period: int) ->
 def _with_condition(state: Known, following: JSON) -> Known:
     """The state with the condition as a later one shows it: it came last, unless that one shows another order."""
     conditions = get(state.value, _CONDITIONS) or []
-    known = [of.get("type") for of in conditions]
+    known = [condition.get("type") for condition in conditions]
     if CONDITION in known:
         return state
     shown = get(following, _CONDITIONS) or []
-    place = next((index for index, of in enumerate(shown) if of.get("type") == CONDITION), None)
-    if place is None or any(of.get("type") in known for of in shown[place:]):
+    place = next((index for index, condition in enumerate(shown) if condition.get("type") == CONDITION), None)
+    if place is None or any(condition.get("type") in known for condition in shown[place:]):
         return state.with_holes([Hole(_CONDITIONS, _REASON)])
     return state.with_value(_CONDITIONS, [*conditions, shown[place]])

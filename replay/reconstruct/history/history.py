@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from replay.audit.event import RequestRecord
+from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing
 from replay.reconstruct.history.clock import BEFORE, NEVER, RevisionClock
@@ -26,10 +28,21 @@ from replay.reconstruct.history.effect import Effect, EffectKind, effect_of
 from replay.reconstruct.history.eviction import Overlap, after_eviction, perhaps_evicted
 from replay.reconstruct.record.body import revision
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import Known, merged
+from replay.reconstruct.record.known import Hole, Known, merged
 
-CREATED = 201
+CREATED, NOT_FOUND = 201, 404
 _NO_STATE = "a write before it is logged without the object"
+_OF_DELETION = tuple(
+    ("metadata", name)
+    for name in (
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "finalizers",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+    )
+)
 _COLLECTED = "it may have been deleted with others of its resource, by a request whose response does not tell"
 
 
@@ -51,13 +64,18 @@ class History:
         is false) a state that is derived from the one before it is not known. `collected` is what deletions of whole collections
         did to the object.
         """
-        self._trusted = trusted
+        self.trusted = trusted
+        """Whether the log has no gaps."""
+        exchanges = list(exchanges)
         effects = [effect for effect in map(effect_of, exchanges) if effect is not None]
+        self._missed = [each.record for each in exchanges if _is_missed(each.record)]
         if snapshot is not None and not (trusted and _shows_only_creation(effects, snapshot)):
             effects.append(_from_snapshot(snapshot, clock, alone=trusted and not effects))
         self.effects = settled(_ordered([*effects, *collected]))
         self._end = max((effect.end for effect in self.effects), default=NEVER)
-        self._index = {id(effect.exchange): index for index, effect in enumerate(self.effects) if effect.exchange}
+        self._index = IdentityMap(
+            (effect.exchange, index) for index, effect in enumerate(self.effects) if effect.exchange
+        )
         self._by_revision: dict[int, int] = {}
         for index, effect in enumerate(self.effects):
             if effect.revision is not None:
@@ -65,14 +83,14 @@ class History:
 
     def index_of(self, exchange: Exchange) -> int | None:
         """The place of a record's own effect, None if it has none."""
-        return self._index.get(id(exchange))
+        return self._index.get(exchange)
 
     def place_before(self, exchange: Exchange) -> int | None:
         """The place of the state that a record's own effect changed (-1: before all), None if it has no effect.
 
         Of several deletions that remove an object at the same time none follows another.
         """
-        place = self._index.get(id(exchange))
+        place = self._index.get(exchange)
         if place is None:
             return None
         own, place = self.effects[place], place - 1
@@ -83,10 +101,11 @@ class History:
 
     def is_evicted_meanwhile(self, exchange: Exchange) -> bool:
         """Whether an eviction, which writes twice and shows neither write, ran at the same time as a record's own effect."""
-        record, own = exchange.record, self._index.get(id(exchange), -1)
+        record, own = exchange.record, self.index_of(exchange)
+        later = self.effects if own is None else self.effects[own + 1 :]
         return any(
             effect.kind is EffectKind.EVICTION and effect.start < record.stage_time and effect.end > record.received
-            for effect in self.effects[own + 1 :]
+            for effect in later
         )
 
     def index_at_revision(self, at: int) -> int | None:
@@ -99,7 +118,7 @@ class History:
             if own.kind is EffectKind.BINDING and before.state is not None and following.state is not None:
                 is_between = (before.revision or at) < at < (following.revision or at)
                 if is_between and not (following.state.get("metadata") or {}).get("deletionTimestamp"):
-                    return self._index.get(id(own.exchange))
+                    return self.index_of(own.exchange) if own.exchange is not None else None
         return None
 
     def after(self, index: int) -> Known | Missing:
@@ -111,13 +130,13 @@ class History:
 
     def _after(self, index: int) -> Known | Missing:  # noqa: PLR0911 - one return per kind of effect
         effect = self.effects[index]
-        if effect.kind is EffectKind.GONE:
+        if effect.kind is EffectKind.GONE or (effect.may_have_removed and self._is_missed_after(index)):
             return Known(None, Basis.RECORDED)
         if effect.kind is EffectKind.STATE:
             return Known(effect.state, Basis.RECORDED if effect.snapshot is None else Basis.SNAPSHOT)
         if effect.kind is EffectKind.COLLECTED:
             return Missing("", _COLLECTED, "record its response")
-        if effect.kind is EffectKind.UNKNOWN or effect.exchange is None or index == 0 or not self._trusted:
+        if effect.kind is EffectKind.UNKNOWN or effect.exchange is None or index == 0 or not self.trusted:
             fault = effect.exchange.response.fault if effect.exchange is not None else ""
             return Missing("", f"of a write before it, {fault}" if fault else _NO_STATE, "record its response")
         before = self.after(index - 1)
@@ -131,6 +150,12 @@ class History:
         if effect.kind is EffectKind.SCALE:
             return after_scale(before, effect.exchange)
         return after_partial_metadata(before, effect.exchange)
+
+    def _is_missed_after(self, index: int) -> bool:
+        """Whether a request did not find the object after an effect (-1: before all) and before the next one."""
+        start = self.effects[index].end if index >= 0 else BEFORE
+        end = self.effects[index + 1].start if index + 1 < len(self.effects) else NEVER
+        return self.trusted and any(start <= each.received and each.stage_time <= end for each in self._missed)
 
     def _shown_after(self, index: int) -> JSON:
         """The next state that the log shows after an effect, that of a removal included."""
@@ -191,7 +216,7 @@ class History:
         for place in places:
             if place < 0:
                 continue
-            after = self.after(place)
+            after = self._spared(place) or self.after(place)
             if isinstance(after, Missing) or after.value is not None:
                 found.append(after)
             elif self.effects[place].kind is EffectKind.EVICTION:
@@ -200,18 +225,38 @@ class History:
                 found.append(removed)
         return merged(found, "it was being changed at the same time") if found else Known(None, Basis.RECORDED)
 
+    def _spared(self, place: int) -> Known | None:
+        """The state after deletions of a collection that did not remove the object, if it is known; None after other effects.
+
+        Nothing but the deletion itself may have changed it: its being under way, and the finalizers that it waits for.
+        """
+        first = place
+        while first >= 0 and self.effects[first].kind is EffectKind.COLLECTED and not self.effects[first].uid:
+            first -= 1
+        before = self.after(first) if 0 <= first < place else None
+        if not isinstance(before, Known) or before.value is None:
+            return None
+        reason = "a request that deleted others of its resource may have begun to delete it"
+        return before.as_basis(Basis.RECONSTRUCTED).with_holes(Hole(path, reason) for path in _OF_DELETION)
+
     def _is_creation(self, place: int) -> bool:
         exchange = self.effects[place].exchange
         return exchange is not None and exchange.record.code == CREATED
 
     def at(self, start: int, end: int) -> Known | Missing | None:
-        """What is known of the state from `start` to `end`: None before the first effect, null where it was deleted."""
+        """What is known of the state from `start` to `end`: None before the first effect, null where it was absent."""
         places = self.window(start, end)
         if places[0] < 0:
             if len(places) == 1:
-                return None
+                return Known(None, Basis.RECORDED) if self._missed and self._is_missed_after(-1) else None
             return Missing("", "it was being written for the first time that the log shows")
         return merged([self.after(index) for index in places], "it was being changed at the same time")
+
+
+def _is_missed(record: RequestRecord) -> bool:
+    """Whether a request did not find the object itself (`apierrors.NewNotFound`)."""
+    named = f"{record.resource}.{record.api_group}" if record.api_group else record.resource
+    return record.code == NOT_FOUND and record.status_message == f'{named} "{record.name}" not found'
 
 
 def _shows_only_creation(effects: list[Effect], snapshot: JSON) -> bool:

@@ -14,18 +14,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from replay.json import JSON
+from replay.json import JSON, FieldPath
 from replay.kube.attributes import Basis, Missing
 from replay.reconstruct.history.derived import MICROSECONDS, scale_of
 from replay.reconstruct.history.effect import EffectKind, is_gone
 from replay.reconstruct.history.eviction import perhaps_evicted
-from replay.reconstruct.history.history import History
+from replay.reconstruct.history.history import NOT_FOUND, History
 from replay.reconstruct.patch.body import PatchForm, agrees, form_of, made_by, touched
-from replay.reconstruct.record.body import Shape, revision, revision_of
+from replay.reconstruct.record.body import BodyShape, revision, revision_of
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import Hole, Known, Path, get, merged
+from replay.reconstruct.record.known import Hole, Known, get, merged
 
-NOT_FOUND = 404
 RECORD_RESPONSES = "record the responses of writes to this resource (level RequestResponse)"
 _REVISION = ("metadata", "resourceVersion")
 _GENERATION = ("metadata", "generation")
@@ -82,7 +81,7 @@ class OldObjects:
 
     def _updated(self, exchange: Exchange) -> Known | Missing:
         named = sent_revision(exchange)
-        if exchange.dry_run and exchange.succeeded and exchange.shape is Shape.OBJECT:
+        if exchange.dry_run and exchange.succeeded and exchange.shape is BodyShape.OBJECT:
             # What was not stored answers with the version that it found (`registry.DryRunnableStorage.GuaranteedUpdate`).
             named = revision(exchange.response.metadata)
         if named is not None:
@@ -90,7 +89,7 @@ class OldObjects:
             if not isinstance(found, Missing) or not exchange.succeeded:
                 return found
         last = self._guarded(self.last(exchange))
-        if not exchange.succeeded or exchange.shape is not Shape.OBJECT:
+        if not exchange.succeeded or exchange.shape is not BodyShape.OBJECT:
             return last if named is None else Missing("", _unknown_revision(named), RECORD_RESPONSES)
         if exchange.record.verb == "patch":
             return self._patched(exchange, self.last(exchange))
@@ -141,7 +140,7 @@ class OldObjects:
             Missing("", _UNTOUCHED, RECORD_RESPONSES) if self.mutated(exchange) else _left_alone(after, touched(patch))
         )
 
-    def _confirmed(self, exchange: Exchange, last: Known, changed: list[Path] | None) -> Known | Missing | None:
+    def _confirmed(self, exchange: Exchange, last: Known, changed: list[FieldPath] | None) -> Known | Missing | None:
         """The last state of the history, if the response agrees with it; `changed` is None where that may be anything."""
         after = exchange.response.json
         if changed and self.trusted and _went_away(exchange):
@@ -166,8 +165,8 @@ class OldObjects:
         return known.with_value(_REVISION, str(named))
 
     def _deleted(self, exchange: Exchange) -> Known | Missing:
-        named = _precondition(exchange)
-        is_shown = exchange.succeeded and exchange.shape is Shape.OBJECT
+        named = precondition(exchange)
+        is_shown = exchange.succeeded and exchange.shape is BodyShape.OBJECT
         if named is not None and not (is_shown and _went_away(exchange)):
             found = self._at_precondition(exchange, named)
             if found is not None:
@@ -235,7 +234,7 @@ def sent_revision(exchange: Exchange) -> int | None:
     return revision(body.get("metadata")) if isinstance(body, dict) else None
 
 
-def _precondition(exchange: Exchange) -> int | None:
+def precondition(exchange: Exchange) -> int | None:
     """The resourceVersion that the options of a deletion make its condition."""
     named = get(exchange.request.json, ("preconditions", "resourceVersion"))
     return revision_of(named) if isinstance(named, str) else None
@@ -250,7 +249,7 @@ def _went_away(exchange: Exchange) -> bool:
     return is_gone(exchange, exchange.response.metadata, exchange.response.json)
 
 
-def _left_alone(after: JSON, changed: list[Path]) -> Known | Missing:
+def _left_alone(after: JSON, changed: list[FieldPath]) -> Known | Missing:
     """What a response shows of the object before, of which a patch changed some paths."""
     reason = "a patch changed it, and what was there before is not recorded"
     holes = [Hole(path, reason, RECORD_RESPONSES) for path in (*made_by(changed, after), *_WRITTEN_BY_ALL)]
@@ -259,7 +258,7 @@ def _left_alone(after: JSON, changed: list[Path]) -> Known | Missing:
     return Known(after, Basis.RECONSTRUCTED, tuple(holes))
 
 
-def _patched_away(exchange: Exchange, last: Known, changed: list[Path]) -> Known | None:
+def _patched_away(exchange: Exchange, last: Known, changed: list[FieldPath]) -> Known | None:
     """What a patch found that removed its object (`Store.deleteWithoutFinalizers`), None if the history does not fit.
 
     The object was being deleted, without finalizers or grace period left. Either that is the `last` state of the history, or
@@ -284,12 +283,12 @@ def _patched_away(exchange: Exchange, last: Known, changed: list[Path]) -> Known
     return found.with_holes(holes)
 
 
-def _is_open(path: Path, known: Known) -> bool:
+def _is_open(path: FieldPath, known: Known) -> bool:
     """Whether a path has to do with a hole."""
     return any(_overlaps(path, hole.path) for hole in known.holes)
 
 
-def _filled(last: Known, exchange: Exchange, changed: list[Path]) -> Known:
+def _filled(last: Known, exchange: Exchange, changed: list[FieldPath]) -> Known:
     """A state with the fields that the history does not tell, but the response does, since the patch left them alone."""
     for hole in last.holes:
         kept = hole.path == _GENERATION and exchange.record.subresource == "status"
@@ -299,7 +298,7 @@ def _filled(last: Known, exchange: Exchange, changed: list[Path]) -> Known:
     return last
 
 
-def _overlaps(one: Path, other: Path) -> bool:
+def _overlaps(one: FieldPath, other: FieldPath) -> bool:
     """Whether one path is, contains or lies in the other."""
     return one[: len(other)] == other or other[: len(one)] == one
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from replay.json import JSON
-from replay.kube.defaults import set_custom_defaults
+from replay.json import JSON, FieldPath
+from replay.kube.default.defaults import set_custom_defaults
 from replay.kube.schema import Schema, Schemas
 from replay.reconstruct.patch.body import UnappliedPatchError
 from replay.reconstruct.patch.result import builtin_schema, settled
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import Hole, Known, Path, get
+from replay.reconstruct.record.known import Hole, Known, get
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _OPEN = "how an apply configuration is merged into a list is not rebuilt"
@@ -49,7 +49,7 @@ def after_apply(exchange: Exchange, old: Known) -> Known:
         raise UnappliedPatchError("an apply configuration is merged by a schema that is not known")
     if may_remove(exchange, old):
         raise UnappliedPatchError("what an apply configuration leaves out may go away")
-    lists: list[Path] = []
+    lists: list[FieldPath] = []
     merged = _merged(schema, old.value, configuration, (), lists)
     holes = (*old.holes, *(Hole(path, _OPEN) for path in lists))
     return Known(settled(schema, merged, old.value), old.basis, holes)
@@ -68,13 +68,13 @@ def may_remove(exchange: Exchange, old: Known) -> bool:
         return True
     own = (manager, "Apply", exchange.record.subresource)
     return any(
-        (of.get("manager"), of.get("operation"), of.get("subresource", "")) == own
-        and not all(_holds(exchange.request.json, path) for path in _owned(of.get("fieldsV1") or {}, ()))
-        for of in entries
+        (entry.get("manager"), entry.get("operation"), entry.get("subresource", "")) == own
+        and not all(_holds(exchange.request.json, path) for path in _owned(entry.get("fieldsV1") or {}, ()))
+        for entry in entries
     )
 
 
-def _owned(fields: JSON, at: Path) -> Iterator[Path]:
+def _owned(fields: JSON, at: FieldPath) -> Iterator[FieldPath]:
     """The paths of a `FieldsV1` whose parts are as written there: `f:name`, `k:{...}`, `v:...`."""
     for name, below in fields.items():
         if name == ".":
@@ -84,7 +84,7 @@ def _owned(fields: JSON, at: Path) -> Iterator[Path]:
         yield from _owned(below, path)
 
 
-def _holds(value: JSON, path: Path) -> bool:
+def _holds(value: JSON, path: FieldPath) -> bool:
     """Whether a configuration has something at a path of a `FieldsV1`."""
     for part in map(str, path):
         kind, _, text = part.partition(":")
@@ -103,7 +103,7 @@ def _holds(value: JSON, path: Path) -> bool:
     return True
 
 
-def _merged(schema: Schema, old: JSON, new: dict[str, JSON], at: Path, lists: list[Path]) -> JSON:
+def _merged(schema: Schema, old: JSON, new: dict[str, JSON], at: FieldPath, lists: list[FieldPath]) -> JSON:
     """Two maps merged; `lists` collects what stays open."""
     after = dict(old) if isinstance(old, dict) else {}
     for name, value in new.items():

@@ -13,9 +13,9 @@ from enum import Enum
 from typing import Any
 
 from replay.audit.event import has_query
-from replay.json import JSON
+from replay.json import JSON, FieldPath
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import Path, get
+from replay.reconstruct.record.known import get
 
 
 class PatchForm(Enum):
@@ -41,7 +41,7 @@ def form_of(exchange: Exchange) -> PatchForm:
     return PatchForm.MERGE
 
 
-def touched(patch: JSON) -> list[Path]:
+def touched(patch: JSON) -> list[FieldPath]:
     """The paths that a JSON, merge or strategic merge patch can have changed; a list counts as one path."""
     if isinstance(patch, list):
         found = [_pointer(operation[name]) for operation in patch for name in ("path", "from") if name in operation]
@@ -49,7 +49,7 @@ def touched(patch: JSON) -> list[Path]:
     return list(_merged_paths(patch, ()))
 
 
-def _merged_paths(patch: JSON, at: Path) -> Iterator[Path]:
+def _merged_paths(patch: JSON, at: FieldPath) -> Iterator[FieldPath]:
     """Leaves of a merge patch; a strategic directive touches what it stands in or names."""
     if not isinstance(patch, dict):
         yield at
@@ -65,12 +65,12 @@ def _merged_paths(patch: JSON, at: Path) -> Iterator[Path]:
             yield from _merged_paths(value, (*at, key))
 
 
-def _pointer(text: str) -> Path:
+def _pointer(text: str) -> FieldPath:
     """A JSON pointer (RFC 6901) as a path; numbers stay text, since a map may have such keys."""
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:])
 
 
-def _above_list(path: Path) -> Path:
+def _above_list(path: FieldPath) -> FieldPath:
     """A path cut before its first list index."""
     for index, part in enumerate(path):
         if part == "-" or str(part).isdecimal():
@@ -78,12 +78,12 @@ def _above_list(path: Path) -> Path:
     return path
 
 
-def made_by(paths: list[Path], after: JSON) -> list[Path]:
+def made_by(paths: list[FieldPath], after: JSON) -> list[FieldPath]:
     """The outermost parts of an object that consist of nothing but touched paths: a patch may have created them whole."""
     return [_outermost(path, paths, after) for path in paths]
 
 
-def _outermost(path: Path, paths: list[Path], after: JSON) -> Path:
+def _outermost(path: FieldPath, paths: list[FieldPath], after: JSON) -> FieldPath:
     while len(path) > 1:
         above = path[:-1]
         siblings = get(after, above)
@@ -93,7 +93,7 @@ def _outermost(path: Path, paths: list[Path], after: JSON) -> Path:
     return path
 
 
-def _is_covered(at: Path, paths: list[Path], after: JSON) -> bool:
+def _is_covered(at: FieldPath, paths: list[FieldPath], after: JSON) -> bool:
     """Whether all that an object has at a path is touched."""
     if any(at[: len(path)] == path for path in paths):
         return True
@@ -172,13 +172,13 @@ def _operation(operation: dict[str, Any], before: JSON) -> JSON:
     return _changed(before, path, value)
 
 
-def _at(value: JSON, path: Path) -> JSON:
+def _at(value: JSON, path: FieldPath) -> JSON:
     for part in path:
         value = value[int(part)] if isinstance(value, list) else value[part]
     return value
 
 
-def _changed(value: JSON, path: Path, leaf: JSON = None, *, remove: bool = False, replace: bool = False) -> JSON:
+def _changed(value: JSON, path: FieldPath, leaf: JSON = None, *, remove: bool = False, replace: bool = False) -> JSON:
     """A copy along a path with one entry added, replaced or removed."""
     if not path:
         return leaf
@@ -207,7 +207,7 @@ def _changed(value: JSON, path: Path, leaf: JSON = None, *, remove: bool = False
     return fields
 
 
-def agrees(before: JSON, after: JSON, paths: Iterable[Path]) -> bool:
+def agrees(before: JSON, after: JSON, paths: Iterable[FieldPath]) -> bool:
     """Whether two states are equal but for what lies at or below the given paths."""
     ignored: _Tree = {}
     for path in paths:

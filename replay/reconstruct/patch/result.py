@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
-from replay.json import JSON
-from replay.kube.defaults import set_defaults
+from replay.json import JSON, FieldPath
+from replay.kube.default.defaults import set_defaults
 from replay.kube.go_object import DecodeError, round_trip
 from replay.kube.schema import Schema, Schemas
 from replay.reconstruct.patch.body import (
@@ -24,7 +24,6 @@ from replay.reconstruct.patch.body import (
 )
 from replay.reconstruct.patch.strategic_merge import StrategicMergeError, has_directive, strategic_merge
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import Path
 
 
 def after_patch(exchange: Exchange, before: JSON, *, strategic: bool | None = None) -> JSON:
@@ -53,7 +52,7 @@ def _builtin() -> Schemas:
     return Schemas()
 
 
-def is_strategic(exchange: Exchange, before: JSON, after: JSON, ignored: Iterable[Path]) -> bool | None:
+def is_strategic(exchange: Exchange, before: JSON, after: JSON, ignored: Iterable[FieldPath]) -> bool | None:
     """Which of two forms a map patch has that made one object of another; None where both, or neither, did."""
     found = []
     for strategic in (True, False):

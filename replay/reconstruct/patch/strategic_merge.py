@@ -78,7 +78,7 @@ def _field(schema: Schema, name: str) -> Schema:
 
 def _strategy(field: Schema) -> str:
     """How a field is merged, apart from `retainKeys`, which only its patch knows."""
-    return next((of for of in field.patch_strategy.split(",") if of != "retainKeys"), "")
+    return next((strategy for strategy in field.patch_strategy.split(",") if strategy != "retainKeys"), "")
 
 
 def _replace(after: Map, name: str, value: JSON) -> None:

@@ -13,7 +13,7 @@ from replay.kube.go_decoder import misfit
 from replay.kube.gvk import GroupVersionKind, split_api_version
 
 
-class Shape(Enum):
+class BodyShape(Enum):
     """What a response body is, compared with the kind of the requested object."""
 
     ABSENT = "absent"
@@ -74,22 +74,22 @@ class Body:
         metadata = body.get("metadata") if isinstance(body, dict) else None
         return metadata if isinstance(metadata, dict) else {}
 
-    def shape(self, kind: GroupVersionKind | None) -> Shape:
+    def shape(self, kind: GroupVersionKind | None) -> BodyShape:
         """What the body is, for a request whose object is of `kind` (None: a kind that is not known)."""
         if self._json is ... and not self._checked and self.text and kind and self.text.startswith(_beginning(kind)):
             self._promised = True
-            return Shape.OBJECT
+            return BodyShape.OBJECT
         body = self.json
         if not isinstance(body, dict):
-            return Shape.ABSENT
-        of, api_version = body.get("kind"), body.get("apiVersion")
-        if of == "PartialObjectMetadata":
-            return Shape.PARTIAL_METADATA
+            return BodyShape.ABSENT
+        kind_name, api_version = body.get("kind"), body.get("apiVersion")
+        if kind_name == "PartialObjectMetadata":
+            return BodyShape.PARTIAL_METADATA
         if isinstance(body.get("items"), list):
-            return Shape.LIST
-        if kind is None or of != kind.kind:
-            return Shape.OTHER
-        return Shape.OBJECT if api_version == kind.api_version else Shape.OTHER_VERSION
+            return BodyShape.LIST
+        if kind is None or kind_name != kind.kind:
+            return BodyShape.OTHER
+        return BodyShape.OBJECT if api_version == kind.api_version else BodyShape.OTHER_VERSION
 
 
 def _usable(text: str) -> tuple[JSON, str]:

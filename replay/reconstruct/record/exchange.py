@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 from replay.audit.event import RequestRecord
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource, split_api_version
-from replay.reconstruct.record.body import Body, Shape
+from replay.reconstruct.record.body import Body, BodyShape
 
 CONNECT_SUBRESOURCES = frozenset({"exec", "attach", "portforward", "proxy"})
 """Subresources whose requests are CONNECT, whatever the verb (`apiserver/pkg/endpoints/installer.go`, `rest.Connecter`)."""
@@ -50,12 +50,12 @@ class Exchange:
         self.succeeded = 200 <= record.code < 300
         self.is_connect = record.subresource in CONNECT_SUBRESOURCES
         self.concerns_parent = record.subresource not in NOT_THE_OBJECT
-        self._discovery = discovery
+        self._discovery = discovery = discovery.of(record.workspace) if record.workspace else discovery
         self._parent_kind: GroupVersionKind | None = discovery.kind(self.resource)
         self._kind: GroupVersionKind | None = None
         self._query: dict[str, list[str]] | None = None
         self._dry_run: bool | None = None
-        self._shape: Shape | None = None
+        self._shape: BodyShape | None = None
 
     @property
     def parent_kind(self) -> GroupVersionKind | None:
@@ -97,7 +97,7 @@ class Exchange:
         return self._dry_run
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> BodyShape:
         """What the response is, compared with the kind of the request."""
         if self._shape is None:
             self._shape = self.response.shape(self.kind)
@@ -105,11 +105,10 @@ class Exchange:
 
 
 def is_dry_run(request_uri: str, verb: str, request: Body) -> bool:
-    """Whether a request is to be stored nowhere: it says so in its query or, where it deletes, in its options."""
-    if "dryRun" in request_uri and query_of(request_uri).get("dryRun"):
-        return True
-    options = request.json if verb in ("delete", "deletecollection") else None
-    return isinstance(options, dict) and bool(options.get("dryRun"))
+    """Whether nothing was to be stored; a deletion with a body has its options there alone (`handlers.DeleteResource`)."""
+    if verb in ("delete", "deletecollection") and isinstance(request.json, dict):
+        return bool(request.json.get("dryRun"))
+    return "dryRun" in request_uri and bool(query_of(request_uri).get("dryRun"))
 
 
 def query_of(request_uri: str) -> dict[str, list[str]]:

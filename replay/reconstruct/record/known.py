@@ -9,16 +9,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from replay.json import JSON
+from replay.json import JSON, FieldPath
 from replay.kube.attributes import Basis, Missing, PartialObject
-
-Path = tuple[str | int, ...]
 
 
 class Hole(NamedTuple):
     """A path of an object whose value is not known; `reason` and `fix` as in `Missing`."""
 
-    path: Path
+    path: FieldPath
     reason: str
     fix: str = ""
 
@@ -30,11 +28,11 @@ class Known(NamedTuple):
     basis: Basis
     holes: tuple[Hole, ...] = ()
 
-    def with_value(self, path: Path, value: JSON) -> Known:
+    def with_value(self, path: FieldPath, value: JSON) -> Known:
         """The same object with another value at a path, which is then known."""
         return Known(replaced(self.value, path, value), self.basis, _apart_from(self.holes, path))
 
-    def with_fields(self, path: Path, fields: Mapping[str, JSON]) -> Known:
+    def with_fields(self, path: FieldPath, fields: Mapping[str, JSON]) -> Known:
         """The same object with some entries of the map at a path, which are then known."""
         merged_map = {**(get(self.value, path) or {}), **fields}
         holes = self.holes
@@ -42,7 +40,7 @@ class Known(NamedTuple):
             holes = _apart_from(holes, (*path, name))
         return Known(replaced(self.value, path, merged_map), self.basis, holes)
 
-    def without(self, path: Path) -> Known:
+    def without(self, path: FieldPath) -> Known:
         """The same object, known not to have a path."""
         return Known(removed(self.value, path), self.basis, _apart_from(self.holes, path))
 
@@ -55,7 +53,7 @@ class Known(NamedTuple):
         return self if basis is self.basis else Known(self.value, basis, self.holes)
 
 
-def _apart_from(holes: tuple[Hole, ...], path: Path) -> tuple[Hole, ...]:
+def _apart_from(holes: tuple[Hole, ...], path: FieldPath) -> tuple[Hole, ...]:
     """The holes that are not at or below a path; most objects have none."""
     return holes and tuple(hole for hole in holes if hole.path[: len(path)] != path)
 
@@ -90,7 +88,7 @@ def basis_of(known: Known | Missing) -> Basis | None:
     return None if known.value is None else known.basis
 
 
-def rendered(path: Path) -> str:
+def rendered(path: FieldPath) -> str:
     """A path as CEL writes it after the name of the object: `.spec.volumes[1].name`."""
     return "".join(f"[{part}]" if isinstance(part, int) else _field(part) for part in path)
 
@@ -102,7 +100,7 @@ def _field(name: str) -> str:
 _PART = re.compile(r"\.(\w+)|\['([^']*)'\]|\[(\d+)\]")
 
 
-def path_from_text(text: str) -> Path:
+def path_from_text(text: str) -> FieldPath:
     """What `rendered` writes, read back; raises ValueError for anything else."""
     path: list[str | int] = []
     at = 0
@@ -116,7 +114,7 @@ def path_from_text(text: str) -> Path:
     return tuple(path)
 
 
-def get(value: JSON, path: Path) -> JSON:
+def get(value: JSON, path: FieldPath) -> JSON:
     """The value at a path, None where there is none."""
     for part in path:
         if isinstance(value, dict):
@@ -128,7 +126,7 @@ def get(value: JSON, path: Path) -> JSON:
     return value
 
 
-def replaced(value: JSON, path: Path, leaf: JSON) -> JSON:
+def replaced(value: JSON, path: FieldPath, leaf: JSON) -> JSON:
     """A copy along a path with another value at its end; maps on the way are made where there are none."""
     if not path:
         return leaf
@@ -142,7 +140,7 @@ def replaced(value: JSON, path: Path, leaf: JSON) -> JSON:
     return fields
 
 
-def removed(value: JSON, path: Path) -> JSON:
+def removed(value: JSON, path: FieldPath) -> JSON:
     """A copy along a path without the map entry at its end."""
     head, rest = path[0], path[1:]
     if not isinstance(value, dict) or head not in value:
@@ -155,7 +153,7 @@ def removed(value: JSON, path: Path) -> JSON:
     return fields
 
 
-def differences(one: JSON, other: JSON, path: Path = ()) -> Iterator[Path]:
+def differences(one: JSON, other: JSON, path: FieldPath = ()) -> Iterator[FieldPath]:
     """The paths at which two values differ; lists of different lengths differ as a whole."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in one.keys() | other.keys():

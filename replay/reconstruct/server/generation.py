@@ -6,17 +6,17 @@ count. Kinds of aggregated API servers have strategies that are not known.
 
 from __future__ import annotations
 
-from replay.json import JSON
+from replay.json import JSON, FieldPath
 from replay.kube.discovery import APIResource
 from replay.kube.gvk import GroupResource
-from replay.reconstruct.record.known import Hole, Known, Path, get
+from replay.reconstruct.record.known import Hole, Known, get
 
 _PATH = ("metadata", "generation")
 _OPEN = "whether the change counts as a new generation is not known"
-_SPEC: tuple[Path, ...] = (("spec",),)
-_WEBHOOKS: tuple[Path, ...] = (("webhooks",),)
+_SPEC: tuple[FieldPath, ...] = (("spec",),)
+_WEBHOOKS: tuple[FieldPath, ...] = (("webhooks",),)
 
-_COUNTED: dict[tuple[str, str], tuple[Path, ...]] = {
+_COUNTED: dict[tuple[str, str], tuple[FieldPath, ...]] = {
     ("", "pods"): _SPEC,
     ("", "podtemplates"): (("template",),),
     ("", "replicationcontrollers"): _SPEC,
@@ -78,12 +78,12 @@ def changed(known: Known, old: Known, resource: GroupResource, api_resource: API
     return known.without(_PATH) if before is None else known.with_value(_PATH, before)
 
 
-def _everything(known: JSON, old: JSON) -> tuple[Path, ...]:
+def _everything(known: JSON, old: JSON) -> tuple[FieldPath, ...]:
     """All of a custom resource but its metadata (`customresource.customResourceStrategy.PrepareForUpdate`)."""
     return tuple((name,) for name in sorted({*known, *old}) if name != "metadata")
 
 
-def _is_change(known: Known, old: Known, paths: tuple[Path, ...]) -> bool | None:
+def _is_change(known: Known, old: Known, paths: tuple[FieldPath, ...]) -> bool | None:
     """Whether two objects differ at one of the paths; None where that depends on what is not known.
 
     `Semantic.DeepEqual` takes an absent field for an empty one of its Go type, which JSON does not tell from a pointer.
@@ -100,7 +100,7 @@ def _is_change(known: Known, old: Known, paths: tuple[Path, ...]) -> bool | None
     return None if unclear else False
 
 
-def _overlaps(one: Path, other: Path) -> bool:
+def _overlaps(one: FieldPath, other: FieldPath) -> bool:
     return one[: len(other)] == other or other[: len(one)] == one
 
 

@@ -90,11 +90,11 @@ def connect_object(exchange: Exchange) -> Known | Missing:
 
 def _connect_options(exchange: Exchange, kind: GroupVersionKind, fields: Mapping[str, type]) -> JSON:
     options: dict[str, JSON] = {"kind": kind.kind, "apiVersion": kind.api_version}
-    for name, of in fields.items():
+    for name, field_type in fields.items():
         values = exchange.query.get(name)
         if values is None:
             continue
-        if of is bool:
+        if field_type is bool:
             if _truth(values[0]):
                 options[name] = True
         elif name == "ports":
@@ -104,7 +104,7 @@ def _connect_options(exchange: Exchange, kind: GroupVersionKind, fields: Mapping
                 for port in text.split(",")
                 if (number := parse_int(port, bits=32)) is not None
             ]
-        elif of is list:
+        elif field_type is list:
             options[name] = values
         elif values[0]:
             options[name] = values[0]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from replay.authorization.trace import Verdict
-from replay.compare.authorization import AuthorizationOutcome, AuthorizationSummary, Cell
+from replay.authorization.trace import AuthorizationVerdict
+from replay.compare.authorization import AuthorizationCell, AuthorizationOutcome, AuthorizationSummary
 from replay.json import JSON
 from replay.report.render.document import (
     Align,
@@ -22,7 +22,7 @@ from replay.report.render.document import (
     plural,
     share,
 )
-from replay.report.run.views import lockout_of
+from replay.report.run.views import LOCKED_OUT, locked_out
 
 _WORDS = {
     AuthorizationOutcome.NEWLY_FORBIDDEN: "newly forbidden",
@@ -33,9 +33,8 @@ _WORDS = {
     AuthorizationOutcome.DECIDED_BY_ANOTHER: "decided by somebody else",
 }
 _LOCKING_OUT = (AuthorizationOutcome.NEWLY_FORBIDDEN, AuthorizationOutcome.NEWLY_FAILING)
-_ORDER = ("control plane", "node", "kube-system service account", "kube-system namespace", "service account")
-Views = Sequence[tuple[str, str, Callable[[Cell], str]]]
-_VIEWS: Views = (
+ChangeViews = Sequence[tuple[str, str, Callable[[AuthorizationCell], str]]]
+_VIEWS: ChangeViews = (
     ("sources", "who decided before, and who decides now", lambda cell: f"{cell.source} → {cell.target}"),
     ("users", "user", lambda cell: cell.user),
     ("resources", "verb and resource", lambda cell: f"{cell.verb} {cell.resource}"),
@@ -126,7 +125,7 @@ def _lockouts(summary: AuthorizationSummary, rows: int) -> Section | None:
             groups[who, cell.user, f"{cell.verb} {cell.resource}", cell.source] += count
     if not groups:
         return None
-    ordered = sorted(groups.items(), key=lambda item: (_ORDER.index(item[0][0]), -item[1], item[0]))
+    ordered = sorted(groups.items(), key=lambda item: (LOCKED_OUT.index(item[0][0]), -item[1], item[0]))
     columns = (
         Column("who"),
         Column("user", Align.CODE),
@@ -135,21 +134,21 @@ def _lockouts(summary: AuthorizationSummary, rows: int) -> Section | None:
         Column("requests", Align.NUMBER),
     )
     shown = tuple((*map(inert, key), number(count)) for key, count in ordered[:rows])
-    lead = "Requests of the control plane, of nodes, of service accounts and in kube-system that the authorizers would refuse."
+    lead = "Requests of the control plane, of nodes and of controllers that the authorizers would refuse."
     table = Table("authorization-lockouts", "", columns, shown, len(ordered))
     return Section("authorization-lockouts", "Locked out by the authorizers", lead, (table,), Tone.BAD)
 
 
-def _cell_json(cell: Cell) -> JSON:
+def _cell_json(cell: AuthorizationCell) -> JSON:
     told = cell._asdict()
     was_allowed = told.pop("was_allowed")
     return {**told, "wasAllowed": was_allowed}
 
 
-def _lockout(cell: Cell) -> str:
+def _lockout(cell: AuthorizationCell) -> str:
     """Which part of the cluster loses what it was allowed, empty where none does."""
     is_lost = cell.was_allowed and cell.outcome in _LOCKING_OUT
-    return lockout_of(cell.user, cell.namespace) if is_lost else ""
+    return locked_out(cell.user) if is_lost else ""
 
 
 def _changed(summary: AuthorizationSummary, outcome: AuthorizationOutcome, rows: int) -> Section | None:
@@ -179,7 +178,13 @@ def _lead(summary: AuthorizationSummary, outcome: AuthorizationOutcome, count: i
     return lead
 
 
-def _table(name: str, caption: str, cells: dict[Cell, int], label_of: Callable[[Cell], str], rows: int) -> Table:
+def _table(
+    name: str,
+    caption: str,
+    cells: dict[AuthorizationCell, int],
+    label_of: Callable[[AuthorizationCell], str],
+    rows: int,
+) -> Table:
     requests: Counter[str] = Counter()
     users: dict[str, set[str]] = {}
     for cell, count in cells.items():
@@ -191,7 +196,9 @@ def _table(name: str, caption: str, cells: dict[Cell, int], label_of: Callable[[
     return Table(name, caption, columns, shown, len(ordered))
 
 
-def _examples(summary: AuthorizationSummary, outcome: AuthorizationOutcome, cells: dict[Cell, int], rows: int) -> Table:
+def _examples(
+    summary: AuthorizationSummary, outcome: AuthorizationOutcome, cells: dict[AuthorizationCell, int], rows: int
+) -> Table:
     ordered = sorted(cells.items(), key=lambda item: (-item[1], item[0]))
     columns = (
         Column("user", Align.CODE),
@@ -295,5 +302,5 @@ def authorization_json(summary: AuthorizationSummary) -> JSON:
     }
 
 
-def _by_verdict(item: tuple[tuple[Verdict, Verdict], int]) -> tuple[str, str]:
+def _by_verdict(item: tuple[tuple[AuthorizationVerdict, AuthorizationVerdict], int]) -> tuple[str, str]:
     return item[0][0].value, item[0][1].value

@@ -23,7 +23,7 @@ def checked_text(name: str, checked: Checked) -> Iterator[str]:
 
 def checked_json(checked: Checked) -> JSON:
     """`ok`, `error` and `result`; `panic` where the server dies, `warnings` where there are any."""
-    told: JSON = {"ok": checked.is_accepted, "error": checked.error, "result": checked.result.value}
+    told: JSON = {"ok": checked.is_accepted, "error": checked.error or "", "result": checked.result.value}
     if checked.result is LoadResult.PANIC:
         told["panic"] = PANIC
     if checked.warnings:

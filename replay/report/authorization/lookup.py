@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replay.compare.authorization_lookup import AuthorizationLookup, Found
+from replay.compare.authorization_lookup import AlikeRequests, AuthorizationLookup
 from replay.json import JSON
 from replay.report.render.document import Align, Column, Document, Section, Table, Tone, inert, number, plural
 
@@ -46,5 +46,5 @@ def lookup_json(found: AuthorizationLookup) -> JSON:
     return [{**each._asdict(), "requests": count, "firstAuditID": found.first[each]} for each, count in _ordered(found)]
 
 
-def _ordered(found: AuthorizationLookup) -> list[tuple[Found, int]]:
+def _ordered(found: AuthorizationLookup) -> list[tuple[AlikeRequests, int]]:
     return sorted(found.requests.items(), key=lambda item: (-item[1], item[0]))

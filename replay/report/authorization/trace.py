@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from replay.authorization.trace import Authorization, AuthorizerDecision, ConditionOutcome, Step, StepOutcome, Verdict
+from replay.authorization.trace import (
+    Authorization,
+    AuthorizationVerdict,
+    AuthorizerDecision,
+    AuthorizerStep,
+    ConditionOutcome,
+    StepOutcome,
+)
 from replay.report.render.document import Listing, Section, Tone, inert
 
-_ANSWERS = {Verdict.ALLOW: "yes", Verdict.FORBID: "no", Verdict.ERROR: "no: error 500", Verdict.UNKNOWN: "not known"}
+_ANSWERS = {
+    AuthorizationVerdict.ALLOW: "yes",
+    AuthorizationVerdict.FORBID: "no",
+    AuthorizationVerdict.ERROR: "no: error 500",
+    AuthorizationVerdict.UNKNOWN: "not known",
+}
 _WORDS = {
     AuthorizerDecision.ALLOW: "allows",
     AuthorizerDecision.DENY: "denies",
@@ -33,7 +45,7 @@ def authorization_trace(authorized: Iterable[tuple[str, Authorization]]) -> Iter
     """A section for each set: its authorizers in order."""
     for name, decided in authorized:
         lines = [inert(line) for line in trace_lines(decided)]
-        tone = Tone.GOOD if decided.decision is Verdict.ALLOW else Tone.BAD
+        tone = Tone.GOOD if decided.decision is AuthorizationVerdict.ALLOW else Tone.BAD
         listing = Listing("", "\n".join(lines[1:]))
         yield Section(f"authorizers-{name}", f"Authorizers, {name}", f"{lines[0]}.", (listing,), tone)
 
@@ -49,7 +61,7 @@ def verdict_line(decided: Authorization) -> str:
     return f"{', '.join(parts)}{f': {text}' if text else ''}"
 
 
-def _told(step: Step) -> str:
+def _told(step: AuthorizerStep) -> str:
     """What a step says, with the reason or the cause."""
     if step.outcome is StepOutcome.SKIPPED:
         return f"skipped, condition {step.skipped_by} is false"

@@ -52,16 +52,16 @@ def draw(chart: Chart) -> str:
     with mpl.rc_context(style):
         figure = Figure(figsize=(WIDTH, _height(chart)), layout="constrained")
         axes = figure.add_subplot()
-        {"bars": _bars, "lines": _lines, "heat": _heat}[chart.kind](axes, chart)
+        {"spans": _spans, "lines": _lines, "heat": _heat}[chart.kind](axes, chart)
         out = io.StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return _inline(out.getvalue(), chart)
 
 
 def _height(chart: Chart) -> float:
-    """Bars and heat maps grow by the row, lines by their legend."""
-    if chart.kind == "bars":
-        return 0.9 + 0.3 * len(chart.labels)
+    """Spans and heat maps grow by the row, lines by their legend."""
+    if chart.kind == "spans":
+        return 0.7 + 0.36 * len(chart.series)
     if chart.kind == "heat":
         return 1.7 + 0.3 * len(chart.series)
     return 2.9 + 0.2 * math.ceil(len(chart.series) / _legend_columns(chart))
@@ -72,22 +72,29 @@ def _legend_columns(chart: Chart) -> int:
     return min(max(LEGEND // max(map(len, short_labels(chart.series)), default=1), 1), 3)
 
 
-def _bars(axes: Axes, chart: Chart) -> None:
-    positions = range(len(chart.labels))
-    left = [0.0] * len(chart.labels)
-    for colour, (name, values) in zip(COLOURS, chart.series.items(), strict=False):
-        axes.barh(positions, values, left=left, color=colour, label=name, height=0.72)
-        left = [start + value for start, value in zip(left, values, strict=True)]
-    axes.set_yticks(positions, _labels(chart.labels))
-    axes.invert_yaxis()
-    axes.margins(x=0.12)
-    for position, total in zip(positions, left, strict=True):
-        axes.annotate(f"{total:,.0f}", (total, position), xytext=(4, 0), textcoords="offset points", va="center")
-    axes.tick_params(length=0)
-    axes.xaxis.set_visible(False)
-    axes.spines[["bottom", "left"]].set_visible(False)
-    if len(chart.series) > 1:
-        axes.legend(frameon=False, ncols=3, loc="lower right")
+def _spans(axes: Axes, chart: Chart) -> None:
+    """For each row a line from its first to its last place, and on it bars: how much there is of it when."""
+    names = _labels(chart.series)
+    rows = zip(names, chart.series.values(), chart.spans, chart.notes, strict=True)
+    for y, (name, values, (first, last), note) in enumerate(rows):
+        top = max(values, default=0) or 1
+        places = [i for i, value in enumerate(values) if value]
+        heights = [0.08 + 0.4 * values[i] / top for i in places]
+        axes.bar(places, [-h for h in heights], width=0.9, bottom=y + 0.34, align="edge", color=COLOURS[0], alpha=0.55)
+        axes.plot([first, last], [y + 0.34, y + 0.34], color=COLOURS[1], linewidth=1.4, marker="|", markersize=9)
+        axes.annotate(name, (0, y - 0.16), ha="left", va="bottom", fontsize=9.5)
+        axes.annotate(note, (len(chart.labels), y - 0.16), ha="right", va="bottom", fontsize=8.5, alpha=0.85)
+    axes.set_xlim(0, len(chart.labels))
+    axes.set_ylim(len(names) - 0.5, -0.75)
+    _time_ticks(axes, chart)
+    axes.yaxis.set_visible(False)
+    axes.spines["left"].set_visible(False)
+
+
+def _time_ticks(axes: Axes, chart: Chart) -> None:
+    """As many labels as stand beside each other."""
+    step = max(1, -(-len(chart.labels) // (WIDEST // max(len(label) for label in chart.labels))))
+    axes.set_xticks([*range(0, len(chart.labels), step)], list(chart.labels[::step]))
 
 
 def _lines(axes: Axes, chart: Chart) -> None:
@@ -98,8 +105,7 @@ def _lines(axes: Axes, chart: Chart) -> None:
     for colour, marker, name, values in zip(COLOURS, MARKERS, names, chart.series.values(), strict=False):
         # Shapes tell lines apart where colours do not: on grey paper, and for who cannot see them.
         axes.plot(positions, values, color=colour, label=name, linewidth=1.6, marker=marker, markersize=4.5)
-    step = max(1, -(-len(positions) // (WIDEST // max(len(label) for label in chart.labels))))
-    axes.set_xticks(positions[::step], [chart.labels[i] for i in positions[::step]])
+    _time_ticks(axes, chart)
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 5, 10], integer=True))
     axes.set_ylabel(chart.unit)

@@ -1,13 +1,14 @@
 """How a table is set on a terminal: which columns are shown, how wide they are, and where their text is broken.
 
-Nothing that identifies a row is cut: numbers keep their width, the rest is broken onto further lines. Optional columns give way
-first, so that the others stay readable.
+Nothing is dropped, and nothing that identifies a row is cut: numbers keep their width, the rest is broken onto further lines. Optional
+columns give way first, so that the others stay readable: they stand below the row.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
@@ -23,22 +24,46 @@ _PARTS = re.compile(r"[^\s/:@,]*[\s/:@,]?")
 _SYLLABLES = re.compile(r"[^\-._]*[\-._]?")
 _STATIC = ".static.k8s.io"
 
-Cells = list[list[str]]
+TextCells = list[list[str]]
 
 
-def arranged(table: Table, width: int) -> tuple[list[Column], list[int], Cells]:
-    """The columns to show, their widths and the cells of the rows, so that they fit into `width` if anything does."""
-    shown = list(range(len(table.columns)))
-    rows = [list(row) for row in table.rows]
+class Arranged(NamedTuple):
+    """How a table is set: its columns with their widths, the cells of each row, those of the foot, and what stands below each row."""
+
+    columns: list[Column]
+    widths: list[int]
+    rows: TextCells
+    foot: list[str]
+    below: list[str]
+
+
+def arranged(table: Table, width: int, *, whole: bool = False) -> Arranged:
+    """The columns beside each other as far as they fit into `width`; optional ones that do not stand below their row.
+
+    `whole` keeps names in one piece and in full, however wide that is: for files and pipes.
+    """
+    shown, below = list(range(len(table.columns))), list[int]()
+    rows = [list(row) for row in (*table.rows, *((table.foot,) if table.foot else ()))]
     if total(wanted := _natural(table.columns, rows, shown)) > width:
-        # Where room is scarce, the ending that every static name has goes first: it tells nothing apart.
-        rows = [[_short(text, column) for text, column in zip(row, table.columns, strict=True)] for row in rows]
-        wanted = _natural(table.columns, rows, shown)
-        while total(_comfortable(table.columns, wanted, shown)) > width and (spare := _spare(table.columns, shown)):
-            shown.remove(spare[-1])
+        if not whole:
+            # Where room is scarce, the ending that every static name has goes first: it tells nothing apart.
+            rows = [[_short(text, column) for text, column in zip(row, table.columns, strict=True)] for row in rows]
+            wanted = _natural(table.columns, rows, shown)
+        while total(_comfortable(table.columns, wanted, shown, whole=whole)) > width and (
+            spare := _spare(table.columns, shown)
+        ):
+            below.insert(0, shown.pop(shown.index(spare[-1])))
             wanted = _natural(table.columns, rows, shown)
     columns = [table.columns[i] for i in shown]
-    return columns, _shared(columns, wanted, width), [[row[i] for i in shown] for row in rows]
+    cells = [[row[i] for i in shown] for row in rows]
+    foot = cells.pop() if table.foot else []
+    told = [_below(table.columns, row, below) for row in table.rows]
+    return Arranged(columns, _shared(columns, wanted, width, whole=whole), cells, foot, told)
+
+
+def _below(columns: Sequence[Column], row: Sequence[str], below: Sequence[int]) -> str:
+    """The cells that found no room beside the others, each after the title of its column."""
+    return "; ".join(f"{columns[i].title}: {row[i]}" for i in below if row[i])
 
 
 def _short(text: str, column: Column) -> str:
@@ -54,26 +79,32 @@ def total(widths: Sequence[int]) -> int:
     return sum(widths) + GAP * (len(widths) - 1)
 
 
-def _natural(columns: Sequence[Column], rows: Cells, shown: Sequence[int]) -> list[int]:
+def _natural(columns: Sequence[Column], rows: TextCells, shown: Sequence[int]) -> list[int]:
     return [max(cell_len(columns[i].title), *(cell_len(row[i]) for row in rows), 1) for i in shown]
 
 
-def _comfortable(columns: Sequence[Column], wanted: Sequence[int], shown: Sequence[int]) -> list[int]:
-    """Widths at which columns can be read without much breaking."""
-    return [min(want, _COMFORT.get(columns[i].align, want)) for i, want in zip(shown, wanted, strict=True)]
+def _comfort(column: Column, *, whole: bool) -> int | None:
+    """The width from which on a column can be read without much breaking; None for what is not broken."""
+    return None if whole and column.align is not Align.TEXT else _COMFORT.get(column.align)
 
 
-def _shared(columns: Sequence[Column], wanted: Sequence[int], width: int) -> list[int]:
+def _comfortable(columns: Sequence[Column], wanted: Sequence[int], shown: Sequence[int], *, whole: bool) -> list[int]:
+    comfort = (_comfort(columns[i], whole=whole) for i in shown)
+    return [want if least is None else min(want, least) for least, want in zip(comfort, wanted, strict=True)]
+
+
+def _shared(columns: Sequence[Column], wanted: Sequence[int], width: int, *, whole: bool = False) -> list[int]:
     """Widths that fit: columns that want little get it, the others the same share of the rest."""
     if total(wanted) <= width:
         return list(wanted)
     widths = dict(enumerate(wanted))
-    flexible = [i for i, column in enumerate(columns) if column.align in _COMFORT]
+    flexible = [i for i, column in enumerate(columns) if _comfort(column, whole=whole) is not None]
     if not flexible:
         return list(wanted)
     room = width - total([0 if i in flexible else want for i, want in enumerate(wanted)])
     for place, i in enumerate(sorted(flexible, key=lambda i: wanted[i])):
-        share = max(room // (len(flexible) - place), min(_FLOOR, width // 4))
+        floor = _COMFORT[Align.TEXT] if whole else min(_FLOOR, width // 4)
+        share = max(room // (len(flexible) - place), floor)
         widths[i] = min(wanted[i], share)
         room -= widths[i]
     return [widths[i] for i in range(len(columns))]

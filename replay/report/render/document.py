@@ -14,6 +14,8 @@ from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 
 MICROSECONDS = 1_000_000
+ANCHOR = "policy-"
+"""What the ids of policies on a page begin with."""
 MOST_NAMES = 3
 """How many files a heading names; of a directory of logs it names the first alone."""
 
@@ -49,7 +51,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; `optional` ones give way on a narrow terminal."""
+    """A column; `optional` ones stand below the row where it is too narrow for them."""
 
     title: str
     align: Align = Align.TEXT
@@ -60,7 +62,9 @@ class Column:
 class Table:
     """Rows of text, parallel to the columns; `total` is how many rows there would be without a limit.
 
-    `tones` is parallel to the rows, or empty; it underlines what a cell of the row says in words.
+    `tones` is parallel to the rows, or empty; it underlines what a cell of the row says in words. So are `anchors`, the ids by which a
+    link leads to a row. `foot` is a last row with what all rows are together, `rest` what those are that a limit left out. A page shows
+    `page` rows at a time.
     """
 
     id: str
@@ -69,6 +73,16 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     total: int = 0
     tones: tuple[Tone, ...] = ()
+    foot: tuple[str, ...] = ()
+    anchors: tuple[str, ...] = ()
+    rest: str = ""
+    page: int = 12
+
+    @property
+    def more(self) -> str:
+        """The sentence about the rows that a limit left out, empty where it left out none."""
+        rest = f" ({self.rest})" if self.rest else ""
+        return f"… and {number(self.left_out)} more{rest}" if self.left_out else ""
 
     @property
     def left_out(self) -> int:
@@ -88,7 +102,8 @@ class Listing:
 class Chart:
     """A drawing by `replay.report.render.charts`; `alternative` says in words what it shows.
 
-    `kind` is `bars` (one value per label), `lines` (series over `labels`) or `heat` (`series` are rows, `labels` columns).
+    `kind` is `lines` (series over `labels`), `heat` (`series` are rows, `labels` columns) or `spans` (a row for each of `series`, over
+    `labels`, from one place between them to another; `spans` and the words beside each row, `notes`, are parallel to the series).
     """
 
     id: str
@@ -98,6 +113,8 @@ class Chart:
     labels: tuple[str, ...]
     series: Mapping[str, tuple[float, ...]]
     unit: str = "requests"
+    spans: tuple[tuple[float, float], ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 Block = Table | Listing | Chart
@@ -127,6 +144,16 @@ class Document:
     sections: tuple[Section, ...] = field(default=())
 
 
+def policy_anchors(names: Sequence[str]) -> tuple[str, ...]:
+    """Ids for the rows of a table, by the policies that they are about; none where a name is in the way of links.
+
+    Ids stand once and hold no spaces: of what an attacker called so no row gets a link.
+    """
+    if len({*names}) < len(names) or any(" " in name for name in names):
+        return ()
+    return tuple(f"{ANCHOR}{name}" for name in names)
+
+
 def without_empty(table: Table) -> Table:
     """The table without the columns in which no row says anything; one without rows keeps its columns."""
     told = [i for i in range(len(table.columns)) if not table.rows or any(row[i] for row in table.rows)]
@@ -134,6 +161,7 @@ def without_empty(table: Table) -> Table:
         table,
         columns=tuple(table.columns[i] for i in told),
         rows=tuple(tuple(row[i] for i in told) for row in table.rows),
+        foot=tuple(table.foot[i] for i in told) if table.foot else (),
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replay.report.render.charts import draw
-from replay.report.render.document import Align, Chart, Column, Document, Listing, Table
+from replay.report.render.document import Align, Chart, Column, Document, Fact, Listing, Table
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -16,11 +16,16 @@ if TYPE_CHECKING:
 
 _QUOTED = re.compile(r"`([^`]+)`")
 _TEMPLATES = Path(__file__).parent / "templates"
+_WHOLE = 34
+"""Names of so many characters are not broken on a desk where they tell rows apart."""
+_FACT = 24
+_LONG = 16
+"""Words of so many characters fit wherever a page has text."""
 _BREAKS = re.compile(r"([/:@,](?=\S))|(?<=.)(?=\.(?!k8s\.|io\b)[A-Za-z])")
-WIDE_FROM = 6
-"""Tables of more columns than this leave out the optional ones on a tablet already."""
+WIDE_FROM = 9
+"""Tables of more columns than this are set in smaller type."""
 FILTER_FROM = 8
-"""Tables from this many rows on get a filter field; below it, it would only be in the way."""
+"""A page whose largest table has this many rows gets a filter; below it, it would only be in the way."""
 
 
 def html(document: Document) -> str:
@@ -50,10 +55,22 @@ def _template() -> Template:
     environment.filters["align"] = _align
     environment.filters["prose"] = _prose
     environment.filters["breakable"] = _breakable
+    environment.filters["softly"] = _softly
     environment.tests["code"] = lambda column: column.align in (Align.CODE, Align.ID)
-    environment.globals["filter_from"] = FILTER_FROM
     environment.globals["wide_from"] = WIDE_FROM
+    environment.tests["filterable"] = _is_filterable
+    environment.tests["long"] = _is_long
     return environment.get_template("document.html")
+
+
+def _is_filterable(document: Document) -> bool:
+    tables = (block for section in document.sections for block in section.blocks if isinstance(block, Table))
+    return any(len(table.rows) >= FILTER_FROM for table in tables)
+
+
+def _is_long(fact: Fact) -> bool:
+    """Whether a fact needs more room than others have: its words would be broken."""
+    return len(fact.value) > _FACT or max(map(len, _BREAKS.sub(r"\1 ", fact.note).split()), default=0) > _LONG
 
 
 def _align(column: Column) -> str:
@@ -69,8 +86,31 @@ def _prose(text: str) -> Markup:
     return Markup(_QUOTED.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped just before
 
 
-def _breakable(text: str) -> Markup:
-    """Code may be broken after the marks that names consist of, so that it need not be broken anywhere else."""
+def _softly(text: str) -> Markup:
+    """Words that are too long for a phone may be broken after the marks in them, so that they need not be anywhere else."""
     from markupsafe import Markup, escape  # noqa: PLC0415 - only this format needs it
 
-    return Markup(_BREAKS.sub(lambda found: f"{found[1] or ''}<wbr>", str(escape(text))))  # noqa: S704 - escaped just before
+    def word(part: str) -> str:
+        return (
+            _BREAKS.sub(lambda found: f"{found[1] or ''}<wbr>", str(escape(part)))
+            if len(part) > _LONG
+            else str(escape(part))
+        )
+
+    return Markup(" ".join(map(word, text.split(" "))))  # noqa: S704 - each part is escaped
+
+
+def _breakable(text: str, *, first: bool = False) -> Markup:
+    """Code is broken between names; inside them after the marks that they consist of, so that it need not be anywhere else.
+
+    In the first column, which tells rows apart, only long names are.
+    """
+    from markupsafe import Markup, escape  # noqa: PLC0415 - only this format needs it
+
+    def name(part: str) -> str:
+        shown = str(escape(part))
+        if len(part) > (_WHOLE if first else _LONG):
+            shown = _BREAKS.sub(lambda found: f"{found[1] or ''}<wbr>", shown)
+        return f"<span>{shown}</span>"
+
+    return Markup(", ".join(map(name, text.split(", "))) if text else "")  # noqa: S704 - each part is escaped

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from html import escape
 
 from replay.report.render.document import Align, Chart, Document, Listing, Section, Table, Tone
 
@@ -23,6 +25,35 @@ def markdown(document: Document, *, brief: bool = False) -> str:
             continue
         lines += ["", *_section(section, brief=brief)]
     return "\n".join(lines) + "\n"
+
+
+def comment(document: Document, most: int) -> str:
+    """The document as a comment of at most so many bytes: each section is collapsed, and what has no room is counted."""
+    lines = [f"### {_MARKS[document.tone]}{_text(document.title)}", "", _text(document.subtitle), ""]
+    lines += [f"**{_text(document.verdict)}**", ""]
+    for fact in document.facts:
+        note = f" ({_text(fact.note)})" if fact.note else ""
+        lines.append(f"- {_text(fact.label)}: {_MARKS[fact.tone]}**{_text(fact.value)}**{note}")
+    text = "\n".join(lines) + "\n"
+    room = most - len(_left_out(len(document.sections)).encode())
+    for number, section in enumerate(document.sections):
+        part = _collapsed(section)
+        room -= len((part if number else text + part).encode())
+        if room < 0:
+            return text + _left_out(len(document.sections) - number)
+        text += part
+    return text
+
+
+def _left_out(count: int) -> str:
+    return f"\n… and {count:,} more parts, which have no room in a comment.\n"
+
+
+def _collapsed(section: Section) -> str:
+    """A part that opens when it is asked; its summary is HTML, in which Markdown means nothing."""
+    summary = escape(section.title).replace("@", "@\u200b").replace("://", ":\u200b//").replace("\n", " ")
+    lines = _section(section, brief=False)[1:]
+    return "\n".join(["", f"<details><summary>{_MARKS[section.tone]}{summary}</summary>", *lines, "", "</details>", ""])
 
 
 def _section(section: Section, *, brief: bool) -> list[str]:
@@ -54,8 +85,14 @@ def _table(table: Table, *, brief: bool) -> list[str]:
         + " |"
         for row in rows
     ]
-    left_out = table.left_out + len(table.rows) - len(rows)
-    return [*lines, "", f"… and {left_out:,} more."] if left_out else lines
+    if table.foot:
+        lines.append("| " + " | ".join(f"**{_text(cell)}**" if cell else "" for cell in table.foot) + " |")
+    cut = (
+        table
+        if len(rows) == len(table.rows)
+        else replace(table, rows=rows, rest="", total=max(table.total, len(table.rows)))
+    )
+    return [*lines, "", f"{cut.more}."] if cut.more else lines
 
 
 def _listing(listing: Listing) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from rich.cells import cell_len
@@ -16,18 +17,23 @@ INDENT = "  "
 _FURTHER = "    "
 
 
-def print_document(document: Document, console: Console) -> None:
-    """Draw the whole document; what does not fit the width is broken onto further lines."""
+def print_document(document: Document, console: Console, *, whole: bool | None = None) -> None:
+    """Draw the whole document; what does not fit the width is broken onto further lines.
+
+    `whole` keeps names in tables in one piece, so that what reads the output finds them; by default where that is no terminal, and
+    nobody asks for a width (`COLUMNS`).
+    """
     width = console.width
+    whole = (not console.is_terminal and "COLUMNS" not in os.environ) if whole is None else whole
     title = f"{document.title}  {document.subtitle}"
     parts: list[Text] = _paragraph(title, width, "dim", bold=len(document.title))
     parts += _paragraph(document.verdict, width, STYLES[document.tone] or "bold")
     parts += [Text(), *_facts(document.facts, width)]
     for section in document.sections:
         if section.blocks or section.lead:
-            parts += [Text(), *_section(section, width)]
+            parts += [Text(), *_section(section, width, whole=whole)]
     for line in parts:
-        console.print(line, overflow="ellipsis", no_wrap=True)
+        console.print(line, overflow="ignore", no_wrap=True, crop=False)
 
 
 def _paragraph(text: str, width: int, style: str, *, bold: int = 0) -> list[Text]:
@@ -57,30 +63,40 @@ def _facts(facts: tuple[Fact, ...], width: int) -> list[Text]:
     return lines
 
 
-def _section(section: Section, width: int) -> list[Text]:
-    lines = [Text(section.title, style=f"bold {STYLES[section.tone]}".strip())]
+def _section(section: Section, width: int, *, whole: bool) -> list[Text]:
+    lines = _paragraph(section.title, width, f"bold {STYLES[section.tone]}".strip())
     if section.lead:
         lines += _paragraph(section.lead, width, "dim")
     for block in section.blocks:
         if isinstance(block, Table):
-            lines += _table(block, width)
+            lines += _table(block, width, whole=whole)
         elif isinstance(block, Listing):
             lines += _listing(block, width)
     return lines
 
 
-def _table(table: Table, width: int) -> list[Text]:
+def _table(table: Table, width: int, *, whole: bool) -> list[Text]:
     """Lines without anything that follows the last cell, so that they can be copied and compared."""
-    columns, widths, rows = arranged(table, width - len(INDENT))
+    room = width - len(INDENT)
+    columns, widths, rows, foot, below = arranged(table, room, whole=whole)
     lines = [Text(INDENT + table.caption, style="dim italic")] if table.caption else []
-    if total(widths) > width - len(INDENT):
-        lines += _records(rows, columns, width)
+    if total(widths) > room and not whole:
+        lines += _records([*rows, *([foot] if foot else [])], columns, width)
     else:
         lines += _row([column.title for column in columns], columns, widths, "bold")
-        lines += [line for row in rows for line in _row(row, columns, widths, "")]
-    if table.left_out:
-        lines.append(Text(f"{INDENT}… and {table.left_out:,} more", style="dim"))
-    return lines
+        for row, more in zip(rows, below, strict=True):
+            lines += _row(row, columns, widths, "")
+            lines += _indented(more, width, whole=whole)
+        if foot:
+            lines += _row(foot, columns, widths, "bold")
+    return [*lines, *_indented(table.more, width, whole=whole, indent=INDENT)]
+
+
+def _indented(text: str, width: int, *, whole: bool, indent: str = _FURTHER) -> list[Text]:
+    """A quiet line, in one piece where names are kept whole; none of nothing."""
+    room = max(width - len(indent), 1)
+    parts = [text] if whole else broken(text, room, len(text))
+    return [Text(indent + part, style="dim") for part in parts] if text else []
 
 
 def _records(rows: Sequence[Sequence[str]], columns: Sequence[Column], width: int) -> list[Text]:
@@ -99,7 +115,7 @@ def _records(rows: Sequence[Sequence[str]], columns: Sequence[Column], width: in
 
 def _listing(listing: Listing, width: int) -> list[Text]:
     """The text as it is; what is wider than the terminal goes on below, further in."""
-    lines = [Text(INDENT + listing.caption, style="dim")] if listing.caption else []
+    lines = _indented(listing.caption, width, whole=False, indent=INDENT)
     for line in listing.text.split("\n"):
         start = line[: len(line) - len(line.lstrip(" "))][: width // 2]
         further = INDENT + start + _FURTHER

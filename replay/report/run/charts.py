@@ -1,95 +1,155 @@
-"""The charts of a run: what would be denied by policy, over time, and where."""
+"""The charts of a run: when each policy hits first and last, where, and how what is not decided grows."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from replay.compare.outcome import OutcomeKind
+from replay.compare.outcome import MUTATIONS, OutcomeKind
 from replay.compare.result import RunResult
-from replay.compare.summary import Cell, CellKey
 from replay.report.render.charts import MAX_SERIES
-from replay.report.render.document import Chart, inert, moment, number, plural
-from replay.report.run.views import by_namespace, by_policy, by_workload, grouped
+from replay.report.render.document import MICROSECONDS, Chart, inert, moment, number, plural
+from replay.report.run.views import WORDS, CellItems, by_namespace, by_policy, cells_with, grouped, roots
 
 MAX_BUCKETS = 60
-MAX_BARS = 12
+MAX_ROWS = 12
 _STEPS = (1, 5, 15, 60, 240, 1440, 10080)
-_MINUTE = 60_000_000
+_MINUTE = 60 * MICROSECONDS
+_DAY = 1440
 
 
-def charts(result: RunResult, cells: list[tuple[CellKey, Cell]]) -> tuple[Chart, ...]:
-    """Bars by policy, lines over time, heat by namespace and policy, bars by workload: each where it says something."""
-    namespaces = grouped(cells, by_namespace)
-    drawn = [_policy_bars(cells), _time_lines(result)]
-    if len(namespaces) > 1:
-        drawn.append(_heat(cells))
-    drawn.append(_workload_bars(cells))
+class Axis(NamedTuple):
+    """The time of a log in `length` steps of a round number of minutes from `start`, a minute since the epoch."""
+
+    start: int
+    step: int
+    length: int
+
+    def place(self, minute: int) -> int:
+        """The step in which a minute lies."""
+        return min(max((minute - self.start) // self.step, 0), self.length - 1)
+
+    def position(self, microseconds: int) -> float:
+        """Where an instant lies between the steps."""
+        return (microseconds / _MINUTE - self.start) / self.step
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """How each step is called."""
+        times = (moment((self.start + i * self.step) * _MINUTE) for i in range(self.length))
+        return tuple(time[5:10] if self.step >= _DAY else time[11:16] for time in times)
+
+
+def charts(result: RunResult) -> tuple[Chart, ...]:
+    """Each where it tells what no table does: one row, one column or one instant is no chart."""
+    kind, cells = _subject(result)
+    drawn = (_time(result, kind, cells), _heat(kind, cells), _undecided(result))
     return tuple(chart for chart in drawn if chart is not None)
 
 
-def _policy_bars(cells: list[tuple[CellKey, Cell]]) -> Chart:
-    groups = grouped(cells, by_policy)[:MAX_BARS]
-    labels = tuple(inert(group.label) for group in groups)
-    top = f"Most by {labels[0]} ({number(groups[0].requests)})."
-    values = tuple(float(group.requests) for group in groups)
-    return Chart("chart-policies", "bars", "Newly denied requests by policy", top, labels, {"requests": values})
+def _subject(result: RunResult) -> tuple[OutcomeKind, CellItems]:
+    """The root findings that the charts are about: denials, else the mutations of one kind."""
+    for kind in (OutcomeKind.NEWLY_DENIED, *MUTATIONS):
+        if cells := roots(cells_with(result.summary, kind)):
+            return kind, cells
+    return OutcomeKind.NEWLY_DENIED, []
 
 
-def _workload_bars(cells: list[tuple[CellKey, Cell]]) -> Chart:
-    groups = grouped(cells, by_workload)[:MAX_BARS]
-    labels = tuple(inert(group.label) for group in groups)
-    top = f"{plural(len(groups), 'workload')} shown; most of {labels[0]} ({number(groups[0].requests)})."
-    values = tuple(float(group.requests) for group in groups)
-    return Chart(
-        "chart-workloads", "bars", "Newly denied requests by owning workload", top, labels, {"requests": values}
-    )
-
-
-def _time_lines(result: RunResult) -> Chart | None:
-    """Requests by policy in buckets of a round length, at most `MAX_BUCKETS` of them."""
-    counts = {
-        (minute, policy): count
-        for (minute, outcome, policy), count in result.summary.timeline.items()
-        if outcome is OutcomeKind.NEWLY_DENIED
-    }
-    if not counts:
-        return None
-    first, last = min(minute for minute, _ in counts), max(minute for minute, _ in counts)
+def _axis(result: RunResult) -> Axis:
+    """The whole time of the log, so that a chart shows whether something still goes on at its end."""
+    first, last = result.log.first // _MINUTE, result.log.last // _MINUTE
     step = next((step for step in _STEPS if (last - first) // step < MAX_BUCKETS), _STEPS[-1])
     start = first - first % step
-    length = (last - start) // step + 1
-    if length < 2:
+    return Axis(start, step, (last - start) // step + 1)
+
+
+def _buckets(result: RunResult, axis: Axis, kind: OutcomeKind) -> dict[str, Counter[int]]:
+    """Root findings by policy and step."""
+    found: dict[str, Counter[int]] = {}
+    for (minute, outcome, policy), count in result.summary.timeline.items():
+        if outcome is kind:
+            found.setdefault(policy, Counter())[axis.place(minute)] += count
+    return found
+
+
+def _values(counts: Mapping[int, int], length: int) -> tuple[float, ...]:
+    return tuple(float(counts.get(i, 0)) for i in range(length))
+
+
+def _time(result: RunResult, kind: OutcomeKind, cells: CellItems) -> Chart | None:
+    """A row for each policy from its first hit to its last, within the time of the log."""
+    axis = _axis(result)
+    buckets = _buckets(result, axis, kind)
+    groups = grouped(cells, by_policy)
+    if axis.length < 2 or not groups:
         return None
-    totals: Counter[str] = Counter()
-    for (_, policy), count in counts.items():
-        totals[policy] += count
-    names = [policy for policy, _ in sorted(totals.items(), key=lambda item: (-item[1], item[0]))][: MAX_SERIES - 1]
-    series = {name: [0.0] * length for name in names}
-    if len(totals) > len(names):
-        series["others"] = [0.0] * length
-    for (minute, policy), count in counts.items():
-        series[policy if policy in series else "others"][(minute - start) // step] += count
-    labels = tuple(_label((start + i * step) * _MINUTE, step) for i in range(length))
-    text = f"From {moment(first * _MINUTE)} to {moment(last * _MINUTE)}, in steps of {plural(step, 'minute')}; largest: {names[0]}."
-    title = "Newly denied requests over time, UTC"
-    return Chart("chart-time", "lines", title, inert(text), labels, {inert(k): tuple(v) for k, v in series.items()})
+    first, last = min(group.first for group in groups), max(group.last for group in groups)
+    shown = groups[:MAX_ROWS]
+    series = {inert(group.label): _values(buckets.get(group.label, {}), axis.length) for group in shown}
+    spans = tuple((axis.position(group.first), axis.position(group.last)) for group in shown)
+    notes = tuple(f"{_clock(group.first, axis)} to {_clock(group.last, axis)}" for group in shown)
+    text = (
+        f"First hit {moment(first)}, last hit {moment(last)}; the log goes from {moment(result.log.first)} to "
+        f"{moment(result.log.last)}. {_left(len(groups))}"
+    )
+    title = f"{WORDS[kind].capitalize()}: first and last hit by policy, UTC"
+    return Chart("chart-time", "spans", title, inert(text.strip()), axis.labels, series, spans=spans, notes=notes)
 
 
-def _label(microseconds: int, step: int) -> str:
+def _left(groups: int) -> str:
+    return f"{plural(groups - MAX_ROWS, 'other policy', 'other policies')} not drawn." if groups > MAX_ROWS else ""
+
+
+def _clock(microseconds: int, axis: Axis) -> str:
+    """A time of day, with the day where the log has several."""
     text = moment(microseconds)
-    return text[5:10] if step >= 1440 else text[11:16]
+    return text[11:19] if axis.step * axis.length <= _DAY else text[5:16]
 
 
-def _heat(cells: list[tuple[CellKey, Cell]]) -> Chart:
-    policies = [group.label for group in grouped(cells, by_policy)[:MAX_BARS]]
-    shown = set(policies)
-    drawn = [(key, cell) for key, cell in cells if not shown.isdisjoint(key.policies)]
-    namespaces = [group.label for group in grouped(drawn, by_namespace)[:MAX_BARS]]
+def _heat(kind: OutcomeKind, cells: CellItems) -> Chart | None:
+    """Where each policy hits: no table has policies and namespaces at once."""
+    policies = [group.label for group in grouped(cells, by_policy)]
+    names = [group.label for group in grouped(cells, by_namespace)]
+    if len(policies) < 2 or len(names) < 2:
+        return None
     counts: Counter[tuple[str, str]] = Counter()
     for key, cell in cells:
-        for policy in key.policies:
-            counts[key.namespace or "(cluster)", policy] += cell.count
-    (namespace, policy), most = max(counts.items(), key=lambda item: (item[1], item[0]))
-    text = inert(f"Most in {namespace} by {policy} ({number(most)}).")
-    rows = {inert(p): tuple(float(counts[n, p]) for n in namespaces) for p in policies}
-    return Chart("chart-heat", "heat", "Policy by namespace", text, tuple(map(inert, namespaces)), rows)
+        counts.update({(policy, name): cell.count for policy in key.policies for name in by_namespace(key)})
+    (policy, name), most = max(counts.items(), key=lambda item: (item[1], item[0]))
+    text = f"Most in {name} by {policy} ({number(most)}). {_left(len(policies))}"
+    names = [name for name in names if any(counts[policy, name] for policy in policies[:MAX_ROWS])]
+    rows = {inert(p): tuple(float(counts[p, n]) for n in names[:MAX_ROWS]) for p in policies[:MAX_ROWS]}
+    title = f"{WORDS[kind].capitalize()} by policy and namespace"
+    return Chart("chart-heat", "heat", title, inert(text.strip()), tuple(map(inert, names[:MAX_ROWS])), rows)
+
+
+def _undecided(result: RunResult) -> Chart | None:
+    """How many requests are not decided by then: whether the log lacks something once, or ever more."""
+    axis = _axis(result)
+    found = _buckets(result, axis, OutcomeKind.UNDETERMINED)
+    asked = {gap.policy for side, gap in result.summary.gaps if side == "candidate"}
+    buckets = {policy: counts for policy, counts in found.items() if policy in asked}
+    if axis.length < 2 or len({place for counts in buckets.values() for place in counts}) < 2:
+        return None
+    names = sorted(buckets, key=lambda name: (-buckets[name].total(), name))
+    shown = names[: MAX_SERIES - 1]
+    series = {inert(name): _growing(_values(buckets[name], axis.length)) for name in shown}
+    if rest := names[MAX_SERIES - 1 :]:
+        together = Counter[int]()
+        for name in rest:
+            together.update(buckets[name])
+        series[f"{len(rest)} others"] = _growing(_values(together, axis.length))
+    half = sum(values[axis.length // 2 - 1] for values in series.values())
+    total = sum(values[-1] for values in series.values())
+    text = f"{number(int(half))} in the first half of the log, {number(int(total))} at its end; most by {names[0]}."
+    title = "Not decided, added up over time, UTC"
+    return Chart("chart-undecided", "lines", title, inert(text), axis.labels, series)
+
+
+def _growing(values: Iterable[float]) -> tuple[float, ...]:
+    total, found = 0.0, []
+    for value in values:
+        total += value
+        found.append(total)
+    return tuple(found)

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import orjson
 
-from replay.compare.fidelity import Agreement
-from replay.compare.result import RunResult
-from replay.compare.summary import decided
+from replay.compare.outcome import OutcomeKind
+from replay.compare.result import LogFacts, RunResult
+from replay.compare.summary import CellKey, Summary, decided
+from replay.compare.world_facts import WorldFacts
 from replay.report.authorization.changes import authorization_json
-from replay.report.run.mutations import mutation_groups
+from replay.report.disagreement import fidelity_json
+from replay.report.run.accepted import accepted_json
+from replay.report.run.hits import hit_values
+from replay.report.run.mutations import chain_cells, mutation_groups
+from replay.report.run.proofs import proofs_summary
 from replay.report.run.report import cells_of
-from replay.report.run.views import by_kind, by_namespace, by_policy, by_user, by_workload, grouped
+from replay.report.run.views import (
+    by_kind,
+    by_namespace,
+    by_policy,
+    by_user,
+    by_workload,
+    by_workspace,
+    counted,
+    grouped,
+)
 
 _VIEWS = {
     "policies": by_policy,
@@ -23,101 +38,131 @@ _VIEWS = {
 }
 
 
+def _of_shard(summary: Summary) -> dict[str, Callable[[CellKey], Iterable[str]]]:
+    """What is counted of a log of kcp alone."""
+    return {"workspaces": by_workspace} if any(key.workspace for key in summary.cells) else {}
+
+
 def summary_json(result: RunResult) -> str:
     """The summary as one JSON document, with a line end."""
-    log, summary, fidelity = result.log, result.summary, result.fidelity
+    summary = result.summary
     known, total = decided(summary, "candidate")
+    kinds = sorted({key.outcome for key in summary.cells})
     value: dict[str, Any] = {
-        "log": {
-            "files": log.files,
-            "events": log.events,
-            "requests": log.requests,
-            "admission": log.admission,
-            "rejects": dict(sorted(log.rejects.items())),
-            "duplicates": log.duplicates,
-        },
+        "log": _log(result.log),
         "decided": {"requests": known, "of": total},
         "notReached": summary.not_reached.total(),
-        "fidelity": {
-            "denials": _agreement(fidelity.denials),
-            "failures": _agreement(fidelity.failures),
-            "annotations": _agreement(fidelity.annotations),
-            "disagreements": fidelity.disagreement_count,
-        },
+        "fidelity": fidelity_json(result.fidelity),
+        "roots": {kind.value: counted(cells_of(result, kind))[0] for kind in kinds},
         "outcomes": {kind.value: count for kind, count in sorted(summary.outcomes.items())},
-        "world": {
-            "roots": result.world.roots,
-            "consequences": result.world.consequences,
-            "notSent": result.world.not_sent,
-            "unknown": result.world.unknown,
-            "retriedOwners": result.world.retried,
-            "refusedRetries": result.world.refused,
-            "ends": dict(sorted(result.world.ends.items())),
-        },
-        "findings": {
-            kind.value: {
-                view: [
-                    {
-                        "name": group.label,
-                        "requests": group.requests,
-                        "workloads": len(group.workloads),
-                        **(_origin(result, group.label) if view == "policies" else {}),
-                    }
-                    for group in grouped(cells_of(result, kind), labels)
-                ]
-                for view, labels in _VIEWS.items()
-            }
-            for kind in sorted({key.outcome for key in summary.cells})
-        },
-        "mutations": [
+        "world": _world(result.world),
+        "findings": {kind.value: _findings(result, kind) for kind in kinds},
+        "rows": list(hit_values(result)),
+        "mutations": _mutations(result),
+        "chains": [
             {
-                "outcome": outcome,
-                "policy": policy,
-                "shape": shape.split(", "),
-                "requests": group.requests,
-                **_origin(result, policy),
+                **{name: value for name, value in chain._asdict().items() if name != "follows"},
+                "requests": root.count,
+                "follow": other.count,
             }
-            for group in mutation_groups(summary)
-            for outcome, policy, shape in [group.label.split("\0")]
+            for chain, (root, other) in chain_cells(summary)
         ],
-        "chains": [{**chain._asdict(), "requests": cell.count} for chain, cell in sorted(summary.chains.items())],
-        "webhooks": {
-            "calls": [{**call._asdict(), "requests": count} for call, count in sorted(summary.webhooks.items())],
-            "failures": [
-                {"webhook": webhook, "message": text, "requests": count}
-                for (webhook, text), count in sorted(summary.call_failures.items())
-            ],
-            "takenToAnswerAsBefore": result.shared_webhooks,
-        },
-        "undetermined": [
-            {
-                "policy": gap.policy,
-                "path": gap.path,
-                "reason": gap.reason,
-                "fix": gap.fix,
-                "requests": count,
-                **_origin(result, gap.policy),
-            }
-            for (side, gap), count in sorted(summary.gaps.items(), key=lambda item: (-item[1], item[0]))
-            if side == "candidate"
-        ],
+        "webhooks": _webhooks(result),
+        "undetermined": _undetermined(result),
     }
+    if result.accepted.entries:
+        value["accepted"] = accepted_json(result.accepted)
     if result.authorization is not None:
         value["authorization"] = authorization_json(result.authorization)
+    if result.proofs:
+        value["proofs"] = proofs_summary(result)
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
 
 
-def _origin(result: RunResult, policy: str) -> dict[str, Any]:
-    """Where a policy was read: in the candidate set, else in the current one; nothing of what the cluster holds."""
-    origin = result.candidate.origins.get(policy) or result.current.origins.get(policy)
-    return {"origin": origin._asdict()} if origin is not None else {}
-
-
-def _agreement(agreement: Agreement) -> dict[str, int]:
+def _log(log: LogFacts) -> dict[str, Any]:
     return {
-        "observed": agreement.observed,
-        "reproduced": agreement.reproduced,
-        "undetermined": agreement.undetermined,
-        "differs": agreement.differs,
-        "notInLog": agreement.extra,
+        "files": log.files,
+        "events": log.events,
+        "requests": log.requests,
+        "admission": log.admission,
+        "rejects": dict(sorted(log.rejects.items())),
+        "duplicates": log.duplicates,
     }
+
+
+def _world(world: WorldFacts) -> dict[str, Any]:
+    return {
+        "roots": world.roots,
+        "consequences": world.consequences,
+        "notSent": world.not_sent,
+        "unknown": world.unknown,
+        "retriedOwners": world.retried,
+        "refusedRetries": world.refused,
+        "refusedRetriesInLog": world.refused_in_log,
+        "ends": dict(sorted(world.ends.items())),
+    }
+
+
+def _findings(result: RunResult, kind: OutcomeKind) -> dict[str, Any]:
+    """The findings of one kind in each view."""
+    return {
+        view: [
+            {
+                "name": group.label,
+                "requests": group.requests,
+                "follow": group.follows,
+                "workloads": len(group.workloads),
+                **(_origin(result, group.label) if view == "policies" else {}),
+            }
+            for group in grouped(cells_of(result, kind), labels)
+        ]
+        for view, labels in (_VIEWS | _of_shard(result.summary)).items()
+    }
+
+
+def _mutations(result: RunResult) -> list[dict[str, Any]]:
+    return [
+        {
+            "outcome": outcome,
+            "policy": policy,
+            "shape": shape.split(", "),
+            "requests": group.requests,
+            "follow": group.follows,
+            **_origin(result, policy),
+        }
+        for group in mutation_groups(result.summary)
+        for outcome, policy, shape in [group.label.split("\0")]
+    ]
+
+
+def _webhooks(result: RunResult) -> dict[str, Any]:
+    summary = result.summary
+    return {
+        "calls": [{**call._asdict(), "requests": count} for call, count in sorted(summary.webhooks.items())],
+        "failures": [
+            {"webhook": webhook, "message": text, "requests": count}
+            for (webhook, text), count in sorted(summary.call_failures.items())
+        ],
+        "takenToAnswerAsBefore": result.shared_webhooks,
+    }
+
+
+def _undetermined(result: RunResult) -> list[dict[str, Any]]:
+    """What the candidate's decisions lack, the most frequent first."""
+    return [
+        {
+            "policy": gap.policy,
+            "path": gap.path,
+            "reason": gap.reason,
+            "fix": gap.fix,
+            "requests": count,
+            **_origin(result, gap.policy),
+        }
+        for (side, gap), count in sorted(result.summary.gaps.items(), key=lambda item: (-item[1], item[0]))
+        if side == "candidate"
+    ]
+
+
+def _origin(result: RunResult, policy: str) -> dict[str, Any]:
+    origin = result.origin(policy)
+    return {"origin": origin._asdict()} if origin is not None else {}

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import orjson
 
-from replay.compare.mutation_effect import CAUSED
+from replay.compare.mutation_effect import CAUSED, MutationConsequence
 from replay.compare.outcome import MUTATIONS, OutcomeKind
-from replay.compare.summary import CellKey, Summary
+from replay.compare.summary import Cell, CellKey, Summary
 from replay.report.object_diff import object_diff
-from replay.report.render.document import Align, Column, Listing, Section, Table, Tone, inert, number, plural
-from replay.report.run.views import CellItems, Group, cells_with, grouped
+from replay.report.render.document import (
+    Align,
+    Column,
+    Listing,
+    Section,
+    Table,
+    Tone,
+    inert,
+    number,
+    plural,
+    without_empty,
+)
+from replay.report.run.views import WORDS, CellItems, Group, cells_with, counted, grouped
 
-WORDS = {
-    OutcomeKind.NEWLY_MUTATED: "newly mutated",
-    OutcomeKind.MUTATION_CHANGED: "mutated otherwise",
-    OutcomeKind.NO_LONGER_MUTATED: "no longer mutated",
-}
 FEW_ROWS, FEW_EXAMPLES, MOST_EXAMPLES = 8, 3, 12
 MOST_LINES = 60
 """How much of a diff is shown."""
 
 
-def mutation_sections(summary: Summary, rows: int) -> Iterator[Section]:
-    """The sections of a report with at most `rows` rows a table."""
-    if section := _mutated(summary, rows):
+def mutation_sections(summary: Summary, rows: int, where: Callable[[str], str] = str) -> Iterator[Section]:
+    """The sections of a report with at most `rows` rows a table; `where` says in which file a policy stands."""
+    if section := _mutated(summary, rows, where):
         yield section
     if section := _chains(summary, rows):
         yield section
@@ -36,7 +42,7 @@ def mutation_groups(summary: Summary) -> list[Group]:
     return grouped(cells_with(summary, *MUTATIONS), _changes)
 
 
-def _mutated(summary: Summary, rows: int) -> Section | None:
+def _mutated(summary: Summary, rows: int, where: Callable[[str], str]) -> Section | None:
     cells = cells_with(summary, *MUTATIONS)
     if not cells:
         return None
@@ -46,18 +52,29 @@ def _mutated(summary: Summary, rows: int) -> Section | None:
         Column("policy", Align.CODE),
         Column("change", Align.CODE),
         Column("requests", Align.NUMBER),
+        Column("follow", Align.NUMBER),
         Column("workloads", Align.NUMBER, optional=True),
+        Column("where", Align.ID, optional=True),
     )
     shown = tuple(
-        (*_words(group.label), number(group.requests), number(len(group.workloads))) for group in groups[:rows]
+        (
+            *_words(group.label),
+            number(group.requests),
+            number(group.follows),
+            number(len(group.workloads)),
+            where(group.label.split("\0")[1]),
+        )
+        for group in groups[:rows]
     )
     listings = _examples(summary, groups, FEW_EXAMPLES if rows <= FEW_ROWS else MOST_EXAMPLES)
-    count = sum(cell.count for _, cell in cells)
+    count, follows = counted(cells)
     lead = f"{plural(count, 'request')}, by policy and by the shape of its patch: the paths without values."
+    if follows:
+        lead += f" {number(follows)} more only follow: what they are about is not there, or is otherwise by then."
     also = summary.also_mutated[OutcomeKind.NEWLY_DENIED]
     if also:
         lead += f" {plural(also, 'newly denied request')} would be mutated too, before validation."
-    table = Table("mutations", "", columns, shown, len(groups))
+    table = without_empty(Table("mutations", "", columns, shown, len(groups)))
     return Section("newly-mutated", _title(cells), lead, (table, *listings), Tone.WARN)
 
 
@@ -81,8 +98,8 @@ def _examples(summary: Summary, groups: list[Group], most: int) -> tuple[Listing
     """An object before and after, for the largest groups; no object twice."""
     found: dict[str, Listing] = {}
     for group in groups:
-        if len(found) == most:
-            break
+        if len(found) == most or not group.examples:
+            break  # the others only follow
         example, key = group.examples[0]
         name = f"{key.namespace}/{example.name}" if key.namespace else example.name
         change = summary.changes.groups.get((key.outcome, key.policies, key.shapes))
@@ -103,15 +120,23 @@ def _shortened(text: str) -> str:
     return "\n".join([*lines[:MOST_LINES], f"… and {plural(len(lines) - MOST_LINES, 'more line')}"])
 
 
+def chain_cells(summary: Summary) -> list[tuple[MutationConsequence, tuple[Cell, Cell]]]:
+    """By consequence its root findings, and what only follows."""
+    found = sorted({chain._replace(follows=False) for chain in summary.chains})
+    cells = summary.chains
+    return [(chain, (cells.get(chain, Cell()), cells.get(chain._replace(follows=True), Cell()))) for chain in found]
+
+
 def _chains(summary: Summary, rows: int) -> Section | None:
     if not summary.chains:
         return None
-    found = sorted(summary.chains.items(), key=lambda item: (item[0].effect, -item[1].count, item[0]))
+    found = sorted(chain_cells(summary), key=lambda item: (item[0].effect, -item[1][0].count, item[0]))
     columns = (
         Column("what"),
         Column("mutated by", Align.CODE),
         Column("policy that denies", Align.CODE),
         Column("requests", Align.NUMBER),
+        Column("follow", Align.NUMBER),
         Column("outcome"),
         Column("message", optional=True),
     )
@@ -120,11 +145,12 @@ def _chains(summary: Summary, rows: int) -> Section | None:
             "denied because it is mutated" if chain.effect == CAUSED else "would be denied if it were not mutated",
             inert(", ".join(chain.mutators)),
             inert(chain.policy),
-            number(cell.count),
+            number(root.count),
+            number(other.count),
             chain.outcome.replace("_", " "),
-            inert(cell.examples[0].messages[0]),
+            inert((root.examples or other.examples)[0].messages[0]),
         )
-        for chain, cell in found[:rows]
+        for chain, (root, other) in found[:rows]
     )
     lead = "Validation sees the mutated object. These requests meet a denial, or escape one, because of the mutation."
     table = Table("chains", "", columns, shown, len(found))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from replay.compare.fidelity import Agreement, Fidelity
 from replay.compare.summary import Gap
+from replay.report.disagreement import differing
 from replay.report.render.document import Align, Column, Fact, Section, Table, Tone, inert, number, share, without_empty
 
 
@@ -66,12 +67,12 @@ def disagreements_section(fidelity: Fidelity, rows: int) -> Section | None:
     columns = (
         Column("audit id", Align.ID),
         Column("what"),
-        Column("the log says", Align.CODE),
-        Column("the current set says", Align.CODE),
+        Column("the log says"),
+        Column("the current set says"),
         Column("likely cause", optional=True),
     )
     shown = tuple(
-        (inert(d.audit_id), d.aspect, inert(d.observed), inert(d.replayed), inert(d.cause))
+        (inert(d.audit_id), d.aspect, *map(inert, differing(d)), inert(d.cause))
         for d in sorted(fidelity.disagreements)[:rows]
     )
     table = Table("disagreements", "", columns, shown, fidelity.disagreement_count)

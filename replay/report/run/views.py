@@ -3,39 +3,63 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import Cell, CellKey, Example, Summary
 
-Cells = Iterable[tuple[CellKey, Cell]]
+WORDS = {
+    OutcomeKind.NEWLY_DENIED: "newly denied",
+    OutcomeKind.NEWLY_ADMITTED: "newly admitted",
+    OutcomeKind.NEWLY_MUTATED: "newly mutated",
+    OutcomeKind.MUTATION_CHANGED: "mutated otherwise",
+    OutcomeKind.NO_LONGER_MUTATED: "no longer mutated",
+    OutcomeKind.NEWLY_WARNED: "newly warned",
+    OutcomeKind.NEWLY_AUDITED: "newly audited",
+    OutcomeKind.UNDETERMINED: "undetermined",
+}
+"""How a report calls the outcomes."""
+
+OutcomeCells = Iterable[tuple[CellKey, Cell]]
 CellItems = list[tuple[CellKey, Cell]]
 MOST_EXAMPLES = 3
 
 
 @dataclass(slots=True)
 class Group:
-    """The requests that share a label; sets hold what differs inside."""
+    """The root findings that share a label: sets hold what differs inside; `follows` are how many others only follow.
+
+    `alone` are those for which one policy is enough, `messages` how often each is given for the policy that the group is about.
+    """
 
     label: str
     requests: int = 0
+    follows: int = 0
+    alone: int = 0
     first: int = 0
     last: int = 0
     policies: set[str] = field(default_factory=set)
     users: set[str] = field(default_factory=set)
+    owners: set[str] = field(default_factory=set)
     namespaces: set[str] = field(default_factory=set)
     workloads: set[str] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
     examples: list[tuple[Example, CellKey]] = field(default_factory=list)
 
     def add(self, key: CellKey, cell: Cell) -> None:
-        """Count a cell in."""
+        """Count a cell in; of what follows only the number."""
+        if key.follows:
+            self.follows += cell.count
+            return
         self.first = min(self.first, cell.first) if self.requests else cell.first
         self.last = max(self.last, cell.last)
         self.requests += cell.count
+        self.alone += cell.count if len(key.policies) == 1 else 0
         self.policies.update(key.policies)
         self.users.add(key.user)
+        self.owners.add(key.owner)
         self.namespaces.add(key.namespace)
         self.workloads.add(workload_label(key))
         self.kinds.add(key.kind or key.resource)
@@ -45,20 +69,33 @@ class Group:
 
 
 def workload_label(key: CellKey) -> str:
-    """`namespace Kind/name` of the owning workload, the namespace left out for cluster-scoped ones."""
-    return f"{key.namespace} {key.workload}" if key.namespace else key.workload
+    """`namespace Kind/name` of the owning workload, the namespace left out for cluster-scoped ones, its workspace before it."""
+    return " ".join(each for each in (key.workspace, key.namespace, key.workload) if each)
 
 
-def grouped(cells: Cells, labels: Callable[[CellKey], Iterable[str]]) -> list[Group]:
-    """Groups by each label of a cell, largest first, ties by label; a cell with two labels counts in both."""
+def grouped(cells: OutcomeCells, labels: Callable[[CellKey], Iterable[str]]) -> list[Group]:
+    """Groups by each label of a cell, those with most root findings first, ties by label; a cell with two labels counts in both."""
     groups: dict[str, Group] = {}
     for key, cell in cells:
         for label in labels(key):
             groups.setdefault(label, Group(label)).add(key, cell)
-    return sorted(groups.values(), key=lambda group: (-group.requests, group.label))
+    return sorted(groups.values(), key=lambda group: (-group.requests, -group.follows, group.label))
 
 
-def labels_of(cells: Cells, labels: Callable[[CellKey], Iterable[str]]) -> set[str]:
+def roots(cells: OutcomeCells) -> CellItems:
+    """The cells of findings that need no other request to end otherwise."""
+    return [(key, cell) for key, cell in cells if not key.follows]
+
+
+def counted(cells: OutcomeCells) -> tuple[int, int]:
+    """How many requests are root findings, and how many only follow."""
+    found = Counter[bool]()
+    for key, cell in cells:
+        found[key.follows] += cell.count
+    return found[False], found[True]
+
+
+def labels_of(cells: OutcomeCells, labels: Callable[[CellKey], Iterable[str]]) -> set[str]:
     """The labels alone."""
     return {label for key, _ in cells for label in labels(key)}
 
@@ -72,6 +109,11 @@ def cells_with(summary: Summary, *outcomes: OutcomeKind) -> CellItems:
 def by_policy(key: CellKey) -> Iterable[str]:
     """Each policy that makes the outcome."""
     return key.policies
+
+
+def by_workspace(key: CellKey) -> Iterable[str]:
+    """The workspace of kcp that a request is to: of whoever consumes what a policy is about."""
+    return (key.workspace,) if key.workspace else ()
 
 
 def by_user(key: CellKey) -> Iterable[str]:
@@ -96,24 +138,25 @@ def by_workload(key: CellKey) -> Iterable[str]:
 
 _ANONYMOUS = "system:anonymous"
 """Who came without credentials, which is nobody's component."""
+LOCKED_OUT = ("control plane", "node", "kube-system service account", "service account")
+"""Whose requests lock somebody out, the gravest first."""
 
 
 def lockout(key: CellKey) -> str:
-    """Which part of the control plane a request belongs to, empty for everybody else's.
+    """Which part of a cluster a root finding belongs to, empty for everybody else's, and for what only follows.
 
-    A cluster whose own components are denied may not be able to undo the change that denies them, so these come first.
+    A cluster whose own components are denied may not be able to undo the change that denies them, so these come first. What a
+    controller would not ask for, because what it acts upon was denied, is no lockout: nobody is refused anything.
     """
-    return lockout_of(key.user, key.namespace)
+    return "" if key.follows else locked_out(key.user)
 
 
-def lockout_of(user: str, namespace: str) -> str:
-    """The same for a user and the namespace of a request."""
+def locked_out(user: str) -> str:
+    """One of `LOCKED_OUT` for a component of the control plane, a node or a controller, empty for people."""
     if user.startswith("system:node:"):
         return "node"
     if user.startswith("system:serviceaccount:kube-system:"):
         return "kube-system service account"
     if user.startswith("system:serviceaccount:"):
-        return "service account" if namespace != "kube-system" else "kube-system namespace"
-    if user.startswith("system:") and user != _ANONYMOUS:
-        return "control plane"
-    return "kube-system namespace" if namespace == "kube-system" else ""
+        return "service account"
+    return "control plane" if user.startswith("system:") and user != _ANONYMOUS else ""

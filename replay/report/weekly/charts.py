@@ -1,4 +1,4 @@
-"""The charts of a weekly report: what admission did over time, where policies act, and which workloads they concern."""
+"""The charts of a weekly report: what admission did over time, and where policies act."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from replay.audit.period import Period
-from replay.compare.weekly.effect import EffectAction, Side
+from replay.compare.weekly.effect import EffectAction, EffectSide
 from replay.compare.weekly.figures import ActionFigures, Figures, WeeklyResult
 from replay.report.render.charts import MAX_SERIES
 from replay.report.render.document import MICROSECONDS, Chart, inert, number, plural, zone_name
 
 MAX_BARS = 12
-MAX_POINTS = 60
 DAY = 86_400 * MICROSECONDS
 _STEPS = tuple(minutes * 60 * MICROSECONDS for minutes in (1, 5, 15, 60, 240))
 
@@ -69,7 +68,7 @@ def label(start: int, step: int, zone: tzinfo) -> str:
 
 def charts(result: WeeklyResult, zone: tzinfo) -> tuple[Chart, ...]:
     """Each chart where it says something."""
-    drawn = (time_chart(result.figures, zone), _heat(result), _workloads(result))
+    drawn = (time_chart(result.figures, zone), _heat(result))
     return tuple(chart for chart in drawn if chart is not None)
 
 
@@ -111,16 +110,16 @@ def _values(figures: Iterable[ActionFigures], points: list[int], step: int, zone
 
 def _would_deny(result: WeeklyResult) -> tuple[str, dict[tuple[str, str, str], int]]:
     """Title and counts by policy, namespace and workload: of the candidate where there is one, else of what is on trial."""
-    candidate = {each.policy for each in result.figures.promotions if each.side is Side.CANDIDATE}
+    candidate = {each.policy for each in result.figures.promotions if each.side is EffectSide.CANDIDATE}
     trial = {each.policy for each in result.figures.promotions}
     counts: Counter[tuple[str, str, str]] = Counter()
     for key, cell in result.cells.items():
-        if key.denied:
+        if not key.is_root:
             continue
         if candidate:
-            wanted = key.side is Side.CANDIDATE and key.action is EffectAction.DENY and key.policy in candidate
+            wanted = key.side is EffectSide.CANDIDATE and key.action is EffectAction.DENY and key.policy in candidate
         else:
-            wanted = key.side is Side.CURRENT and key.action is EffectAction.AUDIT and key.policy in trial
+            wanted = key.side is EffectSide.CURRENT and key.action is EffectAction.AUDIT and key.policy in trial
         if wanted:
             counts[key.policy, key.namespace or "(cluster)", key.workload] += cell.count
     return "Requests that enforcing would newly deny", dict(counts)
@@ -149,18 +148,3 @@ def _totals(counts: Mapping[tuple[str, str, str], int], place: int) -> list[str]
     for key, count in counts.items():
         totals[key[place]] += count
     return sorted(totals, key=lambda name: (-totals[name], name))
-
-
-def _workloads(result: WeeklyResult) -> Chart | None:
-    """The workloads with most requests; one that several policies would deny counts for each."""
-    title, counts = _would_deny(result)
-    totals: Counter[str] = Counter()
-    for (_, namespace, workload), count in counts.items():
-        totals[f"{namespace} {workload}"] += count
-    top = sorted(totals.items(), key=lambda item: (-item[1], item[0]))[:MAX_BARS]
-    if not top:
-        return None
-    text = inert(f"{len(top)} of {plural(len(totals), 'workload')}; most of {top[0][0]} ({number(top[0][1])}).")
-    labels = tuple(inert(name) for name, _ in top)
-    values = tuple(float(count) for _, count in top)
-    return Chart("chart-workloads", "bars", f"{title}, by workload", text, labels, {"requests": values})

@@ -13,13 +13,22 @@ from typing import Any
 import orjson
 
 from replay.audit.period import Period
-from replay.compare.fidelity import Agreement
 from replay.compare.result import SetFacts
-from replay.compare.weekly.effect import EffectAction, Side
-from replay.compare.weekly.figures import ActionFigures, DenialGroup, Figures, Owner, Promotion, Source, WeeklyResult
+from replay.compare.weekly.effect import EffectAction, EffectSide
+from replay.compare.weekly.figures import (
+    ActionFigures,
+    DenialGroup,
+    Figures,
+    FigureSource,
+    Owner,
+    Promotion,
+    WeeklyResult,
+)
 from replay.errors import ReplayError
 from replay.report.authorization.refusals import refusals_json
+from replay.report.disagreement import fidelity_json
 from replay.report.render.document import MICROSECONDS
+from replay.report.scan_report import at_rest_value
 from replay.report.weekly.readiness import readiness_value
 
 KIND = "replay weekly report"
@@ -41,32 +50,10 @@ def weekly_json(result: WeeklyResult) -> str:
             "current": _set_value(result.current),
             "candidate": _set_value(result.candidate),
         },
-        "mutations": [
-            {
-                "policy": each.policy,
-                "requests": each.requests,
-                "workloads": each.workloads,
-                "users": each.users,
-                "last": rfc3339(each.last),
-            }
-            for each in result.mutations
-        ],
-        "fidelity": {
-            "denials": _agreement(result.fidelity.denials),
-            "failures": _agreement(result.fidelity.failures),
-            "annotations": _agreement(result.fidelity.annotations),
-            "disagreements": result.fidelity.disagreement_count,
-        },
+        "mutations": _mutations(result),
+        "fidelity": fidelity_json(result.fidelity),
         "authorization": refusals_json(result.refusals),
-        "inForce": [
-            {
-                "file": each.file,
-                "first": rfc3339(each.first) if each.first else None,
-                "last": rfc3339(each.last) if each.last else None,
-                "disagreements": each.fidelity.disagreement_count,
-            }
-            for each in result.evidence
-        ],
+        "inForce": _in_force(result),
         "foreignPolicies": dict(sorted(result.foreign.items())),
         "undetermined": [
             {"policy": gap.policy, "path": gap.path, "reason": gap.reason, "fix": gap.fix, "requests": count}
@@ -75,9 +62,38 @@ def weekly_json(result: WeeklyResult) -> str:
         "notReached": dict(sorted(result.not_reached.items())),
         "rejects": dict(sorted(result.rejects.items())),
     }
+    if result.at_rest is not None:
+        value["atRest"] = at_rest_value(result.at_rest)
     if result.readiness:
         value["readiness"] = readiness_value(result.readiness)
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+
+
+def _mutations(result: WeeklyResult) -> list[dict[str, Any]]:
+    """What each mutating policy of the candidate would do."""
+    return [
+        {
+            **_named(each.policy),
+            "requests": each.requests,
+            "workloads": each.workloads,
+            "users": each.users,
+            "last": rfc3339(each.last),
+        }
+        for each in result.mutations
+    ]
+
+
+def _in_force(result: WeeklyResult) -> list[dict[str, Any]]:
+    """How far the current set agrees with each file of the log."""
+    return [
+        {
+            "file": each.file,
+            "first": rfc3339(each.first) if each.first else None,
+            "last": rfc3339(each.last) if each.last else None,
+            "disagreements": each.fidelity.disagreement_count,
+        }
+        for each in result.evidence
+    ]
 
 
 def figures_value(figures: Figures) -> dict[str, Any]:
@@ -90,7 +106,7 @@ def figures_value(figures: Figures) -> dict[str, Any]:
         "steps": _timeline(figures.steps),
         "actions": [
             {
-                "policy": each.policy,
+                **_named(each.policy),
                 "action": each.action,
                 "source": each.source,
                 "requests": each.requests,
@@ -106,18 +122,40 @@ def figures_value(figures: Figures) -> dict[str, Any]:
         "denials": [each._asdict() for each in sorted(figures.denials)],
         "users": sorted(figures.users),
         "namespaces": sorted(figures.namespaces),
+        **_workspaces_value(figures),
     }
+
+
+def _workspaces_value(figures: Figures) -> dict[str, Any]:
+    """What was done to each workspace of kcp; nothing for other logs."""
+    found = [
+        {
+            "workspace": each.workspace,
+            "newlyDenied": each.newly_denied,
+            "undecided": each.undecided,
+            "actions": {str(action): count for action, count in sorted(each.actions.items())},
+        }
+        for each in figures.workspaces
+    ]
+    return {"workspaces": found} if found else {}
+
+
+def _named(policy: str) -> dict[str, str]:
+    """A policy, and the workspace of kcp that it is of: neither a path nor a name has a slash."""
+    workspace, slash, _ = policy.rpartition("/")
+    return {"policy": policy, "policyWorkspace": workspace} if slash else {"policy": policy}
 
 
 def _promotion_value(promotion: Promotion) -> dict[str, Any]:
     return {
-        "policy": promotion.policy,
+        **_named(promotion.policy),
         "side": promotion.side,
         "today": promotion.today,
         "readiness": promotion.readiness,
         "asked": promotion.asked,
         "requests": promotion.requests,
         "deniedAnyway": promotion.denied_anyway,
+        "follow": promotion.follow,
         "undecided": promotion.undecided,
         "users": promotion.users,
         "namespaces": promotion.namespaces,
@@ -142,16 +180,6 @@ def _promotion_value(promotion: Promotion) -> dict[str, Any]:
 
 def _set_value(facts: SetFacts | None) -> dict[str, Any] | None:
     return None if facts is None else {"name": facts.name, "counts": dict(facts.counts), "hashes": dict(facts.hashes)}
-
-
-def _agreement(agreement: Agreement) -> dict[str, int]:
-    return {
-        "observed": agreement.observed,
-        "reproduced": agreement.reproduced,
-        "undetermined": agreement.undetermined,
-        "differs": agreement.differs,
-        "notInLog": agreement.extra,
-    }
 
 
 def _timeline(counts: Mapping[int, int]) -> dict[str, int]:
@@ -214,7 +242,7 @@ def _figures_from_value(value: Mapping[str, Any]) -> Figures:
             ActionFigures(
                 policy=str(each["policy"]),
                 action=EffectAction(each["action"]),
-                source=Source(each["source"]),
+                source=FigureSource(each["source"]),
                 requests=int(each["requests"]),
                 users=int(each["users"]),
                 namespaces=int(each["namespaces"]),
@@ -240,7 +268,7 @@ def _promotion_from_value(value: Mapping[str, Any]) -> Promotion:
     first, second = map(int, value["halves"])
     return Promotion(
         policy=str(value["policy"]),
-        side=Side(value["side"]),
+        side=EffectSide(value["side"]),
         today=str(value["today"]),
         asked=int(value["asked"]),
         requests=int(value["requests"]),
@@ -264,4 +292,5 @@ def _promotion_from_value(value: Mapping[str, Any]) -> Promotion:
             )
             for each in value["owners"]
         ),
+        follow=int(value.get("follow", 0)),
     )

@@ -8,11 +8,11 @@ from typing import Any
 from replay.compare.readiness import NamespaceReadiness
 from replay.report.render.document import Align, Column, Section, Table, Tone, inert, number
 
-Readiness = Mapping[str, NamespaceReadiness]
+ReadinessByNamespace = Mapping[str, NamespaceReadiness]
 _COMPUTE = ("cpu", "memory")
 
 
-def readiness_sections(found: Readiness, rows: int) -> Iterator[Section]:
+def readiness_sections(found: ReadinessByNamespace, rows: int) -> Iterator[Section]:
     """Levels, obstacles, bounds."""
     if not found:
         return
@@ -22,7 +22,7 @@ def readiness_sections(found: Readiness, rows: int) -> Iterator[Section]:
     yield _bounds(found, rows)
 
 
-def _levels(found: Readiness, rows: int) -> Section:
+def _levels(found: ReadinessByNamespace, rows: int) -> Section:
     columns = (
         Column("namespace", Align.CODE),
         Column("would deny nothing", Align.SHORT),
@@ -39,7 +39,7 @@ def _levels(found: Readiness, rows: int) -> Section:
     return Section("readiness", "Which Pod Security level?", lead, (table,), Tone.PLAIN)
 
 
-def _obstacles(found: Readiness, rows: int) -> Section:
+def _obstacles(found: ReadinessByNamespace, rows: int) -> Section:
     columns = (
         Column("namespace", Align.CODE),
         Column("level", Align.SHORT),
@@ -62,7 +62,7 @@ def _obstacles(found: Readiness, rows: int) -> Section:
     )
 
 
-def _bounds(found: Readiness, rows: int) -> Section:
+def _bounds(found: ReadinessByNamespace, rows: int) -> Section:
     columns = (Column("namespace", Align.CODE), Column("LimitRange, container max"), Column("ResourceQuota, hard"))
     shown = [
         (inert(namespace), inert(_text(limit_range(each))), inert(_text(quota(each))))
@@ -76,21 +76,21 @@ def _bounds(found: Readiness, rows: int) -> Section:
     return Section("bounds", "LimitRange and quota that would have held", lead, (table,))
 
 
-def limit_range(of: NamespaceReadiness) -> dict[str, str]:
+def limit_range(namespace: NamespaceReadiness) -> dict[str, str]:
     """`max` of a LimitRange for containers."""
-    return {name: str(value) for name, value in sorted(of.most.get("limits", {}).items()) if name in _COMPUTE}
+    return {name: str(value) for name, value in sorted(namespace.most.get("limits", {}).items()) if name in _COMPUTE}
 
 
-def quota(of: NamespaceReadiness) -> dict[str, str]:
+def quota(namespace: NamespaceReadiness) -> dict[str, str]:
     """`hard` of a ResourceQuota."""
-    return {name: str(value) for name, value in sorted(of.peak().items())}
+    return {name: str(value) for name, value in sorted(namespace.peak().items())}
 
 
 def _text(values: Mapping[str, str]) -> str:
     return ", ".join(f"{name}: {value}" for name, value in values.items()) or "nothing is asked for"
 
 
-def readiness_value(found: Readiness) -> list[dict[str, Any]]:
+def readiness_value(found: ReadinessByNamespace) -> list[dict[str, Any]]:
     """The same as JSON."""
     return [
         {

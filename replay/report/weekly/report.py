@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, tzinfo
 
 from replay.compare.weekly.effect import EffectAction
-from replay.compare.weekly.figures import ActionFigures, Figures, Promotion, Readiness, Source, WeeklyResult
+from replay.compare.weekly.figures import ActionFigures, Figures, FigureSource, PolicyReadiness, Promotion, WeeklyResult
 from replay.report.authorization.refusals import refusal_sections
 from replay.report.render.document import (
     Align,
@@ -23,12 +23,14 @@ from replay.report.render.document import (
     moment,
     number,
     plural,
+    policy_anchors,
     share,
     span,
     without_empty,
     zone_name,
 )
 from replay.report.run.trust import disagreements_section, fidelity_fact, gaps_section
+from replay.report.scan_report import at_rest_section
 from replay.report.weekly.charts import by_step, charts, label, starts, step_of
 from replay.report.weekly.readiness import readiness_sections
 from replay.report.weekly.sections import SAME, change, in_force, left_out, newness, some, talks
@@ -51,18 +53,18 @@ _FACTS = {
     EffectAction.MUTATE: "Mutations",
 }
 _READINESS = {
-    Readiness.READY: "can be enforced",
-    Readiness.UNDECIDED: "not all decided",
-    Readiness.NOT_ASKED: "never asked",
-    Readiness.DENIES: "would deny",
+    PolicyReadiness.READY: "can be enforced",
+    PolicyReadiness.UNDECIDED: "not all decided",
+    PolicyReadiness.NOT_ASKED: "never asked",
+    PolicyReadiness.DENIES: "would deny",
 }
 
 
 _TONES = {
-    Readiness.READY: Tone.GOOD,
-    Readiness.UNDECIDED: Tone.WARN,
-    Readiness.NOT_ASKED: Tone.WARN,
-    Readiness.DENIES: Tone.BAD,
+    PolicyReadiness.READY: Tone.GOOD,
+    PolicyReadiness.UNDECIDED: Tone.WARN,
+    PolicyReadiness.NOT_ASKED: Tone.WARN,
+    PolicyReadiness.DENIES: Tone.BAD,
 }
 
 
@@ -72,11 +74,13 @@ def weekly_document(
     """The document with at most `rows` rows a table; charts only for formats that draw them."""
     figures, period = result.figures, result.figures.period
     sections = [
+        _consumers(result, rows),
         _promotions(result, rows, zone),
         _owners(result, rows, zone),
         _actions(result, rows, zone, with_charts=with_charts),
         newness(result, rows),
         _mutations(result, rows, zone),
+        at_rest_section(result.at_rest, rows),
         in_force(result, rows, zone),
         gaps_section(result.gaps, rows),
         disagreements_section(result.fidelity, rows),
@@ -106,7 +110,7 @@ def weekly_document(
 
 def _verdict(result: WeeklyResult) -> tuple[str, Tone]:
     found = result.figures.promotions
-    ready = sum(each.readiness is Readiness.READY for each in found)
+    ready = sum(each.readiness is PolicyReadiness.READY for each in found)
     denied = result.figures.total(EffectAction.DENY)
     parts = [f"{plural(denied, 'request')} denied of {number(result.figures.requests)}."]
     if not found:
@@ -137,7 +141,7 @@ def _facts(result: WeeklyResult) -> tuple[Fact, ...]:
         if count or told not in ("", SAME) or action is EffectAction.DENY:
             facts.append(Fact(_FACTS[action], number(count), told))
     if figures.promotions:
-        ready = sum(each.readiness is Readiness.READY for each in figures.promotions)
+        ready = sum(each.readiness is PolicyReadiness.READY for each in figures.promotions)
         facts.append(Fact("Can be enforced", f"{ready} of {len(figures.promotions)}", "policies on trial or planned"))
     if result.current is not None or result.candidate is not None:
         known = max(figures.requests - figures.undecided, 0)
@@ -152,6 +156,10 @@ def _facts(result: WeeklyResult) -> tuple[Fact, ...]:
         )
     if result.current is not None:
         facts.append(fidelity_fact(result.fidelity))
+    if (scan := result.at_rest) is not None and scan.objects:
+        tone = Tone.BAD if scan.breaches else Tone.GOOD
+        objects = f"of {number(len(scan.objects))} objects of the snapshot would be denied at their next update"
+        facts.append(Fact("At rest", number(len(scan.breaches)), objects, tone))
     return tuple(facts)
 
 
@@ -164,6 +172,7 @@ def _promotions(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None
         Column("policy", Align.CODE),
         Column("verdict", Align.SHORT),
         Column("new denials", Align.NUMBER),
+        Column("follow", Align.NUMBER, optional=True),
         Column("trend", Align.SHORT),
         Column("workloads", Align.NUMBER),
         Column("users", Align.NUMBER, optional=True),
@@ -178,12 +187,40 @@ def _promotions(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None
         _promotion_row(each, before.get((each.policy, each.side)), zone, whole=whole) for each in found[:rows]
     )
     lead = (
-        "What each policy that only warns, audits or is planned would deny of what is admitted today. Asked are the requests "
-        "that its match constraints may select: a policy that was hardly asked has hardly been tried."
+        "What each policy that only warns, audits or is planned would deny of what is admitted today, had it denied from the start "
+        "of the period. Asked are the requests that its match constraints may select: a policy that was hardly asked has hardly been tried."
     )
+    if any(each.follow for each in found):
+        lead += " What follows would be denied, too, but would not come as it did: a request before it would have ended otherwise."
     tones = tuple(_TONES[each.readiness] for each in found[:rows])
-    table = without_empty(Table("promotions", "", columns, shown, len(found), tones))
+    anchors = policy_anchors([inert(each.policy) for each in found[:rows]])
+    table = without_empty(Table("promotions", "", columns, shown, len(found), tones, anchors=anchors))
     return Section("promotions", "Can it be enforced?", lead, (table,))
+
+
+def _consumers(result: WeeklyResult, rows: int) -> Section | None:
+    """The workspaces of kcp that requests are to; a provider asks first whom its policies deny. None for other logs."""
+    found = result.figures.workspaces
+    if not found:
+        return None
+    columns = (
+        Column("consumer", Align.CODE),
+        *((Column("new denials", Align.NUMBER),) if result.candidate is not None else ()),
+        *(Column(word, Align.NUMBER) for word in ACTION_WORDS.values()),
+        *((Column("not decided", Align.NUMBER, optional=True),) if result.candidate is not None else ()),
+    )
+    shown = tuple(
+        (
+            inert(each.workspace),
+            *((number(each.newly_denied),) if result.candidate is not None else ()),
+            *(number(each.total(action)) for action in ACTION_WORDS),
+            *((number(each.undecided),) if result.candidate is not None else ()),
+        )
+        for each in found[:rows]
+    )
+    lead = "The workspaces that requests were to, each request counted once for each policy; new denials are the candidate's."
+    table = without_empty(Table("consumers", "", columns, shown, len(found)))
+    return Section("consumers", "By consumer", lead, (table,))
 
 
 def _begins_in_time(figures: Figures) -> bool:
@@ -196,7 +233,8 @@ def _promotion_row(each: Promotion, before: Promotion | None, zone: tzinfo, *, w
     return (
         inert(each.policy),
         _READINESS[each.readiness],
-        number(each.newly_denied),
+        number(each.roots),
+        number(each.follow),
         _promotion_trend(each, before) if whole or before is not None else "",
         number(each.workloads),
         number(each.users),
@@ -211,7 +249,7 @@ def _promotion_row(each: Promotion, before: Promotion | None, zone: tzinfo, *, w
 def _promotion_trend(each: Promotion, before: Promotion | None) -> str:
     """Against the earlier period where it knows the policy, else the second half of this one against the first."""
     if before is not None:
-        return change(each.newly_denied, before.newly_denied)
+        return change(each.roots, before.roots)
     first, second = each.halves
     if first == second:
         return ""
@@ -257,7 +295,7 @@ def _actions(result: WeeklyResult, rows: int, zone: tzinfo, *, with_charts: bool
     lead = "As the log tells it."
     if result.notes:
         lead += f" Mind: {inert('; '.join(result.notes))}."
-    if any(each.source is Source.REPLAY for each in figures.actions):
+    if any(each.source is FigureSource.REPLAY for each in figures.actions):
         lead += " Warnings and what mutating policies change leave no trace there; they are replayed, and marked so."
     elif result.current is None:
         lead += " Warnings and what mutating policies change leave no trace there: give the current set to see them."
@@ -295,7 +333,7 @@ def _by_policy(result: WeeklyResult, rows: int, zone: tzinfo) -> Table:
     return without_empty(Table("by-policy", "By policy", columns, tuple(listed[:rows]), len(listed)))
 
 
-_SOURCES = {Source.LOG: "log", Source.REPLAY: "replayed"}
+_SOURCES = {FigureSource.LOG: "log", FigureSource.REPLAY: "replayed"}
 
 
 def _action_row(each: ActionFigures, result: WeeklyResult, before: int) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from replay.admission.builtin.run import ask
 from replay.kube.attributes import Operation
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.discovery import builtin_discovery
-from replay.kube.object_lister import ObjectLister
+from replay.kube.object_lister import ObjectTracker
 from tests.support.chain_sets import POD, request
 
 
@@ -70,6 +70,6 @@ ROWS: list[tuple[str, Any, Any, int, str]] = [
 def test_a_resize(there: Any, asked: Any, before: int, message: str) -> None:
     old = {**asked, "metadata": {**asked["metadata"], "generation": before}}
     attributes = replace(request(asked), operation=Operation.UPDATE, subresource="resize", old_object=old)
-    found = ask(PodResizeValidator(), attributes, PluginCluster(ObjectLister([there]), Nobody(), builtin_discovery()))
+    found = ask(PodResizeValidator(), attributes, PluginCluster(ObjectTracker([there]), Nobody(), builtin_discovery()))
     refusal = found.validate.refusal if found.validate else None
     assert (refusal.message if refusal else "") == (f'pods "web" is forbidden: {message}' if message else "")

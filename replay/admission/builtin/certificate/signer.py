@@ -23,7 +23,6 @@ class CertificateApproval(Plugin):
     operations = _UPDATE
     concerns = (("certificates.k8s.io", ("certificatesigningrequests/approval",)),)
     looks_up = RBAC_KINDS
-    is_on_by_default = True
 
     def validate(self, review: Review) -> Refusal | None:
         """Refuse the approval."""
@@ -42,7 +41,6 @@ class CertificateSigning(Plugin):
     operations = _UPDATE
     concerns = (("certificates.k8s.io", ("certificatesigningrequests/status",)),)
     looks_up = RBAC_KINDS
-    is_on_by_default = True
 
     def validate(self, review: Review) -> Refusal | None:
         """Refuse the signature."""
@@ -65,7 +63,6 @@ class ClusterTrustBundleAttest(Plugin):
     operations = CREATE_UPDATE
     concerns = (("certificates.k8s.io", ("clustertrustbundles",)),)
     looks_up = RBAC_KINDS
-    is_on_by_default = True
 
     def validate(self, review: Review) -> Refusal | None:
         """Refuse the bundle."""

@@ -17,7 +17,6 @@ class CertificateSubjectRestriction(Plugin):
     name = "CertificateSubjectRestriction"
     operations = CREATE
     concerns = (("certificates.k8s.io", ("certificatesigningrequests",)),)
-    is_on_by_default = True
 
     def validate(self, review: Review) -> Refusal | None:
         """Refuse the group, and a request that cannot be read."""

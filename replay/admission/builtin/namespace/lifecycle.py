@@ -20,7 +20,6 @@ class NamespaceLifecycle(Plugin):
     operations = WRITES
     looks_up = (("", "Namespace"),)
     ignores_metadata = True
-    is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:
         """Refuse a deletion, or a creation with 404 or 403."""

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from replay.admission.builtin.plugin import Refusal, Review, known
 from replay.admission.builtin.pod.references import UnknownVolumeError, api_object_reference
-from replay.admission.builtin.pod.service_account import MIRROR
 from replay.admission.builtin.storage.default_class import annotations_of
 from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupVersionKind
+from replay.kube.plugin.service_account import MIRROR
 from replay.kube.quantity import parse_quantity
 
 NODE: Final = GroupVersionKind("", "v1", "Node")

@@ -7,12 +7,12 @@ from typing import Final
 from replay.admission.builtin.configuration import aggregate
 from replay.admission.builtin.node_restriction.pod import NODE, POD, is_on, not_found, pod_of, uid_of
 from replay.admission.builtin.plugin import Refusal, Review, known, plain_error
-from replay.admission.builtin.pod.service_account import MIRROR, SERVICE_ACCOUNT
 from replay.admission.builtin.storage.default_class import annotations_of
 from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.gvk import GroupVersionKind
+from replay.kube.plugin.service_account import MIRROR, SERVICE_ACCOUNT
 
 _CLAIM: Final = GroupVersionKind("", "v1", "PersistentVolumeClaim")
 _VOLUME: Final = GroupVersionKind("", "v1", "PersistentVolume")

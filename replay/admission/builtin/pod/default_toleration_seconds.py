@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review
 from replay.errors import ManifestError
 from replay.json import JSON
+from replay.kube.plugin.toleration import DEFAULT_SECONDS, NOT_READY, UNREACHABLE, with_tolerations
 
 _TAINTS = {
-    "node.kubernetes.io/not-ready": "default-not-ready-toleration-seconds",
-    "node.kubernetes.io/unreachable": "default-unreachable-toleration-seconds",
+    NOT_READY: "default-not-ready-toleration-seconds",
+    UNREACHABLE: "default-unreachable-toleration-seconds",
 }
-_DEFAULT_SECONDS = 300
 
 
 class DefaultTolerationSeconds(Plugin):
@@ -22,7 +22,6 @@ class DefaultTolerationSeconds(Plugin):
     operations = CREATE_UPDATE
     concerns = (("", ("pods",)),)
     flags = tuple(_TAINTS.values())
-    is_on_by_default = True
 
     def __init__(self, seconds: Mapping[str, int]) -> None:
         """`seconds` by taint."""
@@ -36,26 +35,13 @@ class DefaultTolerationSeconds(Plugin):
 
     def admit(self, review: Review) -> Refusal | None:
         """Append what is lacking."""
-        if not review.is_resource("", "pods"):
-            return None
-        spec = review.object["spec"]
-        tolerations = spec.get("tolerations") or []
-        lacking = [
-            {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
-            for taint, seconds in self._seconds.items()
-            if not any(_tolerates(each, taint) for each in tolerations)
-        ]
-        if lacking:
-            spec["tolerations"] = [*tolerations, *lacking]
+        if review.is_resource("", "pods"):
+            review.object["spec"].update(with_tolerations(review.object["spec"], self._seconds))
         return None
 
 
-def _tolerates(toleration: JSON, taint: str) -> bool:
-    return (toleration.get("key") or "") in ("", taint) and (toleration.get("effect") or "") in ("", "NoExecute")
-
-
 def _seconds(flags: Mapping[str, str], flag: str) -> int:
-    text = str(flags.get(flag, _DEFAULT_SECONDS))
+    text = str(flags.get(flag, DEFAULT_SECONDS))
     try:
         return int(text, 0)
     except ValueError:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
@@ -49,12 +49,27 @@ _DURATIONS: Final = {
 }
 
 
-class Answer(NamedTuple):
+class ImageReviewStatus(NamedTuple):
     """The status of a review."""
 
     allowed: bool
     reason: str = ""
     audit_annotations: Mapping[str, str] = {}
+
+
+class Failed(NamedTuple):
+    """A call that failed: the text of the server's client, and whether that is a refusal with 403 already."""
+
+    error: str
+    is_forbidden: bool = False
+
+
+class ImageReviewer(Protocol):
+    """Who answers reviews of images."""
+
+    def reviewed(self, spec: JSON) -> ImageReviewStatus | Failed | Missing:
+        """The status for the `spec` of an ImageReview, `Missing` where it is not known."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +92,22 @@ class Backend:
         deny, fail, reason = (str(document.get(name) or "") for name in ("deny", "fail", "reason"))
         return cls(deny, fail, reason, dict(document.get("auditAnnotations") or {}))
 
-    def answer(self, images: Sequence[str]) -> Answer | None:
-        """The status for some images, None if the request fails."""
+    def reviewed(self, spec: JSON) -> ImageReviewStatus | Failed:
+        """The status for the images of a review."""
+        images = [container.get("image") or "" for container in spec.get("containers") or ()]
         if self.fail and any(re.search(self.fail, image) for image in images):
-            return None
+            return Failed(_REFUSED)
         is_denied = bool(self.deny) and any(re.search(self.deny, image) for image in images)
-        return Answer(not is_denied, self.reason if is_denied else "", self.audit_annotations)
+        return ImageReviewStatus(not is_denied, self.reason if is_denied else "", self.audit_annotations)
 
 
 class _Cache:
     """Answers by what was asked, each until its time; the one used longest ago is forgotten (`LRUExpireCache`)."""
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[bytes, tuple[Answer, int]] = OrderedDict()
+        self._entries: OrderedDict[bytes, tuple[ImageReviewStatus, int]] = OrderedDict()
 
-    def get(self, key: bytes, now: int) -> Answer | None:
+    def get(self, key: bytes, now: int) -> ImageReviewStatus | None:
         """An answer that is not out of date."""
         found = self._entries.get(key)
         if found is None:
@@ -102,7 +118,7 @@ class _Cache:
         self._entries.move_to_end(key)
         return found[0]
 
-    def add(self, key: bytes, answer: Answer, now: int, lifetime: int) -> None:
+    def add(self, key: bytes, answer: ImageReviewStatus, now: int, lifetime: int) -> None:
         """Keep an answer for a time in nanoseconds, none at all if that is nothing."""
         if lifetime <= 0:
             return
@@ -118,9 +134,10 @@ class ImagePolicyWebhook(Plugin):
     name = "ImagePolicyWebhook"
     operations = CREATE_UPDATE
     concerns = (("", ("pods", "pods/ephemeralcontainers")),)
-    is_stateful = True
 
-    def __init__(self, *, default_allow: bool, allow_ttl: int, deny_ttl: int, backend: Backend | None = None) -> None:
+    def __init__(
+        self, *, default_allow: bool, allow_ttl: int, deny_ttl: int, backend: ImageReviewer | None = None
+    ) -> None:
         """Lifetimes of answers in nanoseconds."""
         self._default_allow = default_allow
         self._lifetimes = {True: allow_ttl, False: deny_ttl}
@@ -139,17 +156,24 @@ class ImagePolicyWebhook(Plugin):
             default_allow=bool(document.get("defaultAllow")), allow_ttl=found["allowTTL"], deny_ttl=found["denyTTL"]
         )
 
+    def answered_by(self, backends: Mapping[str, object]) -> ImagePolicyWebhook:
+        """See `Plugin.answered_by`; it then remembers nothing, for what is answered is what the backend says now."""
+        backend: Any = backends.get(self.name)
+        if backend is None:
+            return self
+        return ImagePolicyWebhook(default_allow=self._default_allow, allow_ttl=0, deny_ttl=0, backend=backend)
+
     def validate(self, review: Review) -> Refusal | None:
         """Ask about the images, or remember; a backend that fails counts as configured."""
         if not review.is_resource("", "pods", "", "ephemeralcontainers"):
             return None
         asked, now = _spec(review), review.time * 1000
         key = orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)
-        answer = self._cache.get(key, now)
-        if answer is None:
-            answer = self._ask(review, asked)
-            if answer is None:
-                return self._failed(review)
+        cached = self._cache.get(key, now)
+        answer = self._ask(review, asked) if cached is None else cached
+        if isinstance(answer, Failed):
+            return self._failed(review, answer)
+        if answer is not cached:
             self._cache.add(key, answer, now, self._lifetimes[answer.allowed])
         for name, value in answer.audit_annotations.items():
             review.audit_annotations[_PREFIX + name] = value
@@ -159,32 +183,43 @@ class ImagePolicyWebhook(Plugin):
             return review.forbidden(f"image policy webhook backend denied one or more images: {answer.reason}")
         return review.forbidden("one or more images rejected by webhook backend")
 
-    def _ask(self, review: Review, asked: JSON) -> Answer | None:
+    def _ask(self, review: Review, asked: JSON) -> ImageReviewStatus | Failed:
         if self.backend is None:
             reason = "nobody answers for the backend of ImagePolicyWebhook"
-            raise UnknownInputError(Missing("object.spec", reason, "name a stand-in as `backend`"))
-        review.sent = {
-            "kind": "ImageReview",
-            "apiVersion": "imagepolicy.k8s.io/v1alpha1",
-            "metadata": {},
-            "spec": asked,
-            "status": {"allowed": False},
-        }
-        return self.backend.answer([container.get("image") or "" for container in asked.get("containers") or ()])
+            raise UnknownInputError(
+                Missing("object.spec", reason, f"name who does: --webhook {self.name}=URL, =recorded or =FILE")
+            )
+        review.sent = image_review(asked)
+        found = self.backend.reviewed(asked)
+        if isinstance(found, Missing):
+            raise UnknownInputError(found)
+        return found
 
-    def _failed(self, review: Review) -> Refusal | None:
+    def _failed(self, review: Review, failed: Failed) -> Refusal | None:
         if not self._default_allow:
-            return review.forbidden(_REFUSED)
+            # what is Forbidden already is not wrapped again (`admission.NewForbidden`)
+            return Refusal(403, "Forbidden", failed.error) if failed.is_forbidden else review.forbidden(failed.error)
         # the server sets an annotation on the pod as well, which is lost in the validating phase
         review.audit_annotations[f"{_PREFIX}failed-open"] = "true"
         return None
+
+
+def image_review(spec: JSON) -> JSON:
+    """The ImageReview that asks a `spec`, as it is sent."""
+    return {
+        "kind": "ImageReview",
+        "apiVersion": "imagepolicy.k8s.io/v1alpha1",
+        "metadata": {},
+        "spec": spec,
+        "status": {"allowed": False},
+    }
 
 
 def _spec(review: Review) -> JSON:
     """What is asked: images with the containers of the start last, annotations that name the policy, the namespace."""
     kinds = ("ephemeralContainers",) if review.attributes.subresource else ("containers", "initContainers")
     images = [str(each.get("image") or "") for each in containers_of(review.object["spec"], *kinds)]
-    annotations = {k: v for k, v in annotations_of(review.object).items() if ".image-policy.k8s.io/" in k}
+    annotations = {k: v for k, v in sorted(annotations_of(review.object).items()) if ".image-policy.k8s.io/" in k}
     spec = {
         "containers": [{"image": image} if image else {} for image in images],
         "annotations": annotations,

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, known
 from replay.admission.builtin.pod.resources import Amounts, amounts, pod_amounts
 from replay.json import JSON
 from replay.kube.attributes import Operation
-from replay.kube.gvk import GroupVersionKind
+from replay.kube.plugin.limit_range import (
+    ANNOTATION,
+    CONTAINERS,
+    LIMIT_RANGE,
+    annotation,
+    container_defaults,
+    fill_containers,
+)
 from replay.kube.quantity import Quantity, parse_quantity
 
-LIMIT_RANGE: Final = GroupVersionKind("", "v1", "LimitRange")
-ANNOTATION: Final = "kubernetes.io/limit-ranger"
-_CONTAINERS: Final = (("containers", "container"), ("initContainers", "init container"))
 _MOST_MILLI: Final = ((1 << 63) - 1) // 1000
 """The largest amount whose thousandfold is an int64."""
 
@@ -26,7 +30,6 @@ class LimitRanger(Plugin):
     operations = CREATE_UPDATE
     concerns = (("", ("pods", "pods/resize", "persistentvolumeclaims")),)
     looks_up = (("", "LimitRange"),)
-    is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:
         """Fill in what the containers of a pod do not say, and note it in an annotation."""
@@ -70,27 +73,10 @@ def _limits(limit_range: JSON, kind: str) -> list[JSON]:
 
 
 def _set_defaults(pod: JSON, limit_range: JSON) -> None:
-    """`mergePodResourceRequirements`: a later item of the list wins."""
-    defaults: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
-    for item in _limits(limit_range, "Container"):
-        defaults["requests"].update(item.get("defaultRequest") or {})
-        defaults["limits"].update(item.get("default") or {})
-    told: list[str] = []
-    for field, noun in _CONTAINERS:
-        for container in pod["spec"].get(field) or ():
-            told += _fill(container, defaults, noun)
+    told = fill_containers(pod["spec"], container_defaults(limit_range))
     if told:
         annotations = pod["metadata"].get("annotations") or {}
-        pod["metadata"]["annotations"] = {**annotations, ANNOTATION: f"LimitRanger plugin set: {'; '.join(told)}"}
-
-
-def _fill(container: JSON, defaults: Mapping[str, Mapping[str, str]], noun: str) -> Iterator[str]:
-    for kind, word in (("requests", "request"), ("limits", "limit")):
-        own = (container.get("resources") or {}).get(kind) or {}
-        added = {name: value for name, value in defaults[kind].items() if name not in own}
-        if added:
-            container.setdefault("resources", {})[kind] = {**own, **added}
-            yield f"{', '.join(sorted(added))} {word} for {noun} {container.get('name') or ''}"
+        pod["metadata"]["annotations"] = {**annotations, ANNOTATION: annotation(told)}
 
 
 class _Bounded(NamedTuple):
@@ -104,7 +90,7 @@ class _Bounded(NamedTuple):
 def _pod_errors(pod: JSON, limit_range: JSON) -> Iterator[str]:
     for item in (limit_range.get("spec") or {}).get("limits") or ():
         if item.get("type") == "Container":
-            for field, _ in _CONTAINERS:
+            for field, _ in CONTAINERS:
                 for container in pod["spec"].get(field) or ():
                     resources = container.get("resources") or {}
                     bounded = _Bounded(

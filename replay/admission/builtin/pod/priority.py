@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from replay.admission.builtin.plugin import WRITES, Plugin, Refusal, Review, known
 from replay.json import JSON
 from replay.kube.attributes import Operation
-from replay.kube.gvk import GroupVersionKind
-
-PRIORITY_CLASS: Final = GroupVersionKind("scheduling.k8s.io", "v1", "PriorityClass")
+from replay.kube.plugin.priority import PREEMPT, PRIORITY_CLASS, global_default
 
 
 class _Established(NamedTuple):
@@ -30,7 +28,6 @@ class Priority(Plugin):
     operations = WRITES
     concerns = (("", ("pods",)), ("scheduling.k8s.io", ("priorityclasses",)))
     looks_up = (("scheduling.k8s.io", "PriorityClass"),)
-    is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:
         """Set priority, class and preemption policy of a new pod; an update keeps what the old one had."""
@@ -91,14 +88,12 @@ def _established(review: Review, name: str) -> _Established | None:
         return None if named is None else _Established(name, named.get("value") or 0, named.get("preemptionPolicy"))
     default = _default_class(review)
     if default is None:
-        return _Established("", 0, "PreemptLowerPriority")
+        return _Established("", 0, PREEMPT)
     return _Established(_name(default), default.get("value") or 0, default.get("preemptionPolicy"))
 
 
 def _default_class(review: Review) -> JSON | None:
-    """The global default; of several the one with the lowest value, of equal ones the first by name."""
-    defaults = [each for each in known(review.cluster.list(PRIORITY_CLASS)) if each.get("globalDefault")]
-    return min(defaults, key=lambda each: each.get("value") or 0, default=None)
+    return global_default(known(review.cluster.list(PRIORITY_CLASS)))
 
 
 def _name(obj: JSON) -> str:

@@ -25,7 +25,6 @@ class PodResizeValidator(Plugin):
     operations = frozenset({Operation.UPDATE})
     concerns = (("", ("pods/resize",)),)
     looks_up = (("", "Node"),)
-    is_on_by_default = True
 
     def validate(self, review: Review) -> Refusal | None:
         """Refuse what does not fit."""

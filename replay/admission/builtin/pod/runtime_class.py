@@ -23,7 +23,6 @@ class RuntimeClass(Plugin):
     operations = CREATE
     concerns = (("", ("pods",)),)
     looks_up = (("node.k8s.io", "RuntimeClass"),)
-    is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:
         """Set overhead and scheduling; what contradicts the class is refused."""

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, containers_of, known, plain_error
+from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, known, plain_error
 from replay.admission.builtin.pod.references import secret_names
 from replay.admission.builtin.storage.default_class import annotations_of
 from replay.json import JSON
 from replay.kube.attributes import Operation
-from replay.kube.gvk import GroupVersionKind
+from replay.kube.plugin.service_account import (
+    MIRROR,
+    SERVICE_ACCOUNT,
+    VOLUME_PREFIX,
+    mount_token,
+    with_account,
+)
 
-SERVICE_ACCOUNT: Final = GroupVersionKind("", "v1", "ServiceAccount")
-MIRROR: Final = "kubernetes.io/config.mirror"
 _ENFORCE: Final = "kubernetes.io/enforce-mountable-secrets"
-_VOLUME: Final = "kube-api-access-"
 _SUFFIX: Final = "xxxxx"
 """What stands for the five random characters of the volume's name."""
-_MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
-_TOKEN_SECONDS: Final = 3607
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
@@ -30,7 +31,6 @@ class ServiceAccount(Plugin):
     operations = CREATE_UPDATE
     concerns = (("", ("pods", "pods/ephemeralcontainers")),)
     looks_up = (("", "ServiceAccount"),)
-    is_on_by_default = True
 
     def __init__(self, *, limits_secret_references: bool = False) -> None:
         """Whether every account is strict about secrets: a field of the plugin that no flag of the server sets."""
@@ -49,13 +49,12 @@ class ServiceAccount(Plugin):
         spec = review.object["spec"]
         if MIRROR in annotations_of(review.object):
             return self.validate(review)
-        if not spec.get("serviceAccountName"):
-            spec["serviceAccountName"] = spec["serviceAccount"] = "default"
+        spec.update(with_account(spec))
         account = _account(review, spec["serviceAccountName"])
         if account is None:
             return review.forbidden(_not_found(review, spec["serviceAccountName"]))
         if _mounts_token(account, spec):
-            _mount_token(spec)
+            mount_token(spec, VOLUME_PREFIX + _SUFFIX)
         if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
             spec["imagePullSecrets"] = [
                 {"name": each["name"]} if each.get("name") else {} for each in account["imagePullSecrets"]
@@ -116,38 +115,6 @@ def _mounts_token(account: JSON, spec: JSON) -> bool:
         if each.get("automountServiceAccountToken") is not None:
             return bool(each["automountServiceAccountToken"])
     return True
-
-
-def _mount_token(spec: JSON) -> None:
-    """A mount in each container that has none at the path, and a volume with the token, unless there is one by its name."""
-    lacking = [each for each in containers_of(spec, "initContainers", "containers") if not _has_mount(each)]
-    if not lacking:
-        return
-    names = [str(volume.get("name") or "") for volume in spec.get("volumes") or ()]
-    existing = next((name for name in names if name.startswith(_VOLUME)), None)
-    name = existing or _VOLUME + _SUFFIX
-    for container in lacking:
-        mount = {"name": name, "readOnly": True, "mountPath": _MOUNT_PATH}
-        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
-    if existing is None:
-        spec["volumes"] = [*(spec.get("volumes") or ()), {"name": name, "projected": _token_source()}]
-
-
-def _has_mount(container: JSON) -> bool:
-    return any(mount.get("mountPath") == _MOUNT_PATH for mount in container.get("volumeMounts") or ())
-
-
-def _token_source() -> JSON:
-    """`TokenVolumeSource`."""
-    field = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
-    return {
-        "defaultMode": 0o644,
-        "sources": [
-            {"serviceAccountToken": {"expirationSeconds": _TOKEN_SECONDS, "path": "token"}},
-            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-            {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": field}]}},
-        ],
-    }
 
 
 def _wrong_of_mirror(spec: JSON) -> str:

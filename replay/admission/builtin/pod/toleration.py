@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from replay.json import JSON
+from replay.kube.names import label_value, qualified_name
+from replay.manifests.field_error import invalid, not_supported
 
 Toleration = Mapping[str, Any]
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _MATCHED = ("key", "effect", "operator", "value")
 
 
@@ -66,3 +69,30 @@ def covers(wide: Toleration, narrow: Toleration) -> bool:
 def are_covered(tolerations: list[JSON], allowed: list[JSON]) -> bool:
     """Whether each toleration is covered by one that is allowed; an empty list allows all."""
     return not allowed or all(any(covers(wide, each) for wide in allowed) for each in tolerations)
+
+
+def toleration_problems(tolerations: Iterable[Toleration], path: str) -> Iterator[str]:
+    """What is wrong with tolerations (`pkg/apis/core/validation`, `ValidateTolerations` without comparisons of numbers)."""
+    for index, toleration in enumerate(tolerations):
+        yield from _problems_of(toleration, f"{path}[{index}]")
+
+
+def _problems_of(toleration: Toleration, path: str) -> Iterator[str]:
+    key, operator, effect, value = (str(toleration.get(name) or "") for name in ("key", "operator", "effect", "value"))
+    yield from (str(invalid(f"{path}.key", key, problem)) for problem in (qualified_name(key) if key else ()))
+    if not key and operator != "Exists":
+        reason = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        yield str(invalid(f"{path}.operator", operator, reason))
+    if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+        yield str(invalid(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+    if operator in ("", "Equal"):
+        if problems := label_value(value):
+            yield str(invalid(f"{path}.operator", value, ";".join(problems)))
+    elif operator == "Exists":
+        if value:
+            yield str(invalid(f"{path}.operator", value, "value must be empty when `operator` is 'Exists'"))
+    else:
+        known = ("Equal", "Exists", *(("Lt", "Gt") if operator in ("Lt", "Gt") else ()))
+        yield str(not_supported(f"{path}.operator", operator, known))
+    if effect and effect not in _EFFECTS:
+        yield str(not_supported(f"{path}.effect", effect, _EFFECTS))

@@ -6,11 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+from replay.admission.builtin.configuration import check_kind
 from replay.admission.builtin.namespace.exists import namespace_not_found
 from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, known, plain_error
 from replay.admission.builtin.pod.resources import is_best_effort
-from replay.admission.builtin.pod.toleration import are_covered, merged_tolerations
+from replay.admission.builtin.pod.toleration import are_covered, merged_tolerations, toleration_problems
 from replay.admission.builtin.storage.default_class import annotations_of
+from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.manifests.read.json_reader import JSONSyntaxError, read_json
@@ -41,7 +43,14 @@ class PodTolerationRestriction(Plugin):
     def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> PodTolerationRestriction:
         """See `Plugin.configured`."""
         del flags
+        check_kind(configuration, "Configuration", {"podtolerationrestriction.admission.k8s.io/v1alpha1"})
         found = configuration or {}
+        lists = [(name, found.get(name) or ()) for name in ("default", "whitelist")]
+        errors = [
+            error for name, each in lists for error in toleration_problems(each, f"podtolerationrestriction.{name}")
+        ]
+        if errors:
+            raise ManifestError(f"invalid config: [{' '.join(errors)}]")
         return cls(list(found.get("default") or ()), list(found.get("whitelist") or ()))
 
     def admit(self, review: Review) -> Refusal | None:

@@ -19,7 +19,6 @@ class PodTopologyLabels(Plugin):
     operations = CREATE
     concerns = (("", ("pods", "pods/binding")),)
     looks_up = (("", "Node"),)
-    is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:
         """Copy the labels over those of the object."""

@@ -11,7 +11,7 @@ from replay.admission.builtin.pod_security.policy import (
     MODES,
     PRIVILEGED,
     LevelVersion,
-    Policy,
+    NamespacePolicy,
     parse_level,
     parse_version,
 )
@@ -27,7 +27,7 @@ _KIND: Final = "PodSecurityConfiguration"
 class PodSecurityConfiguration(NamedTuple):
     """What holds where no label says otherwise, and who is not looked at."""
 
-    defaults: Policy = Policy(*(LevelVersion(PRIVILEGED, LATEST),) * 3)
+    defaults: NamespacePolicy = NamespacePolicy(*(LevelVersion(PRIVILEGED, LATEST),) * 3)
     usernames: frozenset[str] = frozenset()
     namespaces: frozenset[str] = frozenset()
     runtime_classes: frozenset[str] = frozenset()
@@ -53,7 +53,7 @@ def read_configuration(document: JSON | None) -> PodSecurityConfiguration:
         for mode in MODES
     ]
     lists = (frozenset(exemptions.get(field) or ()) for field in ("usernames", "namespaces", "runtimeClasses"))
-    return PodSecurityConfiguration(Policy(*levels), *lists)
+    return PodSecurityConfiguration(NamespacePolicy(*levels), *lists)
 
 
 def _default_errors(defaults: JSON) -> Iterator[str]:

@@ -14,7 +14,7 @@ from replay.admission.builtin.pod_security.policy import (
     PRIVILEGED,
     LabelError,
     LevelVersion,
-    Policy,
+    NamespacePolicy,
     policy_of,
 )
 from replay.admission.builtin.pod_security.standard import detail, violations
@@ -36,7 +36,10 @@ _TEMPLATES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
 }
 _CONCERNS: Final = (
     ("", ("namespaces", "pods", "pods/*", *(resource for group, resource in _TEMPLATES if not group))),
-    *((group, tuple(resource for of, resource in _TEMPLATES if of == group)) for group in ("apps", "batch")),
+    *(
+        (group, tuple(resource for template_group, resource in _TEMPLATES if template_group == group))
+        for group in ("apps", "batch")
+    ),
 )
 _MOST_PODS = 3000
 NEWEST = 37
@@ -51,7 +54,6 @@ class PodSecurity(Plugin):
     concerns = _CONCERNS
     looks_up = (("", "Namespace"),)
     annotation_prefixes = (PREFIX.rstrip("/"),)
-    is_on_by_default = True
 
     def __init__(self, configuration: PodSecurityConfiguration) -> None:
         """`configuration` has defaults and exemptions."""
@@ -96,7 +98,7 @@ class PodSecurity(Plugin):
             review.warnings += self._warnings_of_pods(review, policy.enforce)
         return None
 
-    def _warn_of_exemption(self, review: Review, policy: Policy, labels: Mapping[str, str]) -> None:
+    def _warn_of_exemption(self, review: Review, policy: NamespacePolicy, labels: Mapping[str, str]) -> None:
         if policy.is_fully_privileged or policy.is_equivalent(self._defaults):
             return
         modes = zip(("enforce", "audit", "warn"), policy, strict=True)
@@ -195,7 +197,7 @@ class PodSecurity(Plugin):
         return False
 
     def _evaluate(
-        self, review: Review, policy: Policy, errors: tuple[LabelError, ...], pod: Pod, *, enforce: bool
+        self, review: Review, policy: NamespacePolicy, errors: tuple[LabelError, ...], pod: Pod, *, enforce: bool
     ) -> Refusal | None:
         """All three modes; what is refused is not warned about."""
         if pod.spec.get("runtimeClassName") and pod.spec["runtimeClassName"] in self._exemptions.runtime_classes:

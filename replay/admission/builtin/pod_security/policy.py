@@ -47,7 +47,7 @@ class LabelError(NamedTuple):
         return f'metadata.labels[{self.label}]: Invalid value: "{self.value}": {self.message}'
 
 
-class Policy(NamedTuple):
+class NamespacePolicy(NamedTuple):
     """What a namespace enforces, audits and warns about."""
 
     enforce: LevelVersion
@@ -59,7 +59,7 @@ class Policy(NamedTuple):
         """Whether nothing is ever looked at."""
         return all(mode.level == PRIVILEGED for mode in self)
 
-    def is_equivalent(self, other: Policy) -> bool:
+    def is_equivalent(self, other: NamespacePolicy) -> bool:
         """Whether both say the same in all modes."""
         return all(one.is_equivalent(two) for one, two in zip(self, other, strict=True))
 
@@ -78,7 +78,7 @@ def parse_version(text: str) -> tuple[int, str]:
     return LATEST, "" if text == "latest" else _WRONG_VERSION
 
 
-def policy_of(labels: Mapping[str, str], defaults: Policy) -> tuple[Policy, tuple[LabelError, ...]]:
+def policy_of(labels: Mapping[str, str], defaults: NamespacePolicy) -> tuple[NamespacePolicy, tuple[LabelError, ...]]:
     """The policy that labels say over the defaults, and the labels that cannot be read.
 
     A bad level enforces the strictest and audits or warns about nothing. Without a label for warnings, enforcing more than the
@@ -102,4 +102,4 @@ def policy_of(labels: Mapping[str, str], defaults: Policy) -> tuple[Policy, tupl
         has_version = f"{PREFIX}warn-version" in labels
         minor = found["warn"].minor if has_version else found["enforce"].minor
         found["warn"] = LevelVersion(found["enforce"].level, minor)
-    return Policy(**found), tuple(errors)
+    return NamespacePolicy(**found), tuple(errors)

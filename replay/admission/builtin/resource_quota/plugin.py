@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from replay.admission.builtin.cluster import PluginCluster
-from replay.admission.builtin.configuration import aggregate
+from replay.admission.builtin.configuration import aggregate, check_kind
 from replay.admission.builtin.partial import UnknownInputError
 from replay.admission.builtin.plugin import (
     CREATE_UPDATE,
@@ -27,6 +27,11 @@ from replay.kube.gvk import GroupResource, GroupVersionKind
 from replay.kube.quantity import Quantity
 
 RESOURCE_QUOTA: Final = GroupVersionKind("", "v1", "ResourceQuota")
+_API_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "ResourceQuotaConfiguration": ("apiserver.config.k8s.io/v1",),
+    "Configuration": ("resourcequota.admission.k8s.io/v1beta1", "resourcequota.admission.k8s.io/v1alpha1"),
+}
+"""Of its configuration, by kind (`pkg/admission/plugin/resourcequota/apis/resourcequota`)."""
 _Used = dict[tuple[str, str], dict[str, Quantity]]
 
 
@@ -45,7 +50,6 @@ class ResourceQuota(Plugin):
     name = "ResourceQuota"
     operations = CREATE_UPDATE
     looks_up = (("", "ResourceQuota"),)
-    is_on_by_default = True
     is_stateful = True
     keeps_books = True
     is_last = True
@@ -65,6 +69,8 @@ class ResourceQuota(Plugin):
     def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> ResourceQuota:
         """See `Plugin.configured`."""
         del flags
+        kind = str((configuration or {}).get("kind") or "ResourceQuotaConfiguration")
+        check_kind(configuration, kind if kind in _API_VERSIONS else "", _API_VERSIONS.get(kind, ()))
         limited = list((configuration or {}).get("limitedResources") or ())
         errors = [
             f"limitedResources[{i}].resource: Required value"

@@ -1,26 +1,13 @@
 """DefaultStorageClass and DefaultIngressClass: the newest class that is marked as the default.
 
-Sources: `plugin/pkg/admission/storage/storageclass/setdefault`, `pkg/volume/util/storageclass.go`,
-`plugin/pkg/admission/network/defaultingressclass`.
+The rule is `replay.kube.plugin.default_class`.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from replay.admission.builtin.plugin import CREATE, Plugin, Refusal, Review, known
 from replay.json import JSON
-from replay.kube.gvk import GroupVersionKind
-
-STORAGE_CLASS = GroupVersionKind("storage.k8s.io", "v1", "StorageClass")
-INGRESS_CLASS = GroupVersionKind("networking.k8s.io", "v1", "IngressClass")
-BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
-_STORAGE_DEFAULTS = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
-_INGRESS_DEFAULTS = ("ingressclass.kubernetes.io/is-default-class",)
-_INGRESS_CLASS_ANNOTATION = "kubernetes.io/ingress.class"
+from replay.kube.plugin.default_class import INGRESS_CLASS, STORAGE_CLASS, DefaultClass
 
 
 class DefaultStorageClass(Plugin):
@@ -30,14 +17,11 @@ class DefaultStorageClass(Plugin):
     operations = CREATE
     concerns = (("", ("persistentvolumeclaims",)),)
     looks_up = (("storage.k8s.io", "StorageClass"),)
-    is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:
         """Set `storageClassName`."""
-        if review.is_resource("", "persistentvolumeclaims") and not has_storage_class(review.object):
-            name = _default_class(review, STORAGE_CLASS, _STORAGE_DEFAULTS)
-            if name is not None:
-                review.object["spec"]["storageClassName"] = name
+        if review.is_resource("", "persistentvolumeclaims"):
+            _set_class(review, STORAGE_CLASS)
         return None
 
 
@@ -48,19 +32,19 @@ class DefaultIngressClass(Plugin):
     operations = CREATE
     concerns = (("networking.k8s.io", ("ingresses",)),)
     looks_up = (("networking.k8s.io", "IngressClass"),)
-    is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:
         """Set `ingressClassName`."""
-        if not review.is_resource("networking.k8s.io", "ingresses"):
-            return None
-        if review.object["spec"].get("ingressClassName") is None and _INGRESS_CLASS_ANNOTATION not in annotations_of(
-            review.object
-        ):
-            name = _default_class(review, INGRESS_CLASS, _INGRESS_DEFAULTS)
-            if name is not None:
-                review.object["spec"]["ingressClassName"] = name
+        if review.is_resource("networking.k8s.io", "ingresses"):
+            _set_class(review, INGRESS_CLASS)
         return None
+
+
+def _set_class(review: Review, default: DefaultClass) -> None:
+    if default.is_needed(review.object):
+        name = known(default.chosen(known(review.cluster.list(default.kind))))
+        if name is not None:
+            review.object["spec"][default.field] = name
 
 
 def annotations_of(obj: JSON) -> JSON:
@@ -68,27 +52,9 @@ def annotations_of(obj: JSON) -> JSON:
     return (obj.get("metadata") or {}).get("annotations") or {}
 
 
-def has_storage_class(claim: JSON) -> bool:
-    """Whether a claim names a class, be it the empty one (`helper.PersistentVolumeClaimHasClass`)."""
-    return BETA_STORAGE_CLASS in annotations_of(claim) or claim["spec"].get("storageClassName") is not None
-
-
 def storage_class_of(claim: JSON) -> str:
     """The class of a claim, the old annotation first (`helper.GetPersistentVolumeClaimClass`)."""
     annotations = annotations_of(claim)
-    if BETA_STORAGE_CLASS in annotations:
-        return str(annotations[BETA_STORAGE_CLASS])
+    if STORAGE_CLASS.opt_out in annotations:
+        return str(annotations[STORAGE_CLASS.opt_out])
     return str(claim["spec"].get("storageClassName") or "")
-
-
-def _default_class(review: Review, kind: GroupVersionKind, marks: tuple[str, ...]) -> str | None:
-    """The name of the newest class with a mark, of those of one second the first by name."""
-    classes = known(review.cluster.list(kind))
-    marked = [each for each in classes if any(annotations_of(each).get(mark) == "true" for mark in marks)]
-    names = sorted(marked, key=lambda each: (-_created(each), each["metadata"]["name"]))
-    return str(names[0]["metadata"]["name"]) if names else None
-
-
-def _created(obj: JSON) -> float:
-    text = obj["metadata"].get("creationTimestamp")
-    return datetime.fromisoformat(text).timestamp() if text else float("-inf")

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from replay.admission.builtin.plugin import CREATE, Plugin, Refusal, Review
-
-_FINALIZERS: Final = {
-    ("", "persistentvolumes"): "kubernetes.io/pv-protection",
-    ("", "persistentvolumeclaims"): "kubernetes.io/pvc-protection",
-    ("storage.k8s.io", "volumeattributesclasses"): "kubernetes.io/vac-protection",
-}
+from replay.kube.plugin.creation import FINALIZERS, with_finalizer
 
 
 class StorageObjectInUseProtection(Plugin):
@@ -19,15 +12,13 @@ class StorageObjectInUseProtection(Plugin):
     name = "StorageObjectInUseProtection"
     operations = CREATE
     concerns = (("", ("persistentvolumeclaims", "persistentvolumes")),)
-    is_on_by_default = True
 
     def admit(self, review: Review) -> Refusal | None:
         """Append the finalizer of the kind."""
         resource = review.attributes.resource
-        finalizer = _FINALIZERS.get((resource.group, resource.resource))
+        finalizer = FINALIZERS.get((resource.group, resource.resource))
         if finalizer is None or review.attributes.subresource:
             return None
         metadata = review.object["metadata"]
-        if finalizer not in (metadata.get("finalizers") or ()):
-            metadata["finalizers"] = [*(metadata.get("finalizers") or ()), finalizer]
+        metadata.update(with_finalizer(metadata, finalizer))
         return None

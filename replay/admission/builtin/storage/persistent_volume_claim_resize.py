@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from replay.admission.builtin.plugin import Plugin, Refusal, Review, known
-from replay.admission.builtin.storage.default_class import STORAGE_CLASS, storage_class_of
+from replay.admission.builtin.storage.default_class import storage_class_of
 from replay.json import JSON
 from replay.kube.attributes import Operation
+from replay.kube.plugin.default_class import STORAGE_CLASS
 from replay.kube.quantity import Quantity, parse_quantity
 
 _UNBOUND = "Only bound persistent volume claims can be expanded"
@@ -21,7 +22,6 @@ class PersistentVolumeClaimResize(Plugin):
     operations = frozenset({Operation.UPDATE})
     concerns = (("", ("persistentvolumeclaims",)),)
     looks_up = (("storage.k8s.io", "StorageClass"),)
-    is_on_by_default = True
 
     def validate(self, review: Review) -> Refusal | None:
         """Refuse to grow what cannot."""
@@ -39,7 +39,7 @@ def _allows_resize(review: Review, claim: JSON, old: JSON) -> bool:
     name = storage_class_of(claim)
     if not name or name != storage_class_of(old):
         return False
-    storage_class = known(review.cluster.lister.get(STORAGE_CLASS, "", name))
+    storage_class = known(review.cluster.lister.get(STORAGE_CLASS.kind, "", name))
     return bool(storage_class and storage_class.get("allowVolumeExpansion"))
 
 

@@ -16,12 +16,12 @@ from replay.cel.syntax.recovery.grammar import (
     RULES,
     Choice,
     Element,
+    GrammarRule,
     Invoke,
-    Match,
-    Optional,
+    OptionalBody,
     Plus,
-    Rule,
     Star,
+    TokenMatch,
     rules_without_escaped_names,
 )
 
@@ -55,7 +55,7 @@ class Transition:
 
 
 @dataclass(slots=True)
-class State:
+class AutomatonState:
     """A state of the automaton."""
 
     number: int
@@ -68,9 +68,9 @@ class State:
 class Automaton:
     """All states of all rules."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[GrammarRule]) -> None:
         """Build the states and number the elements of the grammar with them."""
-        self.states: list[State] = []
+        self.states: list[AutomatonState] = []
         self.rules = {rule.name: rule for rule in rules}
         self.stop_states = {}
         for rule in rules:
@@ -107,22 +107,22 @@ class Automaton:
                     pending.append(transition.target)
         return found
 
-    def _state(self, rule: str, kind: StateKind = StateKind.BASIC) -> State:
-        state = State(len(self.states), rule, kind)
+    def _state(self, rule: str, kind: StateKind = StateKind.BASIC) -> AutomatonState:
+        state = AutomatonState(len(self.states), rule, kind)
         self.states.append(state)
         return state
 
     def _link(self, source: int, target: int) -> None:
         self.states[source].transitions.append(Transition(target))
 
-    def _build(self, rule: Rule) -> None:
+    def _build(self, rule: GrammarRule) -> None:
         last = self._state(rule.name).number
         self._link(last, self.stop_states[rule.name])
         if rule.operators:
             last = self._operators(rule, last)
         self._link(rule.start_state, self._sequence(rule.name, rule.body, last))
 
-    def _operators(self, rule: Rule, after: int) -> int:
+    def _operators(self, rule: GrammarRule, after: int) -> int:
         """The repetition of a left-recursive rule: enter with an operator that binds strongly enough, or leave."""
         entry = self._state(rule.name, StateKind.LOOP_ENTRY)
         entry.precedence_decision = True
@@ -150,12 +150,12 @@ class Automaton:
 
     def _element(self, rule: str, element: Element, after: int) -> int:
         match element:
-            case Match():
+            case TokenMatch():
                 start = self._state(rule)
                 start.transitions.append(Transition(after, element.kinds))
             case Invoke():
                 start = self._invoke(rule, element, after)
-            case Optional():
+            case OptionalBody():
                 start = self._state(rule, StateKind.BLOCK_START)
                 end = self._join(rule, after)
                 self._link(start.number, self._sequence(rule, element.body, end))
@@ -179,7 +179,7 @@ class Automaton:
         self._link(end.number, after)
         return end.number
 
-    def _invoke(self, rule: str, element: Invoke, after: int) -> State:
+    def _invoke(self, rule: str, element: Invoke, after: int) -> AutomatonState:
         start = self._state(rule)
         target = self.rules[element.rule]
         start.transitions.append(Transition(target.start_state, follow=after))
@@ -188,7 +188,7 @@ class Automaton:
         stop.transitions.append(Transition(after, outermost=outermost))
         return start
 
-    def _star(self, rule: str, element: Star, after: int) -> State:
+    def _star(self, rule: str, element: Star, after: int) -> AutomatonState:
         entry = self._state(rule, StateKind.LOOP_ENTRY)
         back = self._state(rule, StateKind.LOOP_BACK)
         self._link(entry.number, self._sequence(rule, element.body, back.number))
@@ -197,7 +197,7 @@ class Automaton:
         element.loop_state = back.number
         return entry
 
-    def _plus(self, rule: str, element: Plus, after: int) -> State:
+    def _plus(self, rule: str, element: Plus, after: int) -> AutomatonState:
         start = self._state(rule, StateKind.BLOCK_START)
         back = self._state(rule, StateKind.LOOP_BACK)
         self._link(start.number, self._sequence(rule, element.body, back.number))

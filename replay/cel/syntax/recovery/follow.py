@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from replay.cel.syntax.lexer import EOF
 from replay.cel.syntax.recovery.automaton import EPSILON, Automaton
-from replay.cel.syntax.recovery.prediction import Stack
+from replay.cel.syntax.recovery.prediction import RuleStack
 from replay.cel.syntax.recovery.syntax_tree import Tree
 
 
@@ -46,6 +46,6 @@ def recovery_set(automaton: Automaton, tree: Tree | None) -> set[int]:
     return found
 
 
-def stack(automaton: Automaton, tree: Tree | None) -> Stack:
+def stack(automaton: Automaton, tree: Tree | None) -> RuleStack:
     """The states in which parsing goes on after the rules around, from the inside out."""
     return tuple([_after(automaton, rule) for rule in _around(tree)])

@@ -22,7 +22,7 @@ class Element:
 
 
 @dataclass(slots=True, eq=False)
-class Match(Element):
+class TokenMatch(Element):
     """One token of any of these kinds, kept under a label."""
 
     kinds: frozenset[int]
@@ -39,7 +39,7 @@ class Invoke(Element):
 
 
 @dataclass(slots=True, eq=False)
-class Optional(Element):
+class OptionalBody(Element):
     """The body or nothing, told apart by one token."""
 
     body: tuple[Element, ...]
@@ -81,7 +81,7 @@ class Choice(Element):
 
 
 @dataclass(slots=True, eq=False)
-class Rule:
+class GrammarRule:
     """A rule: a sequence or, if it has `operators`, a left-recursive one that begins with the sequence.
 
     Operators are repeated after it, each binding as strongly as its precedence says. The states are those before the rule,
@@ -98,29 +98,29 @@ class Rule:
     loop_state: int = field(default=-1, init=False)
 
 
-def _match(kind: int, label: str = "") -> Match:
-    return Match(frozenset({kind}), label)
+def _match(kind: int, label: str = "") -> TokenMatch:
+    return TokenMatch(frozenset({kind}), label)
 
 
 def _operator(label: str, precedence: int, kinds: frozenset[int], operand: str) -> Alternative:
     """`rule op rule`, grouping to the left."""
-    return Alternative(label, (Match(kinds, "op"), Invoke(operand, "", precedence + 1)), precedence)
+    return Alternative(label, (TokenMatch(kinds, "op"), Invoke(operand, "", precedence + 1)), precedence)
 
 
-def _optional_mark() -> Optional:
-    return Optional((_match(lexer.QUESTIONMARK, "opt"),))
+def _optional_mark() -> OptionalBody:
+    return OptionalBody((_match(lexer.QUESTIONMARK, "opt"),))
 
 
-def _leading_dot() -> Optional:
-    return Optional((_match(lexer.DOT, "leading_dot"),))
+def _leading_dot() -> OptionalBody:
+    return OptionalBody((_match(lexer.DOT, "leading_dot"),))
 
 
-def _trailing_comma() -> Optional:
-    return Optional((_match(lexer.COMMA),))
+def _trailing_comma() -> OptionalBody:
+    return OptionalBody((_match(lexer.COMMA),))
 
 
-def _arguments() -> Optional:
-    return Optional((Invoke("exprList", "args"),))
+def _arguments() -> OptionalBody:
+    return OptionalBody((Invoke("exprList", "args"),))
 
 
 _RELATIONS = frozenset(
@@ -171,7 +171,7 @@ _PRIMARY = Choice(
             "CreateList",
             (
                 _match(lexer.LBRACKET, "op"),
-                Optional((Invoke("listInit", "elems"),)),
+                OptionalBody((Invoke("listInit", "elems"),)),
                 _trailing_comma(),
                 _match(lexer.RBRACKET),
             ),
@@ -180,7 +180,7 @@ _PRIMARY = Choice(
             "CreateStruct",
             (
                 _match(lexer.LBRACE, "op"),
-                Optional((Invoke("mapInitializerList", "entries"),)),
+                OptionalBody((Invoke("mapInitializerList", "entries"),)),
                 _trailing_comma(),
                 _match(lexer.RBRACE),
             ),
@@ -192,7 +192,7 @@ _PRIMARY = Choice(
                 _match(lexer.IDENTIFIER, "ids"),
                 Star((_match(lexer.DOT), _match(lexer.IDENTIFIER, "ids"))),
                 _match(lexer.LBRACE, "op"),
-                Optional((Invoke("fieldInitializerList", "entries"),)),
+                OptionalBody((Invoke("fieldInitializerList", "entries"),)),
                 _trailing_comma(),
                 _match(lexer.RBRACE),
             ),
@@ -206,16 +206,16 @@ _IDENT_OR_CALL = Alternative(
     (
         _leading_dot(),
         _match(lexer.IDENTIFIER, "id"),
-        Optional((_match(lexer.LPAREN, "op"), _arguments(), _match(lexer.RPAREN))),
+        OptionalBody((_match(lexer.LPAREN, "op"), _arguments(), _match(lexer.RPAREN))),
     ),
 )
 
 _SIGN = "sign"
 _LITERAL = Choice(
     (
-        Alternative("Int", (Optional((_match(lexer.MINUS, _SIGN),)), _match(lexer.NUM_INT, "tok"))),
+        Alternative("Int", (OptionalBody((_match(lexer.MINUS, _SIGN),)), _match(lexer.NUM_INT, "tok"))),
         Alternative("Uint", (_match(lexer.NUM_UINT, "tok"),)),
-        Alternative("Double", (Optional((_match(lexer.MINUS, _SIGN),)), _match(lexer.NUM_FLOAT, "tok"))),
+        Alternative("Double", (OptionalBody((_match(lexer.MINUS, _SIGN),)), _match(lexer.NUM_FLOAT, "tok"))),
         Alternative("String", (_match(lexer.STRING, "tok"),)),
         Alternative("Bytes", (_match(lexer.BYTES, "tok"),)),
         Alternative("BoolTrue", (_match(lexer.TRUE, "tok"),)),
@@ -229,42 +229,44 @@ def _separated(*body: Element, again: tuple[Element, ...], adaptive: bool) -> tu
     return (*body, Star((_match(lexer.COMMA), *again), adaptive))
 
 
-def _rules() -> tuple[Rule, ...]:
+def _rules() -> tuple[GrammarRule, ...]:
     return (
-        Rule("start", (Invoke("expr", "e"), _match(lexer.EOF))),
-        Rule("expr", (Invoke("conditionalOr", "e"), _TERNARY)),
-        Rule(
+        GrammarRule("start", (Invoke("expr", "e"), _match(lexer.EOF))),
+        GrammarRule("expr", (Invoke("conditionalOr", "e"), _TERNARY)),
+        GrammarRule(
             "conditionalOr",
             (
                 Invoke("conditionalAnd", "e"),
                 Star((_match(lexer.LOGICAL_OR, "ops"), Invoke("conditionalAnd", "e1"))),
             ),
         ),
-        Rule(
+        GrammarRule(
             "conditionalAnd",
             (Invoke("relation", "e"), Star((_match(lexer.LOGICAL_AND, "ops"), Invoke("relation", "e1")))),
         ),
-        Rule("relation", (Invoke("calc", "calc"),), (_operator("relation", 1, _RELATIONS, "relation"),)),
-        Rule(
+        GrammarRule("relation", (Invoke("calc", "calc"),), (_operator("relation", 1, _RELATIONS, "relation"),)),
+        GrammarRule(
             "calc",
             (Invoke("unary", "unary"),),
             (_operator("calc", 2, _FACTORS, "calc"), _operator("calc", 1, _TERMS, "calc")),
         ),
-        Rule("unary", (_UNARY,)),
-        Rule("member", (Invoke("primary", "primary"),), (_SELECT, _MEMBER_CALL, _INDEX), "PrimaryExpr"),
-        Rule("primary", (_PRIMARY,)),
-        Rule("exprList", _separated(Invoke("expr", "list"), again=(Invoke("expr", "list"),), adaptive=False)),
-        Rule("listInit", _separated(Invoke("optExpr", "list"), again=(Invoke("optExpr", "list"),), adaptive=True)),
-        Rule("fieldInitializerList", _separated(*_field(), again=_field(), adaptive=True)),
-        Rule("optField", (_optional_mark(), Invoke("escapeIdent", "field"))),
-        Rule("mapInitializerList", _separated(*_entry(), again=_entry(), adaptive=True)),
-        Rule("escapeIdent", (_IDENTIFIER,)),
-        Rule("optExpr", (_optional_mark(), Invoke("expr", "e"))),
-        Rule("literal", (_LITERAL,)),
+        GrammarRule("unary", (_UNARY,)),
+        GrammarRule("member", (Invoke("primary", "primary"),), (_SELECT, _MEMBER_CALL, _INDEX), "PrimaryExpr"),
+        GrammarRule("primary", (_PRIMARY,)),
+        GrammarRule("exprList", _separated(Invoke("expr", "list"), again=(Invoke("expr", "list"),), adaptive=False)),
+        GrammarRule(
+            "listInit", _separated(Invoke("optExpr", "list"), again=(Invoke("optExpr", "list"),), adaptive=True)
+        ),
+        GrammarRule("fieldInitializerList", _separated(*_field(), again=_field(), adaptive=True)),
+        GrammarRule("optField", (_optional_mark(), Invoke("escapeIdent", "field"))),
+        GrammarRule("mapInitializerList", _separated(*_entry(), again=_entry(), adaptive=True)),
+        GrammarRule("escapeIdent", (_IDENTIFIER,)),
+        GrammarRule("optExpr", (_optional_mark(), Invoke("expr", "e"))),
+        GrammarRule("literal", (_LITERAL,)),
     )
 
 
-_TERNARY = Optional(
+_TERNARY = OptionalBody(
     (
         _match(lexer.QUESTIONMARK, "op"),
         Invoke("conditionalOr", "e1"),
@@ -300,12 +302,14 @@ RULES: Final = _rules()
 """All rules, the first of which is where an expression begins."""
 
 
-def rules_without_escaped_names() -> tuple[Rule, ...]:
+def rules_without_escaped_names() -> tuple[GrammarRule, ...]:
     """The grammar until cel-go 0.22: fields are plain names, and a name and a call of it are one alternative."""
     changed = {
-        "member": Rule("member", (Invoke("primary", "primary"),), (_NAME_SELECT, _MEMBER_CALL, _INDEX), "PrimaryExpr"),
-        "primary": Rule("primary", (Choice((_IDENT_OR_CALL, *_PRIMARY.alternatives[2:])),)),
-        "optField": Rule("optField", (_optional_mark(), _match(lexer.IDENTIFIER, "field"))),
+        "member": GrammarRule(
+            "member", (Invoke("primary", "primary"),), (_NAME_SELECT, _MEMBER_CALL, _INDEX), "PrimaryExpr"
+        ),
+        "primary": GrammarRule("primary", (Choice((_IDENT_OR_CALL, *_PRIMARY.alternatives[2:])),)),
+        "optField": GrammarRule("optField", (_optional_mark(), _match(lexer.IDENTIFIER, "field"))),
     }
     # The automaton numbers the elements, so no two of them may share one.
     return tuple(deepcopy(changed.get(rule.name, rule)) for rule in RULES if rule.name != "escapeIdent")

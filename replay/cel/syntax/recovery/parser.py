@@ -24,14 +24,14 @@ from replay.cel.syntax.recovery.grammar import (
     Alternative,
     Choice,
     Element,
+    GrammarRule,
     Invoke,
-    Match,
-    Optional,
+    OptionalBody,
     Plus,
-    Rule,
     Star,
+    TokenMatch,
 )
-from replay.cel.syntax.recovery.prediction import NoViableAlternativeError, Predictor, Stack
+from replay.cel.syntax.recovery.prediction import NoViableAlternativeError, Predictor, RuleStack
 from replay.cel.syntax.recovery.syntax_error import AbortedError, RecognitionError, SyntaxErrors, quoted, shown
 from replay.cel.syntax.recovery.syntax_tree import Tree
 from replay.cel.syntax.recovery.token_stream import TokenStream
@@ -103,7 +103,7 @@ class _Parser:
         names = [lexer.NAMES[kind] for kind in sorted(self.expected())]
         return names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"
 
-    def context(self) -> Stack:
+    def context(self) -> RuleStack:
         """The states after the rules around, for prediction."""
         return follow.stack(self.automaton, self.tree)
 
@@ -130,7 +130,7 @@ class _Parser:
         self.tree = parent
         return tree
 
-    def left_recursive(self, rule: Rule, tree: Tree, precedence: int) -> Tree:
+    def left_recursive(self, rule: GrammarRule, tree: Tree, precedence: int) -> Tree:
         """Read the first operand and then operators; each of these takes the tree so far as its first child."""
         parent, parent_state = tree.parent, tree.invoking_state
         self.precedences.append(precedence)
@@ -161,7 +161,7 @@ class _Parser:
             parent.children.append(tree)
         return tree
 
-    def operator(self, rule: Rule) -> Alternative:
+    def operator(self, rule: GrammarRule) -> Alternative:
         if len(rule.operators) == 1:
             return rule.operators[0]
         self.state = rule.choice_state
@@ -182,11 +182,11 @@ class _Parser:
         for element in body:
             self.state = element.state
             match element:
-                case Match():
+                case TokenMatch():
                     tree.keep(element.label, self.match(element.kinds), repeated=element.label in REPEATED)
                 case Invoke():
                     self.invoke_into(element, tree)
-                case Optional():
+                case OptionalBody():
                     self.sync()
                     if self.stream.kind(0) in self.first(element.body):
                         self.sequence(element.body, tree)

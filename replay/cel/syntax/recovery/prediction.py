@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from replay.cel.syntax.lexer import EOF
-from replay.cel.syntax.recovery.automaton import Automaton, State, StateKind, Transition
+from replay.cel.syntax.recovery.automaton import Automaton, AutomatonState, StateKind, Transition
 
 NO_ALTERNATIVE: Final = 0
 
 _MAX_CONTEXTS = 256
 """How many contexts are remembered; each may be as deep as an expression can be."""
 
-Stack = tuple[int, ...]
+RuleStack = tuple[int, ...]
 """States to return to when rules end, the innermost first."""
 
 
@@ -35,7 +35,7 @@ class Config(NamedTuple):
 
     state: int
     alternative: int
-    stack: Stack
+    stack: RuleStack
     outer: bool = False
     suppressed: bool = False
 
@@ -71,10 +71,12 @@ class Predictor:
         self._states = automaton.states
         self._starts: dict[tuple[int, int], _Remembered] = {}
         self._known: dict[Configs, _Remembered] = {}
-        self._starts_in_context: dict[tuple[int, int, Stack], _Remembered] = {}
+        self._starts_in_context: dict[tuple[int, int, RuleStack], _Remembered] = {}
         self._known_in_context: dict[Configs, _Remembered] = {}
 
-    def predict(self, decision: int, look: Callable[[int], int], precedence: int, context: Callable[[], Stack]) -> int:
+    def predict(
+        self, decision: int, look: Callable[[int], int], precedence: int, context: Callable[[], RuleStack]
+    ) -> int:
         """The alternative at a decision, from 1; `look(n)` is the kind of the token `n` places ahead, from 0.
 
         Raises `NoViableAlternativeError`.
@@ -120,7 +122,9 @@ class Predictor:
             current.edges[token] = following
         return current.edges[token]
 
-    def _predict_in_context(self, decision: int, look: Callable[[int], int], precedence: int, context: Stack) -> int:
+    def _predict_in_context(
+        self, decision: int, look: Callable[[int], int], precedence: int, context: RuleStack
+    ) -> int:
         current = self._start_in_context(decision, precedence, context)
         offset = 0
         while True:
@@ -144,7 +148,7 @@ class Predictor:
             known = self._known_in_context[configs] = _Remembered(configs, alternative)
         return known
 
-    def _start_in_context(self, decision: int, precedence: int, context: Stack) -> _Remembered:
+    def _start_in_context(self, decision: int, precedence: int, context: RuleStack) -> _Remembered:
         """The start with the rules around: every element of a long chain stands in the same ones."""
         key = (decision, precedence, context)
         known = self._starts_in_context.get(key)
@@ -167,7 +171,7 @@ class Predictor:
             raise NoViableAlternativeError(offset)
         return min(ended)
 
-    def _closure_of_start(self, decision: int, context: Stack, *, full: bool, precedence: int | None) -> Configs:
+    def _closure_of_start(self, decision: int, context: RuleStack, *, full: bool, precedence: int | None) -> Configs:
         state = self._states[decision]
         found: set[Config] = set()
         for index, transition in enumerate(state.transitions):
@@ -233,7 +237,9 @@ class Predictor:
                     seen.add(item)
                     pending.append(item)
 
-    def _leave(self, config: Config, state: State, found: set[Config], *, full: bool, rule: str) -> list[Config]:
+    def _leave(
+        self, config: Config, state: AutomatonState, found: set[Config], *, full: bool, rule: str
+    ) -> list[Config]:
         """Return to where the rule was invoked; in SLL, without that knowledge, to wherever it can be invoked."""
         if config.stack:
             return [config._replace(state=config.stack[0], stack=config.stack[1:])]
@@ -252,7 +258,7 @@ class Predictor:
         ]
 
     def _advance(
-        self, config: Config, state: State, found: set[Config], precedence: int | None, *, eof_is_free: bool
+        self, config: Config, state: AutomatonState, found: set[Config], precedence: int | None, *, eof_is_free: bool
     ) -> list[Config]:
         following: list[Config] = []
         for index, transition in enumerate(state.transitions):
@@ -274,7 +280,7 @@ class Predictor:
         """Whether an operator binds too weakly here."""
         return precedence is not None and 0 < transition.precedence < precedence
 
-    def _is_redundant_entry(self, config: Config, state: State) -> bool:
+    def _is_redundant_entry(self, config: Config, state: AutomatonState) -> bool:
         """Whether the operand on the right of an operator need not look for operators itself.
 
         The rule around it looks for the same ones. Only in rules that invoke themselves does this ever hold.
@@ -314,10 +320,10 @@ def _alternatives_by_place(configs: Configs, *, full: bool) -> list[set[int]]:
     ANTLR keeps the stacks of a state and an alternative in one graph, and compares whole graphs. In SLL the end of a stack
     stands for anything, so that a stack which goes on after the end of another says nothing more.
     """
-    stacks: dict[tuple[int, int], set[Stack]] = defaultdict(set)
+    stacks: dict[tuple[int, int], set[RuleStack]] = defaultdict(set)
     for config in configs:
         stacks[config.state, config.alternative].add(config.stack)
-    places: dict[tuple[int, frozenset[Stack]], set[int]] = defaultdict(set)
+    places: dict[tuple[int, frozenset[RuleStack]], set[int]] = defaultdict(set)
     for (state, alternative), found in stacks.items():
         kept = (
             found if full else {stack for stack in found if not any(stack[:end] in found for end in range(len(stack)))}

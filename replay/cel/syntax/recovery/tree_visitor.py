@@ -335,7 +335,7 @@ def _leading_dot(tree: Tree) -> str:
     return "" if tree.token("leading_dot") is None else "."
 
 
-_READERS: Final[dict[str, literal.Reader]] = {
+_READERS: Final[dict[str, literal.LiteralReader]] = {
     "Int": literal.int_from_literal,
     "Uint": literal.uint_from_literal,
     "Double": literal.double_from_literal,

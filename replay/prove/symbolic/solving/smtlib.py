@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from replay.prove.symbolic.term import Term, constant_text, walk
 
-Value = bool | int | Fraction
+SolverValue = bool | int | Fraction
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import IO, Any
 
-from replay.prove.symbolic.solving.smtlib import Value, script_of
+from replay.prove.symbolic.solving.smtlib import SolverValue, script_of
 from replay.prove.symbolic.term import Term
 
 
-class Answer(StrEnum):
+class Satisfiability(StrEnum):
     """Whether there are values for which all formulas hold."""
 
     SATISFIABLE = "sat"
@@ -30,8 +30,8 @@ class Answer(StrEnum):
 class Solution:
     """The answer, and the values of what was asked for where there are some; `reason` where it is not known."""
 
-    answer: Answer
-    values: Mapping[Term, Value] = field(default_factory=dict)
+    answer: Satisfiability
+    values: Mapping[Term, SolverValue] = field(default_factory=dict)
     reason: str = ""
 
 
@@ -55,8 +55,8 @@ class Solver:
         question = json.dumps({"text": script.text, "names": list(script.names)})
         reply = self._ask(question, seconds or self._seconds)
         if reply is None:
-            return Solution(Answer.UNKNOWN, reason="the solver did not answer in time")
-        answer = Answer(reply["answer"])
+            return Solution(Satisfiability.UNKNOWN, reason="the solver did not answer in time")
+        answer = Satisfiability(reply["answer"])
         values = {script.names[name]: _value(text) for name, text in reply.get("values", {}).items()}
         return Solution(answer, values, str(reply.get("reason", "")))
 
@@ -109,7 +109,7 @@ def _read(pipe: IO[str], lines: Queue[str]) -> None:
     lines.put("")
 
 
-def _value(text: str) -> Value:
+def _value(text: str) -> SolverValue:
     if text in {"True", "False"}:
         return text == "True"
     number = Fraction(text)

@@ -8,11 +8,13 @@ A search that becomes too large says so, and then nothing is concluded from it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from replay.prove.symbolic.text.pattern import NFA, Ranges, nfa_of_pattern
+from replay.prove.symbolic.text.exact import matches_exactly
+from replay.prove.symbolic.text.function import TextFunction
+from replay.prove.symbolic.text.pattern import NFA, UnsayableError, nfa_of_pattern
 
 MOST_STATES = 6000
 _LAST = 0x10FFFF
@@ -21,16 +23,33 @@ _LONGEST = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Predicate:
-    """A question about a text: `kind` with a constant; `number` for lengths."""
+class TextPredicate:
+    """A question about a text: `kind` with a constant; `number` for lengths, and for the separators that are there at least."""
 
     kind: str
     text: str = ""
     number: int = 0
+    of: tuple[TextFunction, ...] = ()
+    """What is done to the text before it is asked, the last one first."""
+
+    @property
+    def is_equality(self) -> bool:
+        """Whether it asks if the text itself is another one."""
+        return self.kind == "equal" and not self.of
+
+    def after(self, function: TextFunction) -> TextPredicate:
+        """The same question about the result of a function."""
+        return replace(self, of=(*self.of, function))
 
     def holds(self, text: str) -> bool | None:  # noqa: PLR0911 - one case a kind
         """The answer for one text; None where the kind has none here."""
+        if self.of:
+            return replace(self, of=self.of[:-1]).holds(self.of[-1].of(text))
         match self.kind:
+            case "matches":
+                return matches_exactly(text, self.text)
+            case "pieces":
+                return text.count(self.text) >= self.number
             case "equal":
                 return text == self.text
             case "startsWith":
@@ -54,7 +73,7 @@ class Combinations:
 
 
 @lru_cache(maxsize=2048)
-def combinations(predicates: tuple[Predicate, ...]) -> Combinations | None:
+def combinations(predicates: tuple[TextPredicate, ...]) -> Combinations | None:
     """The combinations of answers of some predicates; None where that cannot be found out."""
     automata = []
     for predicate in predicates:
@@ -81,13 +100,24 @@ def combinations(predicates: tuple[Predicate, ...]) -> Combinations | None:
     return Combinations(tuple(sorted(found.items())))
 
 
-def is_regular(predicate: Predicate) -> bool:
+def is_regular(predicate: TextPredicate) -> bool:
     """Whether a predicate can be an automaton."""
     return _automaton(predicate) is not None
 
 
 @lru_cache(maxsize=2048)
-def _automaton(predicate: Predicate) -> NFA | None:  # noqa: PLR0911 - one case a kind
+def _automaton(predicate: TextPredicate) -> NFA | None:
+    if not predicate.of:
+        return _plain(predicate)
+    nfa = _automaton(replace(predicate, of=predicate.of[:-1]))
+    try:
+        return None if nfa is None else predicate.of[-1].before(nfa)
+    except UnsayableError:
+        return None
+
+
+def _plain(predicate: TextPredicate) -> NFA | None:  # noqa: PLR0911 - one case a kind
+    """The automaton of a question about the text itself."""
     anything, text = (("star", ((0, _LAST),)),), tuple(("one", ((ord(c), ord(c)),)) for c in predicate.text)
     if len(predicate.text) > _LONGEST or predicate.number > _LONGEST:
         return None
@@ -102,6 +132,8 @@ def _automaton(predicate: Predicate) -> NFA | None:  # noqa: PLR0911 - one case 
             return NFA.of_sequence((*anything, *text, *anything))
         case "longer":
             return NFA.of_sequence((*((("one", ((0, _LAST),)),) * (predicate.number + 1)), *anything))
+        case "pieces":
+            return NFA.of_sequence((*((*anything, *text) * predicate.number), *anything))
         case "less":
             return _less_than(predicate.text)
         case "matches":
@@ -124,7 +156,7 @@ def _less_than(text: str) -> NFA:
         following = nfa.state()
         nfa.edge(state, ((ord(character), ord(character)),), following)
         state = following
-    return nfa.finished()
+    return nfa
 
 
 def _letters(automata: Sequence[NFA]) -> list[int]:
@@ -151,8 +183,3 @@ def _pleasant(low: int, high: int) -> int:
 def _rank(letter: int) -> tuple[int, int]:
     character = chr(letter)
     return (0 if character.isascii() and character.isalnum() else 1 if 0x21 <= letter <= 0x7E else 2, letter)
-
-
-def ranges_of(texts: Iterable[str]) -> Ranges:
-    """The characters of some texts as ranges."""
-    return tuple((ord(c), ord(c)) for c in sorted(set("".join(texts))))

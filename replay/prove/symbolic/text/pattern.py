@@ -1,64 +1,39 @@
-"""Regular expressions as automata: the part of RE2's syntax that can be said without doubt.
+"""Regular expressions as automata, from the parts that Go's parser reads (`replay.go.regexp_part`).
 
-What is not said here (flags, word boundaries, classes by name, ...) has no automaton, and nothing is concluded about it. Each
+What is not said here (word boundaries, lines, classes of Unicode) has no automaton, and nothing is concluded about it. Each
 automaton is tried on texts against the matcher that decides, so that a misreading cannot stay.
 """
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from re import _constants as sre
-from re import _parser as parser
-from typing import Any, Self
 
 from replay.cel.value.bounds import UndeterminedError
 from replay.cel.value.regexp import matches
 from replay.cel.value.values import EvalError
+from replay.go.regexp import parts_of_pattern
+from replay.go.regexp_class import UnsupportedRegexpError
+from replay.go.regexp_part import (
+    LAST,
+    Alternatives,
+    Assertion,
+    Characters,
+    Concatenation,
+    Ranges,
+    RegexpPart,
+    Repeated,
+    UnsaidError,
+)
+from replay.go.regexp_tree import RegexpError
 from replay.prove.search.text_sample import samples_of_pattern
 
-Ranges = tuple[tuple[int, int], ...]
-_LAST = 0x10FFFF
-_ALL: Ranges = ((0, _LAST),)
-_NOT_NEWLINE: Ranges = ((0, 9), (11, _LAST))
-_CLASSES: dict[Any, Ranges] = {
-    sre.CATEGORY_DIGIT: ((48, 57),),
-    sre.CATEGORY_WORD: ((48, 57), (65, 90), (95, 95), (97, 122)),
-    sre.CATEGORY_SPACE: ((9, 10), (12, 13), (32, 32)),
-}
-_NEGATED = {
-    sre.CATEGORY_NOT_DIGIT: sre.CATEGORY_DIGIT,
-    sre.CATEGORY_NOT_WORD: sre.CATEGORY_WORD,
-    sre.CATEGORY_NOT_SPACE: sre.CATEGORY_SPACE,
-}
-_UNLIKE = (
-    "(?",
-    "[:",
-    "\\Q",
-    "\\b",
-    "\\B",
-    "\\A",
-    "\\Z",
-    "\\z",
-    "\\C",
-    "\\p",
-    "\\P",
-    "\\x{",
-    "{,",
-    "*+",
-    "++",
-    "?+",
-    "}+",
-)
-"""What Python reads otherwise than Go, or not at all; `(?:` is taken out before it is looked for."""
-
+_ALL: Ranges = ((0, LAST),)
 _MOST_STATES = 2000
 
 
-class _Unsayable(Exception):  # noqa: N818 - not an error: it ends the reading
-    pass
+class UnsayableError(Exception):
+    """A set of texts is not said as an automaton."""
 
 
 class NFA:
@@ -77,7 +52,7 @@ class NFA:
     def state(self) -> int:
         """A new state."""
         if self._count >= _MOST_STATES:
-            raise _Unsayable
+            raise UnsayableError
         self._edges.append([])
         self._count += 1
         return self._count - 1
@@ -94,9 +69,16 @@ class NFA:
         """Some characters lead from one state to another."""
         self._edges[source].append((ranges, target))
 
-    def finished(self) -> Self:
-        """This one."""
-        return self
+    @property
+    def count(self) -> int:
+        """How many states there are."""
+        return self._count
+
+    def edges(self) -> Iterator[tuple[int, Ranges, int]]:
+        """All edges: from where, by which characters, to where."""
+        for source, edges in enumerate(self._edges):
+            for ranges, target in edges:
+                yield source, ranges, target
 
     def ranges(self) -> list[tuple[int, int]]:
         """All ranges of characters on edges."""
@@ -145,22 +127,10 @@ class NFA:
 def nfa_of_pattern(pattern: str) -> NFA | None:
     """The texts in which a pattern is found; None where it cannot be said."""
     try:
-        tree = _parsed(pattern)
-        nfa = _Builder().build(tree)
-    except (_Unsayable, re.error, RecursionError, OverflowError):
+        nfa = _Builder().build(parts_of_pattern(pattern))
+    except (UnsayableError, UnsaidError, RegexpError, UnsupportedRegexpError, RecursionError):
         return None
     return nfa if _agrees(pattern, nfa) else None
-
-
-def _parsed(pattern: str) -> Any:
-    if any(unlike in pattern.replace("(?:", "(") for unlike in _UNLIKE):
-        raise _Unsayable
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            return parser.parse(pattern)
-        except Warning:
-            raise _Unsayable from None
 
 
 def _agrees(pattern: str, nfa: NFA) -> bool:
@@ -183,11 +153,11 @@ class _Builder:
         self._nfa = NFA()
         self._empty: dict[int, list[tuple[int, str]]] = {}
 
-    def build(self, tree: Any) -> NFA:
+    def build(self, part: RegexpPart) -> NFA:
         """The automaton of texts in which the pattern is found: anything before it and after it."""
         nfa = self._nfa
         before, first = nfa.state(), nfa.state()
-        last = self._sequence(tree, first)
+        last = self._part(part, first)
         nfa.edge(before, _ALL, before)
         at_start = self._closure({before}, at_start=True, at_end=False)
         return self._without_empty(before, first, last, at_start)
@@ -233,87 +203,49 @@ class _Builder:
     def _link(self, source: int, target: int, where: str = "") -> None:
         self._empty.setdefault(source, []).append((target, where))
 
-    def _sequence(self, tree: Any, state: int) -> int:
-        for kind, argument in tree:
-            state = self._part(kind, argument, state)
-        return state
-
-    def _part(self, kind: Any, argument: Any, state: int) -> int:
-        if kind is sre.AT:
-            following = self._nfa.state()
-            where = {sre.AT_BEGINNING: _START, sre.AT_END: _END}.get(argument)
-            if where is None:
-                raise _Unsayable
-            self._link(state, following, where)
-            return following
-        if kind is sre.BRANCH:
-            end = self._nfa.state()
-            for branch in argument[1]:
-                begin = self._nfa.state()
-                self._link(state, begin)
-                self._link(self._sequence(branch, begin), end)
-            return end
-        if kind is sre.SUBPATTERN:
-            return self._sequence(argument[3], state)
-        if kind in {sre.MAX_REPEAT, sre.MIN_REPEAT}:
-            least, most, inner = argument
-            return self._repeat(least, most, inner, state)
+    def _part(self, part: RegexpPart, state: int) -> int:
+        """The state behind a part that begins in one."""
+        match part:
+            case Concatenation():
+                for each in part.parts:
+                    state = self._part(each, state)
+                return state
+            case Alternatives():
+                end = self._nfa.state()
+                for each in part.parts:
+                    begin = self._nfa.state()
+                    self._link(state, begin)
+                    self._link(self._part(each, begin), end)
+                return end
+            case Repeated():
+                return self._repeat(part, state)
         following = self._nfa.state()
-        self._nfa.edge(state, _characters(kind, argument), following)
+        if isinstance(part, Characters):
+            self._nfa.edge(state, part.ranges, following)
+        else:
+            self._link(state, following, _place(part))
         return following
 
-    def _repeat(self, least: int, most: Any, inner: Any, state: int) -> int:
-        for _ in range(least):
-            state = self._sequence(inner, state)
-        if most is sre.MAXREPEAT:
-            loop, end = self._nfa.state(), self._nfa.state()
+    def _repeat(self, part: Repeated, state: int) -> int:
+        for _ in range(part.least):
+            state = self._part(part.part, state)
+        end = self._nfa.state()
+        if part.most is None:
+            loop = self._nfa.state()
             self._link(state, loop)
-            self._link(self._sequence(inner, loop), loop)
+            self._link(self._part(part.part, loop), loop)
             self._link(loop, end)
             return end
-        end = self._nfa.state()
         self._link(state, end)
-        for _ in range(most - least):
-            state = self._sequence(inner, state)
+        for _ in range(part.most - part.least):
+            state = self._part(part.part, state)
             self._link(state, end)
         return end
 
 
-def _characters(kind: Any, argument: Any) -> Ranges:
-    if kind is sre.LITERAL:
-        return ((argument, argument),)
-    if kind is sre.NOT_LITERAL:
-        return _complement(((argument, argument),))
-    if kind is sre.ANY:
-        return _NOT_NEWLINE
-    if kind is sre.IN:
-        items = list(argument)
-        is_negated = bool(items) and items[0][0] is sre.NEGATE
-        ranges: list[tuple[int, int]] = []
-        for item in items[1:] if is_negated else items:
-            ranges += _member(*item)
-        return _complement(tuple(ranges)) if is_negated else tuple(ranges)
-    raise _Unsayable
-
-
-def _member(kind: Any, argument: Any) -> Ranges:
-    if kind is sre.LITERAL:
-        return ((argument, argument),)
-    if kind is sre.RANGE:
-        return (tuple(argument),)
-    if kind is sre.CATEGORY and argument in _CLASSES:
-        return _CLASSES[argument]
-    if kind is sre.CATEGORY and argument in _NEGATED:
-        return _complement(_CLASSES[_NEGATED[argument]])
-    raise _Unsayable
-
-
-def _complement(ranges: Ranges) -> Ranges:
-    found, at = [], 0
-    for low, high in sorted(ranges):
-        if low > at:
-            found.append((at, low - 1))
-        at = max(at, high + 1)
-    if at <= _LAST:
-        found.append((at, _LAST))
-    return tuple(found)
+def _place(assertion: Assertion) -> str:
+    """The place that an assertion asks for; of lines and words nothing is said."""
+    where = {r"\A": _START, r"\z": _END}.get(assertion.kind)
+    if where is None:
+        raise UnsayableError
+    return where

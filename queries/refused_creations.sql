@@ -1,0 +1,11 @@
+-- What:       what components of the cluster were not let create for an owner: the place in the log, user, status, and the owner's uid
+-- Parameters: none
+-- Example:    execute refused_creations
+select
+  seq, username, code, status_message, status_reason,
+  request_object ->> '$.metadata.ownerReferences[0].uid' as owner
+from request
+where
+  verb = 'create' and subresource = '' and code >= 400 and username like 'system:%'
+  and request_object ->> '$.metadata.ownerReferences[0].uid' is not null
+order by seq

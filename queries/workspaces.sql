@@ -1,0 +1,12 @@
+-- What:       the workspaces of kcp that a log has events of: logical cluster, path, and the requests that admission saw
+-- Parameters: none
+-- Example:    replay sql workspaces --store STORE
+select
+  workspace,
+  coalesce(max(workspace_path), '') as path,
+  count(*) as requests,
+  count(*) filter (verb in ('create', 'update', 'patch', 'delete', 'deletecollection')) as writes
+from request
+where workspace <> ''
+group by workspace
+order by workspace

@@ -1,0 +1,92 @@
+"""What identifies an item of a list map or set in a structured merge, and how a path names it.
+
+`typed/helpers.go` and `value/value.go` of sigs.k8s.io/structured-merge-diff/v6.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replay.admission.mutating.atom import ListAtom
+from replay.go.format import float_text, quote
+from replay.go.value import GoValue
+from replay.json import JSON
+
+
+class _Undefined:
+    def __str__(self) -> str:
+        return "{{undefined}}"
+
+
+_UNDEFINED = _Undefined()
+"""What stands for any value of an unknown Go type in a key (structured-merge-diff `value.Compare`, `value.ToString`)."""
+
+
+class MergeError(Exception):
+    """The apply configuration cannot be merged; `str()` is the server's text."""
+
+
+def item_key(atom: ListAtom, item: JSON) -> tuple[Any, ...]:
+    """What identifies an item of a list map or set, hashable; raises `MergeError` where nothing does."""
+    if not atom.keys:
+        return ("", _set_key(item))
+    if item is None:
+        raise MergeError("associative list with keys may not have a null element")
+    if not isinstance(item, dict):
+        raise MergeError("associative list with keys may not have non-map elements")
+    key = []
+    for name in sorted(atom.keys):
+        if name in item:
+            key.append((name, _comparable(item[name])))
+        elif atom.element.map is not None and name in atom.element.map.defaults:
+            key.append((name, _comparable(atom.element.map.defaults[name])))
+    if not key:
+        names = " ".join(map(quote, atom.keys))
+        raise MergeError(
+            f"associative list with keys has an element that omits all key fields [{names}] "
+            "(and doesn't have default values for any key fields)"
+        )
+    return tuple(key)
+
+
+def _set_key(item: JSON) -> Any:
+    if isinstance(item, dict):
+        raise MergeError("associative list without keys has an element that's a map type")
+    if isinstance(item, list):
+        raise MergeError("not supported: associative list with lists as elements")
+    if item is None:
+        raise MergeError("associative list without keys has an element that's an explicit null")
+    return _comparable(item)
+
+
+def _comparable(value: JSON) -> Any:
+    """A hashable value that is equal where the server's are: 1 and 1.0 are, `true` and 1 are not."""
+    if isinstance(value, bool):
+        return ("bool", value)
+    if isinstance(value, dict):
+        return ("map", tuple(sorted((name, _comparable(inner)) for name, inner in value.items())))
+    if isinstance(value, list):
+        return ("list", tuple(map(_comparable, value)))
+    return _UNDEFINED if isinstance(value, GoValue) else value
+
+
+def element_text(key: tuple[Any, ...]) -> str:
+    """An item as a path names it."""
+    if key[0] == "":
+        return f"[={_value_text(key[1])}]"
+    return "[" + ",".join(f"{name}={_value_text(value)}" for name, value in key) + "]"
+
+
+def _value_text(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, tuple):
+        kind, inner = value
+        if kind == "bool":
+            return str(inner).lower()
+        if kind == "list":
+            return "[" + ",".join(map(_value_text, inner)) + "]"
+        return "".join(f"{name}={_value_text(part)}" for name, part in inner)
+    if isinstance(value, str):
+        return quote(value)
+    return float_text(value) if isinstance(value, float) else str(value)

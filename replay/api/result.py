@@ -1,0 +1,127 @@
+"""What `replay.run` found: numbers, and tables that Polars, DuckDB and pandas take as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import finalize
+
+import orjson
+
+from replay.audit.ingest import Progress
+from replay.compare.result import RunResult
+from replay.compare.summary import decided
+from replay.json import JSON
+from replay.pipeline.forensic.sql import run_query
+from replay.pipeline.options import Options
+from replay.pipeline.output import write_report
+from replay.pipeline.run import run
+from replay.pipeline.scenario import Scenario
+from replay.report.render.html import html
+from replay.report.run.json import summary_json
+from replay.report.run.report import run_document
+from replay.storage.scratch import scratch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PAGE_HEIGHT = 640
+"""Pixels of a notebook that a report takes; it scrolls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The numbers of a run: requests that admission saw, those decided of those that reached validation, and by outcome.
+
+    `roots` counts, by outcome, the findings that follow no other one; `accepted` are denials that are meant.
+    """
+
+    requests: int
+    decided: int
+    reached: int
+    outcomes: Mapping[str, int]
+    roots: Mapping[str, int]
+    accepted: int
+
+
+class Result:
+    """A run; its log is kept as long as the result is, in the store that was named or in one that goes away with it."""
+
+    def __init__(self, found: RunResult, scenario: Scenario, options: Options, progress: Progress) -> None:
+        """Use `replay.run`; `scenario` is about a filled store."""
+        self._found, self._scenario, self._options, self._progress = found, scenario, options, progress
+
+    @classmethod
+    def of(cls, scenario: Scenario, options: Options, progress: Progress) -> Result:
+        """Run a scenario; raises ReplayError."""
+        with ExitStack() as stack:
+            store = scenario.store if scenario.store is not None else stack.enter_context(scratch()) / "store"
+            found = run(replace(scenario, store=store), options, progress)
+            made = cls(found, replace(scenario, logs=(), store=store), options, progress)
+            finalize(made, stack.pop_all().close)
+        return made
+
+    def __repr__(self) -> str:
+        """The one sentence of the report."""
+        return f"<replay.Result: {run_document(self._found).verdict}>"
+
+    def _repr_html_(self) -> str:
+        """The report in a notebook, in a frame of its own: its styles and scripts touch nothing else."""
+        from html import escape  # noqa: PLC0415 - only notebooks need it
+
+        page = escape(html(run_document(self._found)), quote=True)
+        frame = "width:100%;border:1px solid #8884;border-radius:4px"
+        return f'<iframe srcdoc="{page}" style="{frame}" height="{PAGE_HEIGHT}" title="replay"></iframe>'
+
+    @cached_property
+    def summary(self) -> Numbers:
+        """The numbers that the headline is made of."""
+        summary = self._found.summary
+        known, total = decided(summary, "candidate")
+        roots: dict[str, int] = {}
+        for key, cell in summary.cells.items():
+            if not key.follows:
+                roots[key.outcome.value] = roots.get(key.outcome.value, 0) + cell.count
+        outcomes = {kind.value: count for kind, count in sorted(summary.outcomes.items()) if count}
+        return Numbers(summary.requests, known, total, outcomes, roots, self._found.accepted.requests)
+
+    def json(self) -> dict[str, JSON]:
+        """What `replay run --json` prints."""
+        found: dict[str, JSON] = orjson.loads(summary_json(self._found))
+        return found
+
+    def findings(self) -> pa.Table:
+        """What the candidate changes: a row for requests that are alike in outcome, policies, user, namespace and workload.
+
+        `file` and `line` are those of the first policy, `follows` tells what only follows another finding, `audit_id` is the first
+        request (`replay explain`).
+        """
+        from replay.api.tables import findings_table  # noqa: PLC0415 - pyarrow is slow to load
+
+        return findings_table(self._found)
+
+    @cached_property
+    def _outcomes(self) -> pa.Table:
+        from replay.api.tables import outcomes_table  # noqa: PLC0415 - pyarrow is slow to load
+
+        with scratch() as directory:
+            path = Path(directory) / "outcomes.jsonl"
+            run(self._scenario, replace(self._options, outcomes=path), self._progress)
+            return outcomes_table(path)
+
+    def outcomes(self) -> pa.Table:
+        """One row for each request that admission saw, with both verdicts and what denies it; replays once more."""
+        return self._outcomes
+
+    def requests(self) -> pa.Table:
+        """One row for each request of the log: the view `request` of `queries/README.md`. Secrets are hidden as `redact` says."""
+        query, redact = "select * from request", self._options.redact
+        return run_query(self._scenario, query, {}, self._progress, redact=redact).to_arrow()
+
+    def write(self, directory: str | Path) -> None:
+        """Write what `replay run --report` writes; raises ReplayError."""
+        write_report(self._found, Path(directory))

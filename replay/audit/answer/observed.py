@@ -1,0 +1,177 @@
+"""What an audit event itself says about admission decisions: response messages and annotations.
+
+Wordings and annotation keys are those of `k8s.io/apiserver` (`plugin/policy/validating/dispatcher.go`,
+`plugin/policy/generic/policy_dispatcher.go`, `plugin/webhook/errors/statuserror.go`, `plugin/webhook/mutating/dispatcher.go`). Older servers wrote the same denial text
+and, in `validation_failure`, one entry only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from replay.audit.answer.refusal import refused_by
+from replay.audit.event import RequestRecord, annotations_of
+from replay.json import decode_json
+from replay.kcp.annotation import OWN_PREFIXES
+
+VALIDATION_FAILURE = "validation.policy.admission.k8s.io/validation_failure"
+_MUTATION = "mutation.webhook.admission.k8s.io/"
+_PATCH = "patch.webhook.admission.k8s.io/"
+_FAILED_OPEN = ("failed-open.mutation.webhook.admission.k8s.io/", "failed-open.validating.webhook.admission.k8s.io/")
+_FOREIGN = (
+    *OWN_PREFIXES,
+    "authorization.k8s.io/",
+    "authentication.k8s.io/",
+    "authentication.kubernetes.io/",
+    "audit.k8s.io/",
+    "apiserver.latency.k8s.io/",
+    "k8s.io/",
+)
+
+_DENIAL = re.compile(
+    r"(?:(?:ValidatingAdmissionPolicy|policy) ['\"](?P<policy>[^'\"]*)['\"]"
+    r"(?: with binding '(?P<binding>[^']*)')? denied request: (?P<message>.*)"
+    r'|(?:admission webhook|failed calling webhook|failed calling admission webhook) "(?P<webhook>[^"]*)"'
+    r"(?: denied the request(?:: (?P<said>.*)| without explanation)|(?: failed)?: (?P<failure>.*)))",
+    re.DOTALL,
+)
+"""Whichever stands first in a message is the server's; what follows it is a policy's or webhook's own text."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedDenial:
+    """The one denial that the client saw; `policy` is a policy's or a webhook's name, `binding` empty for a webhook."""
+
+    policy: str
+    binding: str
+    message: str
+    webhook: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookMutation:
+    """One `mutation.webhook…` annotation; `patch` is the recorded JSON patch, None below level Request or without one."""
+
+    round: int
+    index: int
+    configuration: str
+    webhook: str
+    mutated: bool
+    patch: tuple[Any, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything about admission that one event holds.
+
+    `failures` are the entries of `validation_failure` as the server wrote them; `policy_annotations` are those of policies
+    and webhooks, by `<name>/<key>`; `annotations` are all, unless none is about admission.
+    """
+
+    denial: ObservedDenial | None = None
+    refusal: ObservedDenial | None = None
+    """What a built-in plugin refused, by the name of the plugin."""
+    failures: tuple[Mapping[str, Any], ...] = ()
+    policy_annotations: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def mutations(self) -> tuple[WebhookMutation, ...]:
+        """The webhooks' annotations in the order in which the webhooks were called."""
+        return _mutations(self.annotations)
+
+    @property
+    def failed_open(self) -> dict[str, str]:
+        """Annotation keys, and the webhooks that failed and were ignored."""
+        return {key: value for key, value in self.annotations.items() if key.startswith(_FAILED_OPEN)}
+
+
+def observed_denial(status_message: str) -> ObservedDenial | None:
+    """The denial that a response message tells of, None if it tells of none."""
+    match = _DENIAL.search(status_message)
+    if match is None:
+        return None
+    if match["policy"] is not None:
+        return ObservedDenial(match["policy"], match["binding"] or "", match["message"])
+    return ObservedDenial(match["webhook"], "", match["said"] or match["failure"] or "", webhook=True)
+
+
+def _refusal(record: RequestRecord, denial: ObservedDenial | None) -> ObservedDenial | None:
+    if denial is not None or record.code < 400 or not record.status_message:
+        return None
+    plugin = refused_by(record.status_message, record.resource)
+    return ObservedDenial(plugin, "", record.status_message) if plugin else None
+
+
+def observe(record: RequestRecord) -> Observed:
+    """Read the decisions out of one record; annotations that are no JSON count as absent."""
+    denial = observed_denial(record.status_message) if record.code >= 400 and record.status_message else None
+    text = record.annotations
+    if not text or ("admission.k8s.io/" not in text and _only_foreign(text)):
+        return Observed(denial, _refusal(record, denial))
+    annotations = annotations_of(record)
+    own = {
+        key: value
+        for key, value in annotations.items()
+        if not key.startswith(_FOREIGN) and "admission.k8s.io/" not in key
+    }
+    return Observed(
+        denial,
+        _refusal(record, denial),
+        _failures(annotations.get(VALIDATION_FAILURE)),
+        own,
+        annotations,
+    )
+
+
+def _only_foreign(text: str) -> bool:
+    """Most events carry nothing but the authorizer's two annotations; they need not be decoded."""
+    return text.count('":"') <= text.count('"authorization.k8s.io/')
+
+
+def _failures(text: str | None) -> tuple[Mapping[str, Any], ...]:
+    """The entries of a `validation_failure` annotation; older servers wrote a bare object."""
+    if not text:
+        return ()
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return ()
+    entries = value if isinstance(value, list) else [value]
+    return tuple(entry for entry in entries if isinstance(entry, dict))
+
+
+def _mutations(annotations: Mapping[str, str]) -> tuple[WebhookMutation, ...]:
+    found = []
+    for key, text in annotations.items():
+        match = (
+            re.fullmatch(r"round_(\d+)_index_(\d+)", key.removeprefix(_MUTATION)) if key.startswith(_MUTATION) else None
+        )
+        if match is None:
+            continue
+        value = _object(text)
+        patch = _object(annotations.get(_PATCH + match[0], ""))
+        found.append(
+            WebhookMutation(
+                int(match[1]),
+                int(match[2]),
+                str(value.get("configuration", "")),
+                str(value.get("webhook", "")),
+                value.get("mutated") is True,
+                tuple(patch["patch"]) if isinstance(patch.get("patch"), list) else None,
+            )
+        )
+    return tuple(sorted(found, key=lambda mutation: (mutation.round, mutation.index)))
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = decode_json(text) if text else {}
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}

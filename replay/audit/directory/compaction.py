@@ -1,0 +1,121 @@
+"""Many small ingests made into few: each has a file for every part, and whoever opens a store looks at all of them.
+
+As in a log-structured merge tree, ingests of about one size become one of the next: a row is written again once for each such step.
+Only those of one day are put together, so that what is old can still be forgotten.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path, PurePosixPath
+
+import duckdb
+
+from replay.audit.catalog import BUSY, IN_USE, READERS, SEGMENTS, WRITERS, SegmentEntry, read_catalog
+from replay.audit.directory.integrity import data_files, require_whole
+from replay.audit.directory.layout import write_store
+from replay.audit.directory.prune import segment_octets, sweep_segments
+from replay.audit.engine import INGEST_MEMORY, connect, literal
+from replay.audit.ingest import PARQUET
+from replay.errors import StoreError
+from replay.storage.directory import store_error
+from replay.storage.scratch import scratch
+from replay.storage.storage import Storage
+
+TOGETHER = 8
+"""How many ingests of one size become one, and how many times larger the next size is: a power of two."""
+LARGEST = 1 << 30
+"""How many bytes are put together at most: what is forgotten is forgotten whole."""
+_ROWS = 8192
+"""How many rows are compressed together: a reader that wants one of them decompresses all."""
+_DAY = 24 * 3600 * 1_000_000
+_BETWEEN = "_"
+
+
+def compactable(segments: Iterable[SegmentEntry]) -> list[tuple[SegmentEntry, ...]]:
+    """The ingests that should be one each."""
+    alike: dict[tuple[int, int], list[SegmentEntry]] = defaultdict(list)
+    for segment in segments:
+        size = (segment.events.bit_length() - 1) // (TOGETHER.bit_length() - 1)
+        alike[segment.last // _DAY, size].append(segment)
+    runs = (tuple(_not_too_large(found)) for found in alike.values())
+    return [run for run in runs if len(run) >= TOGETHER]
+
+
+def _not_too_large(segments: Sequence[SegmentEntry]) -> Iterator[SegmentEntry]:
+    sizes = accumulate(segment_octets(segment) for segment in segments)
+    return (segment for segment, size in zip(segments, sizes, strict=True) if size <= LARGEST)
+
+
+def compact_store(storage: Storage) -> int:
+    """Put small ingests of a store together; returns how many are gone. What the store says stays the same.
+
+    Raises `StoreError` if another process uses the store, a file is damaged, or nothing can be written; the store is then as it was.
+    """
+    try:
+        return _compacted(storage)
+    except OSError as error:
+        raise store_error(error, storage.location) from error
+    except duckdb.Error as error:
+        raise StoreError(" ".join(str(error).split()), path=storage.location) from error
+
+
+def _compacted(storage: Storage) -> int:
+    with storage.locked(WRITERS, BUSY), storage.locked(READERS, IN_USE, patience=0):
+        before = catalog = read_catalog(storage)
+        require_whole(storage, replace(catalog, segments=sum(compactable(catalog.segments), ())))
+        for run in compactable(catalog.segments):
+            merged = _merged(storage, run)
+            segments = (merged if each is run[0] else each for each in catalog.segments if each not in run[1:])
+            catalog = replace(catalog, segments=tuple(segments))
+            write_store(storage, catalog, kept=True)
+        sweep_segments(storage)
+    return len(before.segments) - len(catalog.segments)
+
+
+def _merged(storage: Storage, run: Sequence[SegmentEntry]) -> SegmentEntry:
+    """One segment with all that some hold, whose files are in their place."""
+    name = run[0].name.partition(_BETWEEN)[0] + _BETWEEN + run[-1].name.rpartition(_BETWEEN)[2]
+    target = storage.workspace(SEGMENTS)
+    with ExitStack() as stack:
+        spill = stack.enter_context(scratch())
+        connection = stack.enter_context(connect(str(spill), os.cpu_count() or 1, INGEST_MEMORY))
+        for path, sources in _sources(storage, run).items():
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            _write(connection, sources, target / path)
+        data = data_files(connection, target, target.rglob("*.parquet"))
+    storage.adopt(target, f"{SEGMENTS}/{name}", durable=True)
+    return SegmentEntry(
+        name=name,
+        files=tuple(file for segment in run for file in segment.files),
+        data=data,
+        events=sum(segment.events for segment in run),
+        requests=sum(segment.requests for segment in run),
+        replaced=sum(segment.replaced for segment in run),
+        last=max(segment.last for segment in run),
+    )
+
+
+def _sources(storage: Storage, run: Sequence[SegmentEntry]) -> dict[str, list[Path]]:
+    """The files that become one, by its path: the rows of each part, and each of the other tables."""
+    found: dict[str, list[Path]] = defaultdict(list)
+    for segment in run:
+        for file in segment.data:
+            path = PurePosixPath(file.path)
+            part = f"rows/{path.parent.name}/{path.parent.name}.parquet"
+            found[part if path.parent.name else file.path].append(
+                storage.local(f"{SEGMENTS}/{segment.name}/{file.path}")
+            )
+    return found
+
+
+def _write(connection: duckdb.DuckDBPyConnection, sources: Sequence[Path], target: Path) -> None:
+    files = ", ".join(map(literal, sources))
+    connection.execute(
+        f"copy (from read_parquet([{files}], hive_partitioning = false)) to {literal(target)} ({PARQUET}, row_group_size {_ROWS})"
+    )

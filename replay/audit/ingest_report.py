@@ -1,0 +1,73 @@
+"""What an ingest read, as it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from replay.audit.format.recognise import beginning
+from replay.audit.format.table import products
+from replay.audit.reject import EXPLANATIONS, RejectReason, Rejects
+from replay.audit.segment import Segment
+from replay.audit.source import LogFile
+
+
+@dataclass(frozen=True)
+class IngestReport:
+    """What an ingest read. `files` counts those read now, `known_files` those whose content the store had already.
+
+    `lines` are those not blank, `bytes` the sizes of the files as stored, `events` the usable lines, `requests` the requests
+    they tell of, `superseded` events that a later stage of the same request replaces; the rest are `rejects`.
+    """
+
+    files: int = 0
+    known_files: int = 0
+    lines: int = 0
+    bytes: int = 0
+    events: int = 0
+    requests: int = 0
+    superseded: int = 0
+    rejects: Rejects = field(default_factory=Rejects)
+
+    def __add__(self, later: IngestReport) -> IngestReport:
+        """What two ingests read, one after the other."""
+        return IngestReport(
+            files=self.files + later.files,
+            known_files=self.known_files + later.known_files,
+            lines=self.lines + later.lines,
+            bytes=self.bytes + later.bytes,
+            events=self.events + later.events,
+            requests=self.requests + later.requests,
+            superseded=self.superseded + later.superseded,
+            rejects=self.rejects + later.rejects,
+        )
+
+
+def report_of(segment: Segment, files: Sequence[LogFile], known_files: int) -> IngestReport:
+    """What was read of files, and how many others were known."""
+    return IngestReport(
+        files=len(files),
+        known_files=known_files,
+        lines=segment.lines,
+        bytes=sum(file.size for file in files),
+        events=segment.events,
+        requests=segment.requests,
+        superseded=segment.superseded,
+        rejects=segment.rejects,
+    )
+
+
+def refusal_of_nothing(rejects: Rejects) -> str:
+    """Why a log without any event is refused."""
+    if not rejects.total:
+        return "no audit event: the log is empty"
+    reason, count = rejects.counts.most_common(1)[0]
+    told = f"no audit event: {count} of {rejects.total} unusable lines are `{reason}` ({EXPLANATIONS[reason]})"
+    fields = beginning(rejects.examples[reason][0].text)
+    if reason not in (RejectReason.NOT_AN_EVENT, RejectReason.MALFORMED) or not isinstance(fields, dict) or not fields:
+        return told
+    named = ", ".join(f"`{name}`" for name in fields)
+    return (
+        f"{told}; no known format has lines with the fields {named}: "
+        f"say what wrote them with --from {'|'.join(products())}, or see docs/logs.md"
+    )

@@ -1,0 +1,71 @@
+"""What an API server's audit webhook backend sends: an `audit.k8s.io/v1` EventList, as lines of a log.
+
+`k8s.io/apiserver/plugin/pkg/audit/webhook` posts the list that `k8s.io/apiserver/plugin/pkg/audit/buffered` made of a batch. Its
+items leave out kind and apiVersion, which the list states for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+API_VERSION = "audit.k8s.io/v1"
+_EXPECTED = f"an {API_VERSION} EventList is expected"
+_KIND = b'"kind":"Event"'
+_VERSION = b'"apiVersion":"audit.k8s.io/v1"'
+_LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
+
+
+class EventListError(ValueError):
+    """A body is no list of events; `str()` says why."""
+
+
+class _EventList(msgspec.Struct):
+    kind: str = ""
+    apiVersion: str = ""  # noqa: N815 - the API's name
+    items: list[msgspec.Raw] | None = None
+
+
+class _Event(msgspec.Struct):
+    kind: str | None = None
+    apiVersion: str | None = None  # noqa: N815 - the API's name
+
+
+_LIST = msgspec.json.Decoder(_EventList)
+_ITEM = msgspec.json.Decoder(_Event)
+
+
+def lines_of(body: bytes) -> bytes:
+    """The events of a list, each on a line of its own with kind and apiVersion; raises `EventListError`.
+
+    Whether an event can be used is left to the ingest, which counts what cannot. So is a list that is nested deeper than is
+    decoded here: by one such object nobody can keep the other events of a batch out.
+    """
+    try:
+        found = _LIST.decode(body)
+        if (found.kind, found.apiVersion) != ("EventList", API_VERSION):
+            raise EventListError(f"{_EXPECTED}, this is `{found.apiVersion}` `{found.kind}`")
+        if b"\n" in body or b"\r" in body:  # between tokens, as the body is JSON
+            found = _LIST.decode(_on_one_line(body))
+        return b"".join(_lines(found.items or ()))
+    except RecursionError:
+        return _on_one_line(body) + b"\n"
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise EventListError(f"{_EXPECTED}: {error}") from error
+
+
+def _on_one_line(body: bytes) -> bytes:
+    return body.translate(_LINE_ENDS)
+
+
+def _lines(items: Iterable[msgspec.Raw]) -> Iterator[bytes | memoryview]:
+    """The pieces of the lines: what the list states for all, then the event without its first brace."""
+    for item in items:
+        said = _ITEM.decode(item)
+        rest = memoryview(item)[1:]
+        stated = [text for text, is_said in ((_KIND, said.kind), (_VERSION, said.apiVersion)) if not is_said]
+        yield b"{" + b",".join(stated)
+        yield b"," if stated and rest[0] != ord("}") else b""
+        yield rest
+        yield b"\n"

@@ -1,0 +1,190 @@
+"""One file that is followed: held open, so that it is read to its end whatever becomes of its name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from replay.audit.catalog import Position
+from replay.audit.file.altered import AlteredError
+from replay.audit.source import LogFile, Stamp, open_log, opened_file, place_of, plain_file, shown, stamp_of
+
+_KNOWN_BY = 4096
+"""How many bytes of the first line, and of the end of what is read, a file is known by; an auditID stands well within."""
+_CHUNK = 1 << 20
+
+
+class FollowedFile:
+    """A file of a log: `path` is its newest name, `is_left` says that it was renamed or removed: no more is written to it."""
+
+    def __init__(self, path: str) -> None:
+        """Open a file; raises `OSError`, and `AuditLogError` for a compression that is not read."""
+        self.path = path
+        self.is_left = False
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._file = opened_file(path, self._descriptor, place_of(self._descriptor) or path)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+        self.stamp = self._file.stamp
+        self._since = time.monotonic()
+        self._head = ""
+        self._taken: Stamp | None = None
+        self._rest = 0
+
+    def close(self) -> None:
+        """Give the file up."""
+        os.close(self._descriptor)
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether the file is one of those that are written once, after a rotation."""
+        return self._file.compression != "none"
+
+    @property
+    def head(self) -> str:
+        """What the file is known by; empty where that is not there yet."""
+        if not self._head:
+            with suppress(AlteredError, EOFError), self._stream() as stream:
+                line, end, _ = stream.read(_KNOWN_BY).partition(b"\n")
+                self._head = _digest(line) if end or len(line) == _KNOWN_BY else ""
+        return self._head
+
+    def look(self) -> None:
+        """See what the file is like now; one that was truncated may begin with another line."""
+        found = stamp_of(os.fstat(self._descriptor))
+        if found != self.stamp:
+            self.stamp, self._since, self._head = found, time.monotonic(), ""
+
+    def is_settled(self, seconds: float) -> bool:
+        """Whether the file has been the same for so long."""
+        return time.monotonic() - self._since >= seconds
+
+    def is_read(self, known: Position | None) -> bool:
+        """Whether nothing comes after a position, not even a line without an end."""
+        if self._taken == self.stamp:
+            return not self._rest
+        return not self.is_compressed and self.stamp.size == (known.offset if known else 0)
+
+    def waiting(self, known: Position | None, *, whole: bool) -> int:
+        """About how many bytes of lines come after a position; see `piece`."""
+        if self._taken == self.stamp:
+            return self._rest if whole else 0
+        if self.is_compressed:
+            return self._file.expected_bytes
+        size = self.stamp.size - (known.offset if known else 0) if self.head else 0
+        return max(0, size)  # a shorter file with the same head is a copy that is being made
+
+    def piece(self, known: Position | None, target: Path, limit: int, *, whole: bool) -> Piece | None:
+        """The lines after a position, about `limit` bytes of them, in `target`; of a compressed file all. None where there is none.
+
+        A line without an end waits for it, unless the file is `whole`. What is damaged is left to the ingest of the file itself.
+        Raises `OSError` where `target` cannot be written.
+        """
+        stamp, head = self.stamp, self.head
+        try:
+            with ExitStack() as stack:
+                stream, begin, before = self._begin(known, stack)
+                most = sys.maxsize if self.is_compressed else limit
+                lines = _copy(stream, target, most, whole=whole or self.is_compressed)
+        except (AlteredError, EOFError):
+            return Piece(self, stamp, self._file, None, 0)
+        self.look()
+        if self.head != head:
+            return None  # truncated meanwhile: what was read may be of both files
+        if not lines.octets:
+            self.remember(stamp, lines.rest)
+            return None
+        tail = _digest((before + lines.tail)[-_KNOWN_BY:])
+        position = Position(head, tail, begin.offset + lines.octets, begin.lines + lines.ends) if head else None
+        return Piece(self, stamp, plain_file(shown(self.path), target, begin.lines), position, lines.rest)
+
+    def remember(self, stamp: Stamp, rest: int | None) -> None:
+        """Note that of the file as it was all lines are taken but for so many bytes; None where lines are left."""
+        if rest is not None:
+            self._taken, self._rest = stamp, rest
+
+    def _begin(self, known: Position | None, stack: ExitStack) -> tuple[BinaryIO, Position, bytes]:
+        """The bytes after a position, or from the beginning where the file is another one; and what is before."""
+        if known is not None:
+            stream = stack.enter_context(self._stream())
+            before = _skip(stream, known.offset)
+            if _digest(before) == known.tail:
+                return stream, known, before
+        return stack.enter_context(self._stream()), Position(self.head, _digest(b""), 0, 0), b""
+
+    def _stream(self) -> BinaryIO:
+        """What is in the file, decompressed."""
+        if self.is_compressed:
+            return open_log(self._file)
+        stream = os.fdopen(os.dup(self._descriptor), "rb")
+        stream.seek(0)
+        return stream
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Lines of a file as it was, the position after them if there is one, and how many bytes of a line without an end are left."""
+
+    followed: FollowedFile
+    stamp: Stamp
+    file: LogFile
+    position: Position | None
+    rest: int | None
+
+    def done(self) -> None:
+        """Note that the lines are in the store."""
+        self.followed.remember(self.stamp, self.rest)
+
+
+class _Lines(NamedTuple):
+    """How much was copied, its end, and how many bytes of a line without an end are left, None if there is more to copy."""
+
+    octets: int
+    ends: int
+    tail: bytes
+    rest: int | None
+
+
+def _copy(stream: BinaryIO, target: Path, limit: int, *, whole: bool) -> _Lines:
+    """Copy lines until there are as many bytes as the limit, or no more; with `whole` also a last one without an end."""
+    octets = end = count = 0
+    rest: int | None = None
+    with target.open("w+b") as spool:
+        while chunk := stream.read(_CHUNK):
+            spool.write(chunk)
+            count += chunk.count(b"\n")
+            end = octets + chunk.rfind(b"\n") + 1 if b"\n" in chunk else end
+            octets += len(chunk)
+            if end >= limit:
+                break
+        else:
+            if whole and end < octets:
+                end, count = octets, count + 1
+            rest = octets - end
+        spool.truncate(end)
+        spool.seek(max(0, end - _KNOWN_BY))
+        return _Lines(end, count, spool.read(), rest)
+
+
+def _skip(stream: BinaryIO, octets: int) -> bytes:
+    """Go on by so many bytes; the last ones of them, fewer where the stream ends before."""
+    if stream.seekable():
+        stream.seek(max(0, octets - _KNOWN_BY))
+        return stream.read(min(octets, _KNOWN_BY))
+    last = b""
+    while octets and (chunk := stream.read(min(octets, _CHUNK))):
+        octets -= len(chunk)
+        last = (last + chunk)[-_KNOWN_BY:]
+    return last
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]

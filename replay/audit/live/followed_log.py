@@ -1,0 +1,152 @@
+"""`replay ingest --follow`: the files of a log that grows and rotates, and how far each is read.
+
+A log rotates by renaming (the API server itself), by copying and truncating, and by compressing what is old. So a file is known by
+what it holds, never by its name or inode; where that is not certain it is read again, and the store counts each event once.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Container, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from replay.audit.catalog import Position
+from replay.audit.live.followed_file import FollowedFile, Piece
+from replay.audit.live.source import Taken
+from replay.audit.source import Stamp, expanded, stamp_of, unreadable
+from replay.errors import AuditLogError
+
+SETTLED_SECONDS = 10.0
+"""How long a compressed file, or one that the log has left, has not changed when it is taken to be whole."""
+_MOST_POSITIONS = 1000
+_MOST_OPEN = 256
+_NEWEST = 16
+"""How many files are held open, so that they can be read wherever they are moved; others are opened again where they change."""
+_Key = tuple[int, int]
+
+
+class FollowedLog:
+    """See `LiveLog`; `positions` are what the store knows, `told` is called with what the operator should know."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        positions: Sequence[Position],
+        told: Callable[[str], None],
+        settled: float = SETTLED_SECONDS,
+    ) -> None:
+        """Follow files, directories and patterns; what they name need not be there yet."""
+        self._arguments = arguments
+        self._positions = {position.head: position for position in positions}
+        self._told = told
+        self._settled = settled
+        self._files: dict[_Key, FollowedFile] = {}
+        self._refused: set[_Key] = set()
+        self._at_rest: dict[_Key, Stamp] = {}
+
+    def close(self) -> None:
+        """Give up all files."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def waiting(self) -> int:
+        """See `LiveLog.waiting`."""
+        self._look()
+        return sum(self._waiting(file) for file in self._chosen())
+
+    def take(self, spool: Path, limit: int) -> Taken:
+        """See `LiveLog.take`: the file that was written to longest ago is the first."""
+        self._look()
+        pieces: list[Piece] = []
+        for file in sorted(self._chosen(), key=lambda file: file.stamp.modified):
+            target = spool / f"piece-{len(pieces)}"
+            piece = file.piece(self._known(file), target, limit, whole=self._is_whole(file)) if limit > 0 else None
+            if piece is not None:
+                pieces.append(piece)
+                limit -= piece.file.size
+        positions = dict(self._positions)
+        for position in (piece.position for piece in pieces if piece.position is not None):
+            positions.pop(position.head, None)
+            positions[position.head] = position
+        newest = tuple(positions.values())[-_MOST_POSITIONS:]
+
+        def done() -> None:
+            self._positions = {position.head: position for position in newest}
+            for piece in pieces:
+                piece.done()
+
+        return Taken(tuple(piece.file for piece in pieces), newest, done)
+
+    def _look(self) -> None:
+        """See which files are there, and what they are like."""
+        paths: list[str] = []
+        for argument in self._arguments:
+            with suppress(AuditLogError):  # it may come
+                paths += expanded(argument)
+        found: dict[_Key, str] = {}
+        for path in paths:
+            with suppress(FileNotFoundError):
+                found.setdefault(self._opened(path), path)
+        for key, file in list(self._files.items()):
+            path = found.get(key, "")
+            file.is_left = file.is_left or path != file.path
+            file.path = path or file.path
+            file.look()
+            if not path and file.is_read(self._known(file)):
+                self._files.pop(key).close()
+        self._rest(found)
+
+    def _rest(self, found: Container[_Key]) -> None:
+        """Close the older files that are read to their ends."""
+        self._at_rest = {key: stamp for key, stamp in self._at_rest.items() if key in found}
+        for key, file in sorted(self._files.items(), key=lambda item: item[1].stamp.modified)[:-_NEWEST]:
+            if file.is_read(self._known(file)):
+                self._at_rest[key] = file.stamp
+                self._files.pop(key).close()
+
+    def _is_open(self, key: _Key, status: os.stat_result) -> bool:
+        """Whether a file need not be opened, or cannot be now."""
+        is_known = key in self._files or key in self._refused or self._at_rest.get(key) == stamp_of(status)
+        return is_known or len(self._files) >= _MOST_OPEN or not stat.S_ISREG(status.st_mode)
+
+    def _opened(self, path: str) -> _Key:
+        """What a file is, which is opened if it is not yet; raises `FileNotFoundError`."""
+        status = os.stat(path)  # noqa: PTH116 - any text
+        key = (status.st_dev, status.st_ino)
+        if not self._is_open(key, status):
+            try:
+                file = FollowedFile(path)
+            except FileNotFoundError:
+                raise
+            except (OSError, AuditLogError) as error:
+                self._refused.add(key)
+                self._told(f"{error if isinstance(error, AuditLogError) else unreadable(error, path)}; it is left out")
+                return key
+            key = (file.stamp.device, file.stamp.inode)
+            if self._files.setdefault(key, file) is not file:
+                file.close()
+        return key
+
+    def _chosen(self) -> list[FollowedFile]:
+        """The files with something to take: of copies of each other the longest."""
+        chosen: dict[str, FollowedFile] = {}
+        for file in self._files.values():
+            if (waiting := self._waiting(file)) and (file.head or file.is_compressed):
+                other = chosen.setdefault(file.head, file)
+                if waiting > self._waiting(other):
+                    chosen[file.head] = file
+        return list(chosen.values())
+
+    def _known(self, file: FollowedFile) -> Position | None:
+        return self._positions.get(file.head)
+
+    def _waiting(self, file: FollowedFile) -> int:
+        if file.is_compressed and not file.is_settled(self._settled):
+            return 0
+        return file.waiting(self._known(file), whole=self._is_whole(file))
+
+    def _is_whole(self, file: FollowedFile) -> bool:
+        return file.is_left and file.is_settled(self._settled)

@@ -1,0 +1,177 @@
+"""What was received and is not in the store yet: files to which whole lines are appended, on the disk before anybody is answered.
+
+Requests that come together share one wait for the disk. What is ingested is whole files: the one that is written to is closed for
+it, and removed when the store has it. A process that is killed leaves its files to the next one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from concurrent.futures import Future
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+
+from replay.audit.live.source import Taken
+from replay.audit.source import LogFile, plain_file
+from replay.storage.directory import sync
+
+_SUFFIX = ".jsonl"
+_CHUNK = 1 << 20
+_Write = tuple[bytes, Future[None]]
+
+
+class Journal:
+    """See `LiveLog`; one process at a time has a journal."""
+
+    def __init__(self, directory: Path) -> None:
+        """Open the journal in a directory, which is made if it is not there; raises `OSError`."""
+        directory.mkdir(mode=0o700, exist_ok=True)
+        sync(directory.parent)
+        self._directory = directory
+        self._closed = {path: size for path in sorted(directory.glob(f"*{_SUFFIX}")) if (size := _cut(path))}
+        self._octets = sum(self._closed.values())
+        self._file: _File | None = None
+        self._lock = Lock()  # of the three above
+        self._writes: SimpleQueue[_Write | None] = SimpleQueue()
+        self._writer = Thread(target=self._write, name="journal", daemon=True)
+        self._writer.start()
+
+    def append(self, lines: bytes) -> Future[None]:
+        """Write whole lines; the result is there when they are on the disk, and is an `OSError` where they cannot be."""
+        written: Future[None] = Future()
+        written.set_running_or_notify_cancel()  # what is begun is written, whoever still waits for it
+        self._writes.put((lines, written))
+        return written
+
+    def close(self) -> None:
+        """Write what is waiting, and end."""
+        self._writes.put(None)
+        self._writer.join()
+        with self._lock:
+            self._end_file()
+
+    def waiting(self) -> int:
+        """See `LiveLog.waiting`: what is on the disk and not in the store."""
+        return self._octets
+
+    def take(self, spool: Path, limit: int) -> Taken:
+        """See `LiveLog.take`: whole files, at least one."""
+        del spool
+        with self._lock:
+            self._end_file()
+            paths = list(self._closed)
+        taken: list[LogFile] = []
+        for path in paths:
+            if taken and limit <= 0:
+                break
+            taken.append(plain_file(path.name, path))
+            limit -= taken[-1].size
+
+        def done() -> None:
+            self._remove(taken)
+
+        return Taken(tuple(taken), None, done)
+
+    def _remove(self, files: Iterable[LogFile]) -> None:
+        for file in files:
+            path = Path(file.path)
+            path.unlink()
+            with self._lock:
+                self._octets -= self._closed.pop(path)
+
+    def _end_file(self) -> None:
+        """Begin another file with the next write."""
+        if self._file is not None:
+            self._file.close()
+            if self._file.size:
+                self._closed[self._file.path] = self._file.size
+            else:
+                self._file.path.unlink(missing_ok=True)
+            self._file = None
+
+    def _write(self) -> None:
+        """Write what waits, all of it at once, until the journal is closed."""
+        is_open = True
+        while is_open:
+            group = [self._writes.get()]
+            with suppress(Empty):
+                while True:
+                    group.append(self._writes.get_nowait())
+            writes = [write for write in group if write is not None]
+            is_open = len(writes) == len(group)
+            if writes:
+                self._commit(writes)
+
+    def _commit(self, writes: list[_Write]) -> None:
+        lines = [lines for lines, _ in writes]
+        try:
+            with self._lock:
+                self._append(lines)
+        except OSError as error:
+            for _, written in writes:
+                written.set_exception(error)
+            return
+        for _, written in writes:
+            written.set_result(None)
+
+    def _append(self, lines: list[bytes]) -> None:
+        """Write lines and wait for the disk; after a failure what the file holds is not known, and it is written to no more."""
+        if self._file is None:
+            self._file = _File(self._directory)
+        try:
+            self._octets += self._file.append(lines)
+        except OSError:
+            self._file.cut()
+            self._end_file()
+            raise
+
+
+class _File:
+    """The file that is written to; all of it up to `size` is on the disk."""
+
+    def __init__(self, directory: Path) -> None:
+        """Make a file whose name sorts after those of older ones; raises `OSError`."""
+        self.path = directory / f"webhook-{datetime.now(UTC):%Y-%m-%dT%H-%M-%S.%fZ}{_SUFFIX}"
+        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self.size = 0
+        sync(directory)
+
+    def append(self, lines: list[bytes]) -> int:
+        """Write lines, and return how many bytes they are when they are on the disk; raises `OSError`."""
+        content = memoryview(b"".join(lines))
+        written = 0
+        while written < len(content):
+            written += os.write(self._descriptor, content[written:])
+        os.fsync(self._descriptor)
+        self.size += written
+        return written
+
+    def cut(self) -> None:
+        """Cut off what a failed write left, as far as that can be done."""
+        with suppress(OSError):
+            os.ftruncate(self._descriptor, self.size)
+
+    def close(self) -> None:
+        """Write no more."""
+        os.close(self._descriptor)
+
+
+def _cut(path: Path) -> int:
+    """Cut off the line at the end of a file that nobody was told is written; how many bytes are left, without any the file is removed."""
+    with path.open("r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end:
+            begin = max(0, end - _CHUNK)
+            file.seek(begin)
+            found = file.read(end - begin).rfind(b"\n")
+            end = begin + found + 1
+            if found >= 0:
+                break
+        file.truncate(end)
+    if not end:
+        path.unlink()
+    return end

@@ -1,0 +1,95 @@
+"""The server around a receiver: an address, TLS with client certificates, and a thread that answers while the store is filled."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from pathlib import Path
+from threading import Thread
+
+from replay.audit.live.journal import Journal
+from replay.audit.live.receiver import PATH, Receiver
+from replay.audit.live.source import Taken
+from replay.audit.live.tls import ServerTls
+from replay.errors import ReplayError
+
+try:
+    import uvicorn
+except ImportError as error:  # pragma: no cover - where the extra is not installed
+    raise ReplayError("--listen needs an extra: pip install 'replay[listen]'") from error
+
+BACKLOG_BYTES = 1 << 30
+"""How much may wait to be ingested before API servers are told to come again: on the disk, and for a short time in memory."""
+_ADDRESS = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:]+)):(?P<port>\d{1,5})")
+_IDLE_SECONDS = 120
+"""Longer than the client of an API server keeps an idle connection (90 s): it must not send a batch into one that is being closed."""
+_CONNECTIONS = 256
+_LAST_SECONDS = 10
+
+
+class Listener:
+    """See `LiveLog`: what API servers send, by a journal."""
+
+    def __init__(self, address: str, tls: ServerTls, journal: Path, backlog: int = BACKLOG_BYTES) -> None:
+        """Listen at `HOST:PORT`, port 0 for a free one; raises ReplayError where that cannot be, `OSError` for the journal."""
+        found = _ADDRESS.fullmatch(address)
+        if found is None or int(found["port"]) > 0xFFFF:
+            raise ReplayError(f"no address `{address}`: write HOST:PORT, such as 127.0.0.1:8443")
+        host = found["v6"] or found["host"]
+        tls.require(host)
+        self._socket = _bound(host, int(found["port"]))
+        self._journal = Journal(journal)
+        self._server = uvicorn.Server(_config(Receiver(self._journal, backlog), tls))
+        self._thread = Thread(target=self._server.run, args=([self._socket],), name="listener", daemon=True)
+        scheme = "http" if tls.certificate is None else "https"
+        name = f"[{host}]" if found["v6"] else host
+        self.url = f"{scheme}://{name}:{self._socket.getsockname()[1]}{PATH}"
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer the requests that are being received, and no more."""
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+        self._journal.close()
+
+    def waiting(self) -> int:
+        """See `LiveLog.waiting`."""
+        if not self._thread.is_alive() and not self._server.should_exit:
+            raise ReplayError(f"{self.url}: the server has ended; start it again")
+        return self._journal.waiting()
+
+    def take(self, spool: Path, limit: int) -> Taken:
+        """See `LiveLog.take`."""
+        return self._journal.take(spool, limit)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=_CONNECTIONS)
+    except OSError as error:
+        raise ReplayError(f"cannot listen at {host}:{port}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _config(receiver: Receiver, tls: ServerTls) -> uvicorn.Config:
+    return uvicorn.Config(
+        receiver,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        loop="asyncio",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_IDLE_SECONDS,
+        timeout_graceful_shutdown=_LAST_SECONDS,
+        limit_concurrency=_CONNECTIONS,
+        ssl_certfile=tls.certificate,
+        ssl_keyfile=tls.key,
+        ssl_ca_certs=str(tls.client_ca) if tls.client_ca else None,
+        ssl_cert_reqs=ssl.CERT_REQUIRED if tls.client_ca else ssl.CERT_NONE,
+    )

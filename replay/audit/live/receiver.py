@@ -1,0 +1,176 @@
+"""`replay ingest --listen`: the audit webhook backend of API servers, as an ASGI application over a journal.
+
+The API server sends what was not answered with success again, after a while and a few times (`k8s.io/apiserver/plugin/pkg/audit/webhook`,
+`k8s.io/apiserver/pkg/util/webhook`); its client waits as long as Retry-After says (`k8s.io/client-go/rest/with_retry.go`). So nothing
+is answered with 200 that is not on the disk, and an answer that is lost makes a duplicate, which the store counts once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any
+
+from replay.audit.live.event_list import EventListError, lines_of
+from replay.audit.live.journal import Journal
+
+PATH = "/audit"
+LARGEST_BODY = 64 << 20
+"""A batch is 400 events unless the server is told otherwise, and an event may hold a list of all objects of a kind."""
+LARGEST_HELD = 256 << 20
+"""How much may be in memory, of all requests together."""
+RETRY_SECONDS = 5
+_GZIP = zlib.MAX_WBITS | 16
+_JSON = "application/json"
+
+AsgiScope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class _Answer(Exception):  # noqa: N818 - a refusal is an answer like any other
+    """What ends a request: a status, what is told, and more headers."""
+
+    def __init__(self, status: HTTPStatus, told: str, **headers: str) -> None:
+        super().__init__(told)
+        self.status = status
+        self.headers = headers
+
+
+def _later(status: HTTPStatus, told: str) -> _Answer:
+    return _Answer(status, told, **{"retry-after": str(RETRY_SECONDS)})
+
+
+class _Body:
+    """What is received of a request: `held` bytes are in memory."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._parts: list[bytes] = []
+        self.held = 0
+        self.is_whole = False
+
+    async def more(self) -> int:
+        """Receive some bytes, and return how many; raises `_Answer` where the client has gone."""
+        part = await self._next()
+        self._parts.append(part)
+        self.held += len(part)
+        return len(part)
+
+    def content(self) -> bytes:
+        """All of it."""
+        return b"".join(self._parts)
+
+    async def discard(self) -> None:
+        """Receive what is left and forget it: who is still sending does not hear an answer."""
+        self._parts.clear()
+        discarded = 0
+        with suppress(_Answer):
+            while not self.is_whole and discarded <= LARGEST_BODY:
+                discarded += len(await self._next())
+
+    async def _next(self) -> bytes:
+        message = await self._receive()
+        self.is_whole = not message.get("more_body", False)
+        if message["type"] == "http.disconnect":
+            raise _Answer(HTTPStatus.BAD_REQUEST, "the body is cut off")
+        return bytes(message.get("body", b""))
+
+
+class Receiver:
+    """The application. `backlog` is how many bytes may wait for the disk and the store together, `held` how many are in memory."""
+
+    def __init__(self, journal: Journal, backlog: int) -> None:
+        """Receive into a journal."""
+        self._journal = journal
+        self._backlog = backlog
+        self.held = 0
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        body = _Body(receive)
+        answer = _Answer(HTTPStatus.OK, "")
+        try:
+            await self._accept(scope, body)
+        except _Answer as refusal:
+            answer = refusal
+        finally:
+            self.held -= body.held
+        await body.discard()
+        await _send(send, answer)
+
+    async def _accept(self, scope: AsgiScope, body: _Body) -> None:
+        """Take a body to the disk; raises `_Answer` where it is refused."""
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        _require_batch(scope, headers)
+        self._require_room(int(headers.get("content-length", "0")))
+        while not body.is_whole:
+            size = await body.more()  # others change what is held meanwhile
+            self.held += size
+            self._require_room(0)
+            _require_size(body.held)
+        try:
+            lines = lines_of(_decoded(body.content(), headers.get("content-encoding", "")))
+        except EventListError as error:
+            raise _Answer(HTTPStatus.BAD_REQUEST, str(error)) from error
+        if lines:
+            await self._write(lines)
+
+    async def _write(self, lines: bytes) -> None:
+        try:
+            await asyncio.wrap_future(self._journal.append(lines))
+        except OSError as error:
+            told = f"cannot be written: {(error.strerror or str(error)).lower()}"
+            raise _later(HTTPStatus.SERVICE_UNAVAILABLE, told) from error
+
+    def _require_room(self, size: int) -> None:
+        _require_size(size)
+        held = self.held + size
+        if held > LARGEST_HELD or self._journal.waiting() + held > self._backlog:
+            raise _later(HTTPStatus.TOO_MANY_REQUESTS, "the store is behind: send it again")
+
+
+def _require_size(size: int) -> None:
+    if size > LARGEST_BODY:
+        raise _Answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a batch has at most {LARGEST_BODY >> 20} MiB")
+
+
+def _require_batch(scope: AsgiScope, headers: Mapping[str, str]) -> None:
+    """Refuse what is no batch of events by its path, method and type."""
+    if scope["path"] != PATH:
+        raise _Answer(HTTPStatus.NOT_FOUND, f"events are sent to {PATH}")
+    if scope["method"] != "POST":
+        raise _Answer(HTTPStatus.METHOD_NOT_ALLOWED, "events are sent by POST", allow="POST")
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != _JSON:  # without a type any web page could make a browser of this machine send it
+        raise _Answer(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"events are sent as {_JSON}")
+    if headers.get("content-encoding", "identity") not in ("identity", "gzip"):
+        raise _Answer(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a body is sent as it is, or in gzip")
+
+
+def _decoded(body: bytes, encoding: str) -> bytes:
+    """A body without its encoding; raises `_Answer` for one that is damaged or too large."""
+    if encoding != "gzip":
+        return body
+    stream = zlib.decompressobj(_GZIP)
+    try:
+        found = stream.decompress(body, LARGEST_BODY + 1)
+    except zlib.error as error:
+        raise _Answer(HTTPStatus.BAD_REQUEST, "the body is no gzip") from error
+    _require_size(len(found))
+    if not stream.eof:
+        raise _Answer(HTTPStatus.BAD_REQUEST, "the body is cut off")
+    return found
+
+
+async def _send(send: Send, answer: _Answer) -> None:
+    text = f"{answer}\n".encode() if str(answer) else b""
+    headers = {"content-type": "text/plain; charset=utf-8", "content-length": str(len(text)), **answer.headers}
+    encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": int(answer.status), "headers": encoded})
+    await send({"type": "http.response.body", "body": text})

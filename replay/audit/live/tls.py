@@ -1,0 +1,51 @@
+"""With which files a listener speaks TLS, and whether it may do without."""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from replay.errors import ReplayError
+
+
+@dataclass(frozen=True)
+class ServerTls:
+    """Files in PEM, named as the API server's flags name them; without any, plain HTTP is spoken."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    client_ca: Path | None = None
+
+    def require(self, host: str) -> None:
+        """Raise ReplayError for files that make no TLS, and where events would be received from other machines without it."""
+        if (self.certificate is None) is not (self.key is None):
+            raise ReplayError("TLS needs both --tls-cert-file and --tls-private-key-file")
+        if self.certificate is None and self.client_ca is not None:
+            raise ReplayError("--client-ca-file needs --tls-cert-file and --tls-private-key-file")
+        if self.certificate is None and not _is_loopback(host):
+            raise ReplayError(f"{host} is reached from other machines: give --tls-cert-file and --tls-private-key-file")
+        try:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            if self.certificate is not None:
+                context.load_cert_chain(self.certificate, self.key, password="")
+        except OSError as error:
+            raise _unusable(error, self.certificate) from error
+        try:
+            if self.client_ca is not None:
+                context.load_verify_locations(self.client_ca)
+        except OSError as error:
+            raise _unusable(error, self.client_ca) from error
+
+
+def _unusable(error: OSError, path: Path | None) -> ReplayError:
+    told = "no certificate and its key in PEM" if isinstance(error, ssl.SSLError) else (error.strerror or "").lower()
+    return ReplayError(f"cannot be used: {told}", path=str(path or ""))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,87 @@
+"""What stands below a node of a tree, what stands in it beside that, and the shape that both make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from replay.cel.ast.tree import Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr, Select, StructExpr
+
+BoundNames = Mapping[str, int]
+"""The names of the loops around a node, by how far outside they were bound."""
+Leaf = Callable[[Expr, BoundNames], object]
+"""What stands for a node in a shape, None where it is what it is made of."""
+
+
+def children(node: Expr) -> Iterator[Expr]:
+    """The expressions directly below a node, in the order of cel-go's visitors (`common/ast/navigable.go`)."""
+    match node:
+        case Select():
+            yield node.operand
+        case Call():
+            if node.target is not None:
+                yield node.target
+            yield from node.args
+        case ListExpr():
+            yield from node.elements
+        case MapExpr():
+            for entry in node.entries:
+                yield entry.key
+                yield entry.value
+        case StructExpr():
+            for field in node.fields:
+                yield field.value
+        case Comprehension():
+            yield from (node.iter_range, node.accu_init, node.loop_condition, node.loop_step, node.result)
+
+
+def descendants(root: Expr) -> list[Expr]:
+    """All nodes, each after those below it."""
+    found: list[Expr] = []
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        found.append(node)
+        pending.extend(children(node))
+    found.reverse()
+    return found
+
+
+def own_parts(node: Expr) -> tuple[object, ...]:  # noqa: PLR0911 - one return a kind of node
+    """What stands in a node beside those below it, but for the names of loops."""
+    match node:
+        case Const():
+            return (type(node.value).__name__, repr(node.value))
+        case Ident():
+            return (node.name,)
+        case Select():
+            return (node.field, node.test_only)
+        case Call():
+            return (node.function, node.target is not None)
+        case ListExpr():
+            return tuple(sorted(node.optional_indices))
+        case MapExpr():
+            return tuple(each.optional for each in node.entries)
+        case StructExpr():
+            return (node.type_name, *((each.field, each.optional) for each in node.fields))
+        case Comprehension():
+            return (bool(node.iter_var2),)
+    return ()
+
+
+def shape_of(node: Expr, leaf: Leaf, bound: BoundNames | None = None) -> object:
+    """A tree as tuples in which the names of loops stand for how they are bound; `leaf` says what else stands for itself."""
+    around = bound or {}
+    if isinstance(node, Ident) and node.name in around:
+        return ("bound", around[node.name])
+    found = leaf(node, around)
+    if found is not None:
+        return found
+    if not isinstance(node, Comprehension):
+        below = tuple(shape_of(child, leaf, around) for child in children(node))
+        return (type(node).__name__, own_parts(node), below)
+    inner = dict(around)
+    for name in (node.iter_var, node.iter_var2, node.accu_var):
+        inner[name] = 1 + max(inner.values(), default=0)
+    parts = (node.accu_init, node.loop_condition, node.loop_step, node.result)
+    loop = tuple(shape_of(part, leaf, inner) for part in parts)
+    return ("Comprehension", own_parts(node), shape_of(node.iter_range, leaf, around), loop)

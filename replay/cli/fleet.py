@@ -1,0 +1,47 @@
+"""Where the work of a command is done: `--engine` and `--scheduler`."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from replay.pipeline.replay.workers import Fleet
+
+
+class Engine(StrEnum):
+    """Whose processes work."""
+
+    LOCAL = "local"
+    DASK = "dask"
+
+
+FleetEngine = Annotated[
+    Engine | None,
+    typer.Option(
+        "--engine",
+        envvar="REPLAY_ENGINE",
+        help="Who works: processes of this machine, or Dask workers (docs/dask.md); dask where there is a --scheduler.",
+        show_default=False,
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        envvar="REPLAY_SCHEDULER",
+        help="The scheduler of the Dask workers, tcp://HOST:8786; without one, --workers of them are started here.",
+    ),
+]
+
+
+def fleet_of(engine: Engine | None, scheduler: str | None, workers: int = 0) -> AbstractContextManager[Fleet | None]:
+    """The fleet that options name, as long as the context lasts. Raises ReplayError where there is none."""
+    if engine is Engine.LOCAL or (engine is None and not scheduler):
+        return nullcontext()
+    from replay.pipeline.fleet.dask import dask_fleet  # noqa: PLC0415 - an extra, that other runs need not have
+
+    return dask_fleet(scheduler or "", workers)

@@ -1,0 +1,115 @@
+"""`replay accept`."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
+from replay.cli.options import (
+    Add,
+    Candidate,
+    Cluster,
+    ClusterName,
+    Current,
+    LogFormat,
+    Logs,
+    Namespaces,
+    Policies,
+    Since,
+    Store,
+    Until,
+    Users,
+    Version,
+    Workers,
+    scenario_of,
+)
+
+EPILOG = (
+    "Example: replay accept --policy image-registries --namespace legacy --reason 'moves in December' --expires 60d\n\n"
+    "replay accept audit.jsonl.zst --current now/ --candidate next/ --by policy --reason 'meant' --expires never\n\n"
+    "Exit code: 0 the file is written, 2 or more an error."
+)
+
+
+class By(StrEnum):
+    """How much one entry accepts."""
+
+    POLICY = "policy"
+    NAMESPACE = "namespace"
+    WORKLOAD = "workload"
+
+
+def accept(
+    logs: Logs = None,
+    log_format: LogFormat = None,
+    current: Current = None,
+    candidate: Candidate = None,
+    add: Add = None,
+    cluster: Cluster = None,
+    store: Store = None,
+    cluster_name: ClusterName = None,
+    policy: Policies = None,
+    namespace: Namespaces = None,
+    user: Users = None,
+    since: Since = None,
+    until: Until = None,
+    by: Annotated[
+        By, typer.Option(help="One entry for each workload that is denied, or for all of a namespace or a policy.")
+    ] = By.WORKLOAD,
+    reason: Annotated[str, typer.Option(help="Why this is meant.")] = "",
+    expires: Annotated[str, typer.Option(help="Until when: 2026-12-31, 90d from today, or never.")] = "90d",
+    accepted: Annotated[Path, typer.Option(envvar="REPLAY_ACCEPTED", help="The file; entries are added to it.")] = Path(
+        "accepted.yaml"
+    ),
+    print_only: Annotated[bool, typer.Option("--print", help="Print the entries instead of writing them.")] = False,
+    workers: Workers = 0,
+    engine: FleetEngine = None,
+    scheduler: Scheduler = None,
+    kubernetes_version: Version = None,
+) -> None:
+    """Accept what is newly denied: `replay run` then counts it, and alarms no more until it expires.
+
+    Replays as `replay run` with the same options does, and writes an entry for what it finds and is not accepted yet. Entries
+    are made to be edited: `*` and `?` stand for anything.
+    """
+    from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
+
+    from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.errors import ReplayError  # noqa: PLC0415
+    from replay.pipeline.focus import Focus  # noqa: PLC0415
+    from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.period import today  # noqa: PLC0415
+    from replay.pipeline.project.accepted import acceptances, accepted_text, add_accepted, expiry  # noqa: PLC0415
+    from replay.pipeline.run import run  # noqa: PLC0415
+
+    if not reason:
+        raise ReplayError("say why this is meant", path="--reason")
+    day = expiry(expires, today())
+    scenario = scenario_of(
+        logs,
+        store,
+        current,
+        candidate,
+        cluster,
+        kubernetes_version,
+        log_format=log_format,
+        cluster_name=cluster_name,
+        add=add,
+    )
+    focus = Focus(tuple(policy or ()), tuple(namespace or ()), tuple(user or ()), since=since, until=until)
+    with fleet_of(engine, scheduler, workers) as fleet, progress_on(Console(stderr=True)) as progress:
+        options = Options(workers=workers, fleet=fleet, focus=focus, accepted=accepted, today=today())
+        result = run(scenario, options, progress)
+    entries = acceptances(result, by, reason, day)
+    if print_only:
+        sys.stdout.write(accepted_text(entries))
+    elif entries:
+        add_accepted(accepted, entries)
+    until_when = f"until {day}" if day is not None else "for ever"
+    where = "nothing is written" if print_only or not entries else f"written to {accepted}"
+    sys.stderr.write(f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'} {until_when}; {where}\n")

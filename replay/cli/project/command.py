@@ -1,0 +1,68 @@
+"""A command whose options may be said by the command line, the environment or a project's file, in this order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+_RANKS = {"DEFAULT": 0, "DEFAULT_MAP": 1, "ENVIRONMENT": 2, "PROMPT": 3, "COMMANDLINE": 3}
+_TOGETHER = (("logs", "store"), ("candidate", "add"))
+"""What says one thing together: where to read a log, what is planned."""
+_OF_EACH = ("lookup", "report")
+"""Commands that several clusters of a store can be asked about at once."""
+_OF_A_SCENARIO = ("current", "candidate", "add", "cluster")
+
+
+class Command(TyperCommand):
+    """A command of which what is said nearer to the user silences what else is said of the same thing."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make the command; each option has a variable of the environment."""
+        super().__init__(*args, **kwargs)
+        self.rich_markup_mode = None  # a table would cut words and names where the terminal is narrow
+        for parameter in self.params:
+            long = next((each for each in parameter.opts if each.startswith("--")), "")
+            if long and parameter.envvar is None:  # what several commands share has one of its own, which help shows
+                parameter.envvar = f"REPLAY_{self.name}_{long[2:]}".upper().replace("-", "_")
+                parameter.show_envvar = False  # type: ignore[attr-defined]
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command with what is left: `replay run other.jsonl` does not read the project's store, too."""
+        for names in _TOGETHER:
+            self._silence(ctx, names, max((self._rank(ctx, name) for name in names), default=0))
+        logs = ctx.params.get("logs")
+        if logs:
+            from replay.pipeline.scenario import Scenario  # noqa: PLC0415 - `--help` must not pay for it
+
+            if Scenario(tuple(logs)).resolved().candidate is not None:
+                self._silence(ctx, _OF_A_SCENARIO, self._rank(ctx, "logs"))
+        if self.name in _OF_EACH and not logs:
+            return self._invoke_each(ctx)
+        return super().invoke(ctx)
+
+    def _invoke_each(self, ctx: typer.Context) -> Any:
+        """Run the command for each cluster that is meant, one after another; what it writes for one is in a directory of its name."""
+        from replay.storage.cluster import clusters_meant, is_pattern  # noqa: PLC0415 - `--help` must not pay for it
+
+        store, pattern, out = (ctx.params.get(name) for name in ("store", "cluster_name", "out"))
+        if store is None or pattern is None or not is_pattern(pattern):
+            return super().invoke(ctx)
+        for name in clusters_meant(store, pattern):
+            ctx.params["cluster_name"] = name
+            if out is not None:
+                ctx.params["out"] = out / name
+            super().invoke(ctx)
+        return None
+
+    def _silence(self, ctx: typer.Context, names: tuple[str, ...], rank: int) -> None:
+        """Forget what was said of some parameters by what ranks lower; what a command needs stays."""
+        for parameter in self.params:
+            if parameter.name in names and not parameter.required and self._rank(ctx, parameter.name) < rank:
+                ctx.params[parameter.name] = None
+
+    @staticmethod
+    def _rank(ctx: typer.Context, name: str) -> int:
+        source = ctx.get_parameter_source(name)
+        return _RANKS[source.name] if source is not None and ctx.params.get(name) is not None else 0

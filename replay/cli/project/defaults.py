@@ -1,0 +1,120 @@
+"""What a project's file says as defaults of commands, in the form that Click asks for (`Context.default_map`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import typer
+
+from replay.cli.project.file import ProjectFile
+from replay.errors import ReplayError
+from replay.storage.remote import is_remote
+
+SHARED = (
+    *("logs", "from", "store", "current", "candidate", "add", "cluster", "cluster-name", "kubernetes-version"),
+    *("webhook", "authorization-mode", "owner-label", "accepted", "tz", "redact", "workers", "engine", "scheduler"),
+)
+"""What may stand outside the table of a command: it is said to every command that has it."""
+
+_ARGUMENTS = {"directory": "store", "sets": "candidate"}
+"""Arguments that are called otherwise than the option of the same meaning."""
+
+
+def default_map(file: ProjectFile, group: Any) -> dict[str, Any]:
+    """The defaults of all commands of a group.
+
+    Raises ReplayError, in one line with the place, for keys that no command knows and for values of another type.
+    """
+    return _of_group(file, group, {}, ())
+
+
+def _of_group(
+    file: ProjectFile, group: Any, shared: Mapping[str, Any], table: tuple[str, ...]
+) -> dict[str, dict[str, Any]]:
+    values = file.values
+    for name in table:
+        values = values[name] if isinstance(values.get(name), dict) else {}
+    known = (*SHARED, *group.commands) if not table else tuple(group.commands)
+    for key in values:
+        if key not in known:
+            raise unknown(file, (*table, key), known)
+    shared = {
+        **shared,
+        **{key: value for key, value in values.items() if key in SHARED and not isinstance(value, dict)},
+    }
+    found = {}
+    for name, command in group.commands.items():
+        own = {} if name in shared else values.get(name, {})
+        if not isinstance(own, dict):
+            raise file.error((*table, name), f"`{name}` is a command: its options stand in a table `[{name}]`")
+        if hasattr(command, "commands"):
+            found[name] = _of_group(file, command, shared, (*table, name))
+        else:
+            found[name] = dict(_of_command(file, command, shared, own, (*table, name)))
+    return found
+
+
+def _of_command(
+    file: ProjectFile, command: Any, shared: Mapping[str, Any], own: Mapping[str, Any], table: tuple[str, ...]
+) -> Iterator[tuple[str, Any]]:
+    """The defaults of one command by the name of its parameter; its own table wins over what is said to all."""
+    parameters = {key_of(parameter): parameter for parameter in command.params if parameter.name != "help"}
+    for key in own:
+        if key not in parameters:
+            raise unknown(file, (*table, key), tuple(parameters))
+    context = typer.Context(command, info_name=table[-1])
+    for key, parameter in parameters.items():
+        if key in own or key in shared:
+            place = (*table, key) if key in own else (key,)
+            value = own.get(key, shared.get(key))
+            yield parameter.name, _checked(file, place, value, parameter, context)
+
+
+def key_of(parameter: Any) -> str:
+    """How a file names a parameter: as its long option, or as an argument is called."""
+    long = next(
+        (each for each in parameter.opts if each.startswith("--")), _ARGUMENTS.get(parameter.name, parameter.name)
+    )
+    return str(long).removeprefix("--")
+
+
+def unknown(file: ProjectFile, key: tuple[str, ...], known: tuple[str, ...]) -> ReplayError:
+    """What is said of a key that is not known."""
+    near = get_close_matches(key[-1], known, n=1)
+    hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
+    return file.error(key, f"unknown key `{key[-1]}`; {hint}")
+
+
+def _checked(file: ProjectFile, place: tuple[str, ...], value: Any, parameter: Any, context: typer.Context) -> Any:
+    """A value as Click takes it from a default, paths as seen from here; raises ReplayError for another type."""
+    kind = parameter.type_descriptor.annotation
+    name = place[-1]
+    is_list = get_origin(kind) is list
+    given = value if isinstance(value, list) else [value]
+    if isinstance(value, list) and not is_list:
+        raise file.error(place, f"`{name}` is to be one value, not a list")
+    if any(isinstance(each, bool) is not (kind is bool) or isinstance(each, dict | list) for each in given):
+        raise file.error(place, f"`{name}` is to be {'true or false' if kind is bool else 'a text or a number'}")
+    texts = [each if kind is bool else str(each) for each in given]
+    if kind is Path or Path in get_args(kind) or name in ("logs", "store", "webhook"):
+        texts = [_from_here(file.path.parent, str(each)) for each in texts]
+    made = texts if is_list else texts[0]
+    try:
+        parameter.process_value(context, made)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        raise file.error(place, f"`{name}`: {' '.join(error.format_message().split())}") from error
+    return made
+
+
+def _from_here(directory: Path, text: str) -> str:
+    """A path that is meant from the directory of the file; what is none, as `-`, a URL or `NAME=URL`, as it is."""
+    name, sign, path = text.rpartition("=")
+    if text == "-" or is_remote(text) or (sign and not (directory / path).exists()):
+        return text
+    return f"{name}{sign}{os.path.relpath(directory / path)}"

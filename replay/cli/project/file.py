@@ -1,0 +1,88 @@
+"""`replay.toml`, or `[tool.replay]` of a `pyproject.toml`: where it is, what it says, and on which line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from replay.errors import ReplayError
+
+NAME = "replay.toml"
+PYPROJECT = "pyproject.toml"
+_TOOL = ("tool", "replay")
+_HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
+_KEY = re.compile(r"""\s*["']?([\w-]+)["']?\s*[.=]""")
+_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFile:
+    """What a file says: `values` are its keys, those of one command in a table of the command's name."""
+
+    path: Path
+    values: dict[str, Any]
+    text: str
+
+    def error(self, key: tuple[str, ...], message: str) -> ReplayError:
+        """An error at a key, with its line."""
+        line = next((number for number, found in _keys(self.text, self._prefix) if found == key), 0)
+        return ReplayError(message, path=str(self.path), line=line)
+
+    @property
+    def _prefix(self) -> tuple[str, ...]:
+        return _TOOL if self.path.name == PYPROJECT else ()
+
+
+def find_project_file(directory: Path) -> Path | None:
+    """The nearest `replay.toml`, or `pyproject.toml` with `[tool.replay]`, at a directory or above it.
+
+    A directory with `.git` is the last one that is looked at: what is above it belongs to something else.
+    """
+    for each in (directory, *directory.parents):
+        if (each / NAME).is_file():
+            return each / NAME
+        if (each / PYPROJECT).is_file() and b"tool.replay" in (each / PYPROJECT).read_bytes():
+            return each / PYPROJECT
+        if (each / ".git").exists():
+            return None
+    return None
+
+
+def read_project_file(path: Path) -> ProjectFile:
+    """Read a file; raises ReplayError with its line for what is no TOML."""
+    try:
+        text = path.read_text("utf-8")
+        values: Any = tomllib.loads(text)
+    except OSError as error:
+        raise ReplayError(f"cannot be read: {error.strerror}", path=str(path)) from error
+    except UnicodeDecodeError as error:
+        raise ReplayError("is no UTF-8", path=str(path)) from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        found = _PLACE.search(str(error))
+        line, column = (int(found[1]), int(found[2])) if found else (0, 0)
+        message = f"is no TOML: {_PLACE.sub('', str(error))}"
+        raise ReplayError(message, path=str(path), line=line, column=column) from error
+    for part in _TOOL if path.name == PYPROJECT else ():
+        values = values.get(part, {})
+        if not isinstance(values, dict):
+            raise ReplayError(f"`{part}` is to be a table", path=str(path))
+    return ProjectFile(path, values, text)
+
+
+def _keys(text: str, prefix: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """The line of each key and table, without the prefix: tomllib does not tell where it found what."""
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            table = tuple(part.strip(" \"'") for part in header[1].split("."))
+            key = table
+        elif found := _KEY.match(line):
+            key = (*table, found[1])
+        else:
+            continue
+        if key[: len(prefix)] == prefix:
+            yield number, key[len(prefix) :]

@@ -1,0 +1,89 @@
+"""`replay init`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from replay.cli.project.file import NAME
+
+if TYPE_CHECKING:
+    from replay.pipeline.project.around import ProjectFindings
+
+EPILOG = (
+    "Example: replay init\n\n"
+    "Then: replay run\n\n"
+    "Exit code: 0 the file is written, 2 or more an error, a file that is already there included."
+)
+_HEAD = """\
+# Defaults of `replay` in this directory and below: the command line and REPLAY_... variables win.
+# Paths are meant from here. Options of one command stand in a table of its name.
+"""
+_TABLES = """
+# [run]
+# fail-on = ["denied"]      # what makes the exit code 1: denied, lockout, mutated, undecided, none
+# [report]
+# since = "7d"
+"""
+
+
+def init(
+    directory: Annotated[Path, typer.Argument(help="Where to look around, and to write replay.toml.")] = Path(),
+    force: Annotated[bool, typer.Option("--force", help="Replace the file that is there.")] = False,
+    print_only: Annotated[bool, typer.Option("--print", help="Print the file instead of writing it.")] = False,
+) -> None:
+    """Write a replay.toml by looking around: logs, a store, manifests, a snapshot. After it `replay run` needs no arguments."""
+    from replay.errors import ReplayError  # noqa: PLC0415 - `--help` must not pay for it
+    from replay.pipeline.project.around import look_around  # noqa: PLC0415
+    from replay.pipeline.whole_file import write_files  # noqa: PLC0415
+
+    target = directory / NAME
+    if target.exists() and not force and not print_only:
+        raise ReplayError("is already there; --force replaces it", path=str(target))
+    if not directory.is_dir():
+        raise ReplayError("no such directory", path=str(directory))
+    found = look_around(directory)
+    text = project_text(found)
+    if print_only:
+        sys.stdout.write(text)
+        return
+    write_files(directory, {NAME: text}, "the project's file")
+    sys.stdout.write(text)
+    runs = (found.logs or found.store) and found.candidate
+    sys.stderr.write(
+        f"{target} is written; {'`replay run` needs no arguments now' if runs else 'fill in what is missing'}\n"
+    )
+
+
+def project_text(found: ProjectFindings) -> str:
+    """The text of a `replay.toml`; what was not found stands there as a comment."""
+    logs = ", ".join(_quoted(path) for path in found.logs)
+    lines = [
+        _line("logs", f"[{logs}]" if logs else "", '["audit/"]', "files, directories, globs"),
+        _line(
+            "store", _quoted(found.store or Path("audit.store")), "", "keeps logs and results; made by the first run"
+        ),
+        _line("current", _quoted(found.current), '"manifests/current"', "the manifests in force"),
+        _line("candidate", _quoted(found.candidate), '"manifests/next"', "the manifests that are planned"),
+        _line("cluster", _quoted(found.cluster), '"cluster.jsonl"', "a snapshot: replay snapshot"),
+        _line("owner-label", _quoted(found.owner_label), '"team"', "the label of namespaces that names their owner"),
+        _line("accepted", _quoted(Path("accepted.yaml")), "", "what is meant to be denied: replay accept"),
+    ]
+    return _HEAD + "".join(lines) + _TABLES
+
+
+def _line(key: str, value: str, example: str, meaning: str) -> str:
+    said = f"{key} = {value}" if value else f"# {key} = {example}"
+    return f"{said:<39} # {meaning}\n"
+
+
+def _quoted(value: Path | str | None) -> str:
+    """A TOML string; an empty text for nothing."""
+    if value is None:
+        return ""
+    import json  # noqa: PLC0415 - `--help` must not pay for it
+
+    return json.dumps(value if isinstance(value, str) else value.as_posix(), ensure_ascii=False)

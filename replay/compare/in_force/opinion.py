@@ -1,0 +1,39 @@
+"""What a second engine says of expressions, counted: a value that needs no second engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Opinion(NamedTuple):
+    """One disagreement: `ours` and `theirs` are `true`, `false` or `error`."""
+
+    audit_id: str
+    policy: str
+    expression: str
+    ours: str
+    theirs: str
+
+
+@dataclass(slots=True)
+class Opinions:
+    """Counts of evaluations: equal ones, those that cel-python cannot do or does otherwise by a known habit, by its name."""
+
+    agreed: int = 0
+    unsupported: Counter[str] = field(default_factory=Counter)
+    known: Counter[str] = field(default_factory=Counter)
+    differing: list[Opinion] = field(default_factory=list)
+
+    def add(self, other: Opinions) -> None:
+        """Merge another part of the log."""
+        self.agreed += other.agreed
+        self.unsupported.update(other.unsupported)
+        self.known.update(other.known)
+        self.differing = sorted([*self.differing, *other.differing])
+
+    @property
+    def asked(self) -> int:
+        """All evaluations."""
+        return self.agreed + self.unsupported.total() + self.known.total() + len(self.differing)

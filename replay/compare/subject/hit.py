@@ -1,0 +1,83 @@
+"""Who is hit by which policy: the findings of a run by policy and workload, complete."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from replay.compare.outcome import OutcomeKind
+from replay.compare.summary import Cell, CellKey, Example
+
+
+class HitKey(NamedTuple):
+    """What a row is about: a policy, and a workload with its namespace and its owner; for warnings their text is the policy."""
+
+    outcome: OutcomeKind
+    policy: str
+    owner: str
+    namespace: str
+    workload: str
+
+
+@dataclass(slots=True)
+class Hit:
+    """What a policy makes of the requests about a workload.
+
+    `requests` are root findings, `alone` those of them that no other policy makes, `follows` the requests that only follow an earlier
+    one. All else is about root findings, if there are any: who sent them, to which resources, when first and last (microseconds since
+    the epoch), the first of them and its message.
+    """
+
+    key: HitKey
+    requests: int = 0
+    alone: int = 0
+    follows: int = 0
+    users: set[str] = field(default_factory=set)
+    resources: set[str] = field(default_factory=set)
+    first: int = 0
+    last: int = 0
+    example: Example | None = None
+    message: str = ""
+
+    def add(self, key: CellKey, cell: Cell, place: int) -> None:
+        """Count a cell in, root findings before what follows; `place` is that of the policy in the cell."""
+        if key.follows:
+            self.follows += cell.count
+            if self.requests:
+                return
+        else:
+            self.requests += cell.count
+            self.alone += cell.count if len(key.policies) == 1 else 0
+        self.users.add(key.user)
+        self.resources.add(key.resource)
+        self.first = min(self.first, cell.first) if self.example else cell.first
+        self.last = max(self.last, cell.last)
+        example = cell.examples[0]
+        if self.example is None or (example.seq, example.item) < (self.example.seq, self.example.item):
+            self.example, self.message = example, example.messages[place] if place < len(example.messages) else ""
+
+
+def hits(cells: Mapping[CellKey, Cell]) -> list[Hit]:
+    """All of them: by outcome, then the policies with most root findings first, then the workloads with most."""
+    found: dict[HitKey, Hit] = {}
+    for key in sorted(cells, key=lambda key: key.follows):
+        for place, policy in enumerate(key.policies):
+            row = HitKey(key.outcome, policy, key.owner, key.namespace, key.workload)
+            found.setdefault(row, Hit(row)).add(key, cells[key], place)
+    return _ordered(found.values())
+
+
+def _ordered(found: Iterable[Hit]) -> list[Hit]:
+    listed = list(found)
+    order = list(OutcomeKind)
+    totals = Counter[tuple[OutcomeKind, str]]()
+    for each in listed:
+        totals[each.key.outcome, each.key.policy] += each.requests
+
+    def place(each: Hit) -> tuple[int, int, str, int, int, HitKey]:
+        outcome, policy = each.key.outcome, each.key.policy
+        return order.index(outcome), -totals[outcome, policy], policy, -each.requests, -each.follows, each.key
+
+    return sorted(listed, key=place)

@@ -1,0 +1,152 @@
+"""Who owns an object: the workload a platform team would talk about, so that the pods of one Deployment are one finding."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from replay.json import JSON
+from replay.kube.attributes import Attributes, PartialObject
+from replay.kube.discovery import builtin_discovery
+
+Owners = Mapping[tuple[str, str, str], tuple[str, str]]
+"""`(namespace, kind, name)` of an object to `(kind, name)` of its controller, for the kinds that stand between."""
+
+_CRON_JOB_TIME = re.compile(r"-\d{8}$")
+_GENERATED = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")
+"""What the server puts behind `generateName` (`apiserver/pkg/storage/names`, with the letters of `apimachinery/pkg/util/rand`)."""
+_OF_PODS = ("ReplicaSet", "Job")
+"""The kinds of `Owners` whose pods have generated names."""
+MAX_DEPTH = 5
+
+
+class About(NamedTuple):
+    """What a request is about; `kind` is that of its body, whose API group is `kind_group`, and empty where it is not known."""
+
+    namespace: str
+    kind: str
+    resource: str
+    subresource: str
+    name: str
+    group: str = ""
+    kind_group: str = ""
+
+
+def workload(attributes: Attributes, owners: Owners) -> str:
+    """`Kind/name` of the topmost known controller of the request's object, as `owning` tells it.
+
+    The object is taken from `object`, on DELETE from `oldObject`.
+    """
+    body = _known(attributes.object)
+    body = _known(attributes.old_object) if body is None else body
+    resource, kind = attributes.resource, attributes.kind
+    about = About(
+        attributes.namespace,
+        kind.kind,
+        resource.resource,
+        attributes.subresource,
+        attributes.name,
+        resource.group,
+        kind.group,
+    )
+    return owning(body, about, owners)
+
+
+def _known(value: object) -> JSON | None:
+    """An object, as far as it is known."""
+    value = value.value if isinstance(value, PartialObject) else value
+    return value if isinstance(value, dict) else None
+
+
+def owning(body: JSON | None, about: About, owners: Owners) -> str:
+    """`Kind/name` of the topmost known controller of an object, its own where nothing controls it.
+
+    A request to a subresource is about the object that has it. An object that is not known stands for itself, a pod for what its
+    generated name tells. Above the recorded owner, `owners` is followed; where the log does not hold a ReplicaSet
+    or a Job, the names that their controllers give (`<deployment>-<pod-template-hash>`, `<cronjob>-<minutes>`) tell.
+    """
+    if body is None or body.get("kind") == "DeleteOptions":
+        return _named(about, owners)
+    if body.get("kind") == "Event":
+        return _regarding(body, about)
+    metadata = body.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    owner = controller(metadata)
+    if owner is None:
+        return _named(about, owners) if about.subresource else _self(about, metadata)
+    kind, name = _climb(about.namespace, owner, owners)
+    if kind == "ReplicaSet":
+        return _above_replica_set(name, metadata)
+    if kind == "Job" and _CRON_JOB_TIME.search(name):
+        return f"CronJob/{_CRON_JOB_TIME.sub('', name)}"
+    return f"{kind}/{name}"
+
+
+def controller(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
+    """`(kind, name)` of the owner reference with `controller: true`."""
+    references = metadata.get("ownerReferences")
+    for reference in references if isinstance(references, list) else ():
+        if isinstance(reference, dict) and reference.get("controller") is True:
+            return str(reference.get("kind")), str(reference.get("name"))
+    return None
+
+
+def _climb(namespace: str, owner: tuple[str, str], owners: Owners) -> tuple[str, str]:
+    for _ in range(MAX_DEPTH):
+        above = owners.get((namespace, *owner))
+        if above is None:
+            break
+        owner = above
+    return owner
+
+
+def _above_replica_set(name: str, metadata: Mapping[str, Any]) -> str:
+    labels = metadata.get("labels")
+    template_hash = labels.get("pod-template-hash") if isinstance(labels, dict) else None
+    if isinstance(template_hash, str) and template_hash and name.endswith(f"-{template_hash}"):
+        return f"Deployment/{name.removesuffix(f'-{template_hash}')}"
+    return f"ReplicaSet/{name}"
+
+
+def _regarding(event: Mapping[str, JSON], request: About) -> str:
+    """An Event belongs to what it is about."""
+    about = event.get("involvedObject") or event.get("regarding")
+    if not isinstance(about, dict) or not about.get("name"):
+        return _self(request, {})
+    return f"{about.get('kind') or 'Event'}/{about['name']}"
+
+
+def _named(about: About, owners: Owners) -> str:
+    """What owns an object of which the name alone is known."""
+    kind = _kind(about)
+    above = _climb(about.namespace, (kind, about.name), owners)
+    stem = _GENERATED.sub("", about.name) if kind == "Pod" else about.name
+    if stem != about.name:
+        found = next((each for each in _OF_PODS if (about.namespace, each, stem) in owners), "")
+        above = _climb(about.namespace, (found, stem), owners) if found else above
+    return "/".join(above) if above != (kind, about.name) else _self(about, {})
+
+
+def _kind(about: About) -> str:
+    """The kind of an object; its resource where no body of its own says it, as for the scale of a custom resource."""
+    if not about.subresource:
+        return about.kind or about.resource
+    known = _builtin_kinds().get((about.group, about.resource))
+    if known is None and about.kind and about.kind_group == about.group:
+        known = about.kind
+    return known or about.resource
+
+
+@cache
+def _builtin_kinds() -> Mapping[tuple[str, str], str]:
+    return {(each.resource.group, each.resource.resource): each.kind.kind for each in builtin_discovery()}
+
+
+def _self(about: About, metadata: Mapping[str, Any]) -> str:
+    kind = _kind(about)
+    generate_name = metadata.get("generateName")
+    if isinstance(generate_name, str) and generate_name:
+        return f"{kind}/{generate_name}*"
+    return f"{kind}/{about.name}" if about.name else kind

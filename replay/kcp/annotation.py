@@ -1,0 +1,50 @@
+"""The annotations by which kcp tells logical clusters apart, and who sees them on an object.
+
+A shard's store gives `kcp.io/cluster` to all that is read from it, whatever was written: what was there before has the annotation,
+and so has what a patch makes of it. What a client sends has it only if the client says so, and a new object not even then, unless
+it says the truth.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
+
+CLUSTER = "kcp.io/cluster"
+"""The logical cluster of an object, or of a request (an audit annotation)."""
+PATH = "kcp.io/path"
+"""The path of a workspace, for people."""
+OWN_PREFIXES = ("kcp.io/", "tenancy.kcp.io/", "request.auth.kcp.io/", "sar.auth.kcp.io/")
+"""How the audit annotations begin that a shard writes itself: none is a policy's."""
+
+
+def annotation(obj: JSON, key: str) -> str:
+    """The value of an annotation of an object, empty without one."""
+    metadata = obj.get("metadata") if isinstance(obj, dict) else None
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    value = annotations.get(key) if isinstance(annotations, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def workspace_of(obj: JSON) -> str:
+    """The logical cluster that an object of a snapshot stands in, empty where it does not say."""
+    return annotation(obj, CLUSTER)
+
+
+def annotated(obj: JSON, workspace: str) -> JSON:
+    """An object as the store of a shard holds it."""
+    metadata = obj.get("metadata") or {}
+    annotations = {**(metadata.get("annotations") or {}), CLUSTER: workspace}
+    return {**obj, "metadata": {**metadata, "annotations": annotations}}
+
+
+def shown_to_webhook(attributes: Attributes) -> Any:
+    """`object` as webhooks are sent it: a new one has the annotation already, which validating policies do not see."""
+    value = attributes.object
+    if not attributes.workspace or attributes.operation is not Operation.CREATE:
+        return value
+    if value is None or isinstance(value, Missing | PartialObject):
+        return value
+    return annotated(value, attributes.workspace)

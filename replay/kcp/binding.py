@@ -1,0 +1,160 @@
+"""Which workspace's policies decide about a resource.
+
+Exactly one does: the one whose APIExport the target binds the resource from, else the target itself; version and subresource have
+no say (`getSourceClusterForGroupResource` of `kcp-dev/kcp/pkg/admission/{mutatingwebhook,mutatingadmissionpolicy,
+validatingadmissionpolicy,validatingwebhook}`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from replay.json import JSON
+from replay.kube.attributes import Missing
+from replay.kube.discovery import APIResource
+from replay.kube.gvk import GroupResource, GroupVersionKind, GroupVersionResource
+
+API_BINDING = GroupVersionKind("apis.kcp.io", "v1alpha2", "APIBinding")
+API_EXPORT = GroupVersionKind("apis.kcp.io", "v1alpha2", "APIExport")
+API_RESOURCE_SCHEMA = GroupVersionKind("apis.kcp.io", "v1alpha1", "APIResourceSchema")
+LOGICAL_CLUSTER = GroupVersionKind("core.kcp.io", "v1alpha1", "LogicalCluster")
+
+_OWN_GROUPS = frozenset(
+    f"{name}.k8s.io"
+    for name in (
+        "admissionregistration",
+        "apiextensions",
+        "authentication",
+        "authorization",
+        "certificates",
+        "coordination",
+        "events",
+        "flowcontrol.apiserver",
+        "rbac.authorization",
+    )
+)
+"""Groups that a shard serves in every workspace; none can be bound (`kcp-dev/kcp/pkg/virtual/apiexport/schemas/builtin`)."""
+_OWN_RESOURCES = frozenset(
+    {
+        *(
+            GroupResource("", name)
+            for name in (
+                "configmaps",
+                "events",
+                "limitranges",
+                "namespaces",
+                "resourcequotas",
+                "secrets",
+                "serviceaccounts",
+            )
+        ),
+        *(
+            GroupResource("apis.kcp.io", name)
+            for name in ("apibindings", "apiconversions", "apiexports", "apiexportendpointslices", "apiresourceschemas")
+        ),
+        GroupResource("core.kcp.io", "logicalclusters"),
+    }
+)
+
+
+_SYSTEM_KINDS = (
+    ("apis.kcp.io", ("v1alpha1", "v1alpha2"), "apibindings", "APIBinding"),
+    ("apis.kcp.io", ("v1alpha1",), "apiconversions", "APIConversion"),
+    ("apis.kcp.io", ("v1alpha1", "v1alpha2"), "apiexports", "APIExport"),
+    ("apis.kcp.io", ("v1alpha1",), "apiexportendpointslices", "APIExportEndpointSlice"),
+    ("apis.kcp.io", ("v1alpha1",), "apiresourceschemas", "APIResourceSchema"),
+    ("core.kcp.io", ("v1alpha1",), "logicalclusters", "LogicalCluster"),
+)
+"""What every workspace has of kcp itself (`kcp-dev/kcp/config/system-crds`): all cluster-scoped, with a status."""
+
+
+class APIBindings(NamedTuple):
+    """The states that each APIBinding of a workspace may have been in at a time, null where it was not there.
+
+    `are_all` tells whether there can be no other binding.
+    """
+
+    states: Sequence[Sequence[JSON | Missing]] = ()
+    are_all: bool = True
+
+    @property
+    def are_known(self) -> bool:
+        """Whether nothing that was bound may be lacking."""
+        return self.are_all and not any(isinstance(state, Missing) for states in self.states for state in states)
+
+
+def system_resources() -> Iterable[APIResource]:
+    """The resources of kcp itself."""
+    for group, versions, resource, kind in _SYSTEM_KINDS:
+        for version in versions:
+            gvk = GroupVersionKind(group, version, kind)
+            gvr = GroupVersionResource(group, version, resource)
+            yield APIResource(gvr, gvk, namespaced=False, subresources={"status": gvk}, custom=True)
+
+
+def is_system(workspace: str) -> bool:
+    """Whether a logical cluster is one that kcp keeps for itself: no workspace, in no snapshot, and without policies of anybody."""
+    return workspace.startswith("system:")
+
+
+def is_local(resource: GroupResource) -> bool:
+    """Whether every workspace has a resource of its own, so that nothing need be known of bindings."""
+    return resource.group in _OWN_GROUPS or resource in _OWN_RESOURCES
+
+
+def bound_from(binding: JSON, resource: GroupResource) -> str:
+    """The logical cluster that an APIBinding binds a resource from, empty if it does not bind it."""
+    status = binding.get("status") if isinstance(binding, dict) else None
+    if not isinstance(status, dict):
+        return ""
+    for each in _items(status.get("boundResources")):
+        if (each.get("group") or "", each.get("resource")) == resource:
+            return str(status.get("apiExportClusterName") or "")
+    return ""
+
+
+def schema_names(binding: JSON) -> list[str]:
+    """The APIResourceSchemas of what an APIBinding binds; they stand in the workspace of the export."""
+    status = binding.get("status") if isinstance(binding, dict) else None
+    bound = _items(status.get("boundResources")) if isinstance(status, dict) else ()
+    return [str((each.get("schema") or {}).get("name") or "") for each in bound]
+
+
+def reference_of(binding: JSON) -> tuple[str, str]:
+    """The path of the workspace of the export that an APIBinding names, empty for its own, and the export's name."""
+    spec = binding.get("spec") or {}
+    export = (spec.get("reference") or {}).get("export") or {}
+    return str(export.get("path") or ""), str(export.get("name") or "")
+
+
+def exported(export: JSON) -> frozenset[GroupResource]:
+    """The resources of an APIExport; before v1alpha2 the names of its schemas say them (`version.resource.group`)."""
+    spec = export.get("spec") or {} if isinstance(export, dict) else {}
+    found = {
+        GroupResource(str(each.get("group") or ""), str(each.get("name"))) for each in _items(spec.get("resources"))
+    }
+    for name in spec.get("latestResourceSchemas") or ():
+        _, resource, group = (*str(name).split(".", 2), "", "")[:3]
+        found.add(GroupResource("" if group == "core" else group, resource))
+    return frozenset(found)
+
+
+def _items(value: JSON) -> Iterable[JSON]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else ()
+
+
+def crd_of_schema(schema: JSON) -> JSON:
+    """An APIResourceSchema as the CustomResourceDefinition that a shard makes of it for each binding."""
+    spec = schema.get("spec") or {}
+    versions = [
+        {**version, "schema": {"openAPIV3Schema": version.get("schema") or {}}}
+        for version in _items(spec.get("versions"))
+    ]
+    names = {key: spec[key] for key in ("group", "names", "scope") if key in spec}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{(spec.get('names') or {}).get('plural')}.{spec.get('group')}"},
+        "spec": {**names, "versions": versions},
+    }

@@ -1,0 +1,94 @@
+"""What kcp itself changes of an object between request and storage, beside what an API server does.
+
+Its storage gives every object `kcp.io/cluster`. Its admission plugins label what an APIExport may claim and the bindings to it
+(`kcp-dev/kcp/pkg/admission/permissionclaims`, `apibinding`), note paths and owners (`pathannotation`, `workspace`), and finish its own
+kinds: finalizers of bindings and logical clusters, initializers and phase of workspaces (`apibindingfinalizer`, `logicalclusterfinalizer`,
+`logicalcluster`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import orjson
+
+from replay.json import JSON
+from replay.kcp.annotation import CLUSTER, PATH, annotation
+from replay.kcp.authorizer import MASTERS
+from replay.kcp.claim import CLAIMED, EXPORT
+from replay.kube.attributes import Missing, Operation, UserInfo
+from replay.kube.gvk import GroupResource
+
+_ANNOTATIONS = ("metadata", "annotations")
+_OWNER = "experimental.tenancy.kcp.io/owner"
+REQUIRED_GROUPS = (*_ANNOTATIONS, "authorization.kcp.io/required-groups")
+"""Of a workspace that is made: those of the one that it is made in."""
+_PLUGIN_KEYS = (CLAIMED, "internal.apis.kcp.io/", "experimental.tenancy.kcp.io/", PATH)
+"""How labels and annotations begin that admission plugins of kcp set."""
+_OWN_GROUPS = frozenset({"apis.kcp.io", "core.kcp.io", "tenancy.kcp.io", "topology.kcp.io"})
+_FINISHED = (("metadata", "finalizers"), ("status", "conditions"), ("status", "initializers"), ("status", "phase"))
+_PATHS = frozenset(
+    {
+        GroupResource("apis.kcp.io", "apibindings"),
+        GroupResource("apis.kcp.io", "apiexports"),
+        GroupResource("cache.kcp.io", "clustercachedresources"),
+        GroupResource("tenancy.kcp.io", "workspacetypes"),
+    }
+)
+"""What is given the path of its workspace; of other kinds a path that a client says is put right."""
+_OF_BINDING: tuple[tuple[str, ...], ...] = (("metadata", "labels", EXPORT), ("metadata", "finalizers"), ("status",))
+_OF_LOGICAL_CLUSTER: tuple[tuple[str, ...], ...] = (("metadata", "finalizers"), ("status",))
+_ESCAPED = re.compile(r"[<>&\u2028\u2029]")
+"""What Go writes otherwise in JSON."""
+_UNSEEN = Missing("", "a plugin of kcp sets it, and a request that stored nothing does not show to what")
+
+BY_STORAGE = ("metadata", "annotations", CLUSTER)
+"""The one path that the storage sets of every object of a workspace."""
+
+
+def set_unseen(
+    resource: GroupResource, operation: Operation, user: UserInfo, path: str, sent: JSON
+) -> dict[tuple[str, ...], JSON | Missing]:
+    """What admission plugins of kcp set of an object that is sent, by path, beside labels of claims and required groups.
+
+    Only what was stored shows it. `path` is that of the workspace.
+    """
+    found: dict[tuple[str, ...], JSON | Missing] = {}
+    if resource in _PATHS or annotation(sent, PATH):
+        found[*_ANNOTATIONS, PATH] = path or _UNSEEN
+    if resource == GroupResource("apis.kcp.io", "apibindings"):
+        found |= dict.fromkeys(_OF_BINDING, _UNSEEN)
+    elif resource == GroupResource("core.kcp.io", "logicalclusters"):
+        found = dict.fromkeys(_OF_LOGICAL_CLUSTER, _UNSEEN)
+    elif creates_workspace(resource, operation):
+        found["status",] = _UNSEEN
+        found |= {} if MASTERS in user.groups else {(*_ANNOTATIONS, _OWNER): _owner(user)}
+    return found
+
+
+def creates_workspace(resource: GroupResource, operation: Operation) -> bool:
+    """Whether a request makes a workspace."""
+    return resource == GroupResource("tenancy.kcp.io", "workspaces") and operation is Operation.CREATE
+
+
+def _owner(user: UserInfo) -> str | Missing:
+    """Who made a workspace (`WorkspaceOwnerAnnotationValue`)."""
+    extra = {key: list(values) for key, values in sorted(user.extra.items())}
+    said = {"username": user.username, "uid": user.uid, "groups": list(user.groups), "extra": extra}
+    text = orjson.dumps({key: value for key, value in said.items() if value}).decode()
+    return _UNSEEN if _ESCAPED.search(text) else text
+
+
+def set_by_plugins(group: str, sent: JSON, stored: JSON) -> Iterator[tuple[str, ...]]:
+    """The paths that admission plugins of kcp set or remove, of those that either state of an object of a group has."""
+    for field, name in _FINISHED if group in _OWN_GROUPS else ():
+        if name in ((stored or {}).get(field) or {}):
+            yield field, name
+    for obj in (sent, stored):
+        metadata = obj.get("metadata") if isinstance(obj, dict) else None
+        for field in ("annotations", "labels"):
+            keys = metadata.get(field) if isinstance(metadata, dict) else None
+            for key in keys if isinstance(keys, dict) else ():
+                if key.startswith(_PLUGIN_KEYS):
+                    yield "metadata", field, key

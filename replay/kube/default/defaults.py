@@ -1,0 +1,116 @@
+"""The defaults of built-in kinds: those that the schemas state, and those that only the server's code states.
+
+The API server defaults every object that it decodes, and once more after each mutation. The code's part is in
+`SetDefaults_*` of k8s.io/kubernetes/pkg/apis/<group>/<version>/defaults.go; each function and table row here stands for the
+one of the same type, with the feature gates of 1.37. Objects of CustomResourceDefinitions are defaulted by their schema
+alone (k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting).
+"""
+
+from __future__ import annotations
+
+import re
+
+from replay.json import JSON
+from replay.kube.default.rules import FILLED, RULES
+from replay.kube.go_object import counterparts
+from replay.kube.quantity import parse_quantity
+from replay.kube.schema import Schema
+
+_NOTHING: dict[str, JSON] = {}
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_CORE = "io.k8s.api.core.v1."
+_FINE = re.compile(r"([+-]?)(\d+)(?:([nu])|e(-(?:[4-9]|\d\d)))")
+"""A canonical quantity that may be finer than a thousandth."""
+
+
+def set_defaults(schema: Schema, value: dict[str, JSON], before: JSON = None) -> None:
+    """Default an object in place, as it came from `round_trip` with the same `before`.
+
+    Parts that are (by identity) parts of `before` are taken to be defaulted, and are never changed.
+    """
+    for field, default in FILLED.get(schema.name, {}).items():
+        if value.get(field) in (None, ""):
+            value[field] = default.copy() if isinstance(default, dict) else default
+    rule = RULES.get(schema.name)
+    if rule is not None:
+        rule(value)
+    known = before if isinstance(before, dict) else _NOTHING
+    for name, default in schema.written_defaults:
+        if value.get(name) is None:
+            value[name] = default
+    for name, given in value.items():
+        kind = type(given)
+        if kind is dict or kind is list:
+            was = known.get(name)
+            if given is was:
+                continue
+            if kind is dict and type(was) is dict and _is_copy(given, was):
+                value[name] = was  # a rule copies what it may have to change
+            else:
+                _descend(schema.fields[name], value, name, was, schema.name)
+
+
+def _is_copy(value: dict[str, JSON], before: dict[str, JSON]) -> bool:
+    """Whether all that a struct holds is, by identity, what it held before."""
+    if len(value) != len(before):
+        return False
+    for name, inner in value.items():  # noqa: SIM110 - quicker than a generator
+        if before.get(name, _NOTHING) is not inner:
+            return False
+    return True
+
+
+def _descend(schema: Schema, parent: dict[str, JSON], name: str, before: JSON, owner: str) -> None:
+    value = parent[name]
+    if isinstance(value, list):
+        items = schema.items
+        if items is None or not (items.fields or items.values):
+            return
+        for item, known in zip(value, counterparts(value, before), strict=True):
+            if type(item) is dict and item is not known:
+                set_defaults(items, item, known)
+    elif schema.fields:
+        set_defaults(schema, value, before)
+    elif schema.values is not None:
+        if schema.values.name == _QUANTITY and owner.startswith(_CORE):
+            parent[name] = {key: _rounded(amount) for key, amount in value.items()}
+        elif schema.values.fields:
+            for inner in value.values():
+                set_defaults(schema.values, inner)
+
+
+def _rounded(amount: str) -> str:
+    """`SetDefaults_ResourceList`: nothing is finer than a thousandth; what is more rounds away from zero."""
+    match = _FINE.fullmatch(amount)
+    if match is None:
+        return amount
+    digits, exponent = match[2], int(match[4] or {"n": -9, "u": -6}[match[3]])
+    milli = -(-int(digits) // 10 ** (-3 - exponent))
+    return str(parse_quantity(f"{match[1]}{milli}{'e-3' if match[4] else 'm'}"))
+
+
+def set_custom_defaults(schema: Schema, value: JSON) -> JSON:
+    """An object of a custom kind with the defaults of its schema; what is unchanged is the same object.
+
+    A default replaces a missing field, and null where the schema does not allow null.
+    """
+    if isinstance(value, list) and schema.items is not None:
+        items = [set_custom_defaults(schema.items, item) for item in value]
+        return value if _same(items, value) else items
+    if not isinstance(value, dict):
+        return value
+    changed = {
+        name: field.default
+        for name, field in schema.with_default.items()
+        if value.get(name) is None and not (name in value and field.nullable)
+    }
+    for name, given in {**value, **changed}.items():
+        field = schema.field(name)
+        inner = given if field is None else set_custom_defaults(field, given)
+        if inner is not given:
+            changed[name] = inner
+    return {**value, **changed} if changed else value
+
+
+def _same(one: list[JSON], other: list[JSON]) -> bool:
+    return all(a is b for a, b in zip(one, other, strict=True))

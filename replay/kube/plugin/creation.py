@@ -1,0 +1,32 @@
+"""What is written into a new object whatever else there is: StorageObjectInUseProtection and TaintNodesByCondition.
+
+Sources: `plugin/pkg/admission/storage/storageobjectinuseprotection`, `plugin/pkg/admission/nodetaint`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from replay.json import JSON
+from replay.kube.plugin.toleration import NOT_READY
+
+FINALIZERS: Final = {
+    ("", "persistentvolumes"): "kubernetes.io/pv-protection",
+    ("", "persistentvolumeclaims"): "kubernetes.io/pvc-protection",
+    ("storage.k8s.io", "volumeattributesclasses"): "kubernetes.io/vac-protection",
+}
+"""The finalizer of what is not deleted while something uses it, by group and resource."""
+_TAINT: Final = {"key": NOT_READY, "effect": "NoSchedule"}
+
+
+def with_finalizer(metadata: JSON, finalizer: str) -> dict[str, JSON]:
+    """The field of the metadata that changes, if one does."""
+    finalizers = metadata.get("finalizers") or ()
+    return {} if finalizer in finalizers else {"finalizers": [*finalizers, finalizer]}
+
+
+def with_not_ready_taint(spec: JSON) -> dict[str, JSON]:
+    """The field of a node's spec that changes, if one does; a taint of that key and effect stays as it is."""
+    taints = spec.get("taints") or ()
+    has_it = any((each.get("key"), each.get("effect")) == tuple(_TAINT.values()) for each in taints)
+    return {} if has_it else {"taints": [*taints, dict(_TAINT)]}

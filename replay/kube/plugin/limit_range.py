@@ -1,0 +1,52 @@
+"""LimitRanger's defaults of containers (`plugin/pkg/admission/limitranger`, `mergePodResourceRequirements`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from replay.json import JSON
+from replay.kube.gvk import GroupVersionKind
+
+LIMIT_RANGE: Final = GroupVersionKind("", "v1", "LimitRange")
+ANNOTATION: Final = "kubernetes.io/limit-ranger"
+"""The annotation of a pod that says what was filled in."""
+CONTAINERS: Final = (("containers", "container"), ("initContainers", "init container"))
+"""The fields of a pod's spec with containers, and what the annotation calls one."""
+
+ContainerDefaults = Mapping[str, Mapping[str, str]]
+"""Amounts by name, below `requests` and `limits`."""
+
+
+def container_defaults(limit_range: JSON) -> ContainerDefaults:
+    """What a container gets that says nothing; a later item of the list wins."""
+    found: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
+    for item in (limit_range.get("spec") or {}).get("limits") or ():
+        if item.get("type") == "Container":
+            found["requests"].update(item.get("defaultRequest") or {})
+            found["limits"].update(item.get("default") or {})
+    return found
+
+
+def fill_containers(spec: JSON, defaults: ContainerDefaults) -> list[str]:
+    """Give the containers of a pod's spec what they lack; what the annotation says of it, nothing where nothing lacks."""
+    return [
+        text
+        for field, noun in CONTAINERS
+        for container in spec.get(field) or ()
+        for text in _fill(container, defaults, noun)
+    ]
+
+
+def _fill(container: JSON, defaults: ContainerDefaults, noun: str) -> Iterator[str]:
+    for kind, word in (("requests", "request"), ("limits", "limit")):
+        own = (container.get("resources") or {}).get(kind) or {}
+        added = {name: value for name, value in defaults[kind].items() if name not in own}
+        if added:
+            container.setdefault("resources", {})[kind] = {**own, **added}
+            yield f"{', '.join(sorted(added))} {word} for {noun} {container.get('name') or ''}"
+
+
+def annotation(told: Iterable[str]) -> str:
+    """The text of `ANNOTATION`."""
+    return f"LimitRanger plugin set: {'; '.join(told)}"

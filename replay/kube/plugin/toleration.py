@@ -1,0 +1,32 @@
+"""DefaultTolerationSeconds (`plugin/pkg/admission/defaulttolerationseconds`): how long pods stay on lost nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from replay.json import JSON
+
+DEFAULT_SECONDS: Final = 300
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+DEFAULTS: Final = {NOT_READY: DEFAULT_SECONDS, UNREACHABLE: DEFAULT_SECONDS}
+"""Seconds by taint, where no flag of the server says otherwise."""
+
+
+def with_tolerations(spec: JSON, seconds: Mapping[str, int]) -> dict[str, JSON]:
+    """The field of a pod's spec that changes, if one does: a toleration for each taint that the pod does not tolerate yet.
+
+    Whatever the operator: a taint's key and effect alone count.
+    """
+    tolerations = spec.get("tolerations") or ()
+    lacking = [
+        {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": number}
+        for taint, number in seconds.items()
+        if not any(_tolerates(each, taint) for each in tolerations)
+    ]
+    return {"tolerations": [*tolerations, *lacking]} if lacking else {}
+
+
+def _tolerates(toleration: JSON, taint: str) -> bool:
+    return (toleration.get("key") or "") in ("", taint) and (toleration.get("effect") or "") in ("", "NoExecute")

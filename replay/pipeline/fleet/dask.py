@@ -1,0 +1,129 @@
+"""A fleet of Dask workers: those of a scheduler that is named, or of one that is started here for as long as it is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor, Executor, Future
+from contextlib import ExitStack, contextmanager, suppress
+from threading import Thread
+from typing import cast
+
+from replay.audit.store import Store
+from replay.errors import ReplayError
+from replay.pipeline.fleet.executor import OrderingExecutor
+from replay.pipeline.fleet.parcels import FleetRun, Parcels, new_run
+from replay.pipeline.fleet.worker import WorkOrder, fingerprint, leave, require_same, work
+from replay.storage.location import opened
+from replay.storage.scratch import scratch
+
+try:
+    from dask import config
+    from distributed import Client, KilledWorker, LocalCluster, Security
+    from distributed.core import connect
+except ImportError as error:  # pragma: no cover - where the extra is not installed
+    raise ReplayError("Dask is an extra: pip install 'replay[dask]'", path="--engine") from error
+
+ANSWER_SECONDS = 10
+"""How long a scheduler may take to answer."""
+LEAVE_SECONDS = 5
+"""How long workers may take to forget a run: one may stand still."""
+
+
+class DaskFleet:
+    """The workers of one scheduler. See `Fleet`."""
+
+    def __init__(self, client: Client, stack: ExitStack) -> None:
+        """`client` is one of the scheduler; `stack` closes when nothing is ordered any more."""
+        self.client = client
+        self._stack = stack
+
+    def executor(self, store: Store) -> Executor:
+        """See `Fleet.executor`."""
+        run = new_run(store.storage.location)
+        storage, own = opened(run.location, self._stack), self._stack.enter_context(scratch()).resolve()
+        parcels = Parcels(storage, run, own, store.segments)
+        self._stack.callback(parcels.remove)
+        self._stack.callback(self._leave, run)
+        lent = self.client.get_executor(pure=False)
+
+        def submit(order: WorkOrder) -> Future[str]:
+            return cast("Future[str]", lent.submit(work, order, key=f"replay-{order.result}"))
+
+        return OrderingExecutor(submit, _told, parcels, run)
+
+    def _leave(self, run: FleetRun) -> None:
+        """Let idle workers forget a run; one that does not answer in time does so with its next one."""
+
+        def ask() -> None:
+            with suppress(Exception):
+                self.client.run(leave, run, on_error="ignore")
+
+        asking = Thread(target=ask, daemon=True)
+        asking.start()
+        asking.join(LEAVE_SECONDS)
+
+
+def _told(error: BaseException) -> BaseException:
+    """What became of a task, as this project says it."""
+    if isinstance(error, KilledWorker):
+        return BrokenExecutor()
+    if isinstance(error, ImportError):
+        return ReplayError(f"a worker cannot run this replay ({error}): use one image for all", path="--scheduler")
+    return error
+
+
+@contextmanager
+def dask_fleet(scheduler: str, workers: int) -> Iterator[DaskFleet]:
+    """The fleet of the scheduler at an address; without one, `workers` processes of this machine (0: one for each core).
+
+    Raises ReplayError if nobody answers there, or if what answers has another replay.
+    """
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is told by whoever waits for it
+    with ExitStack() as stack:
+        client = stack.enter_context(_connected(scheduler) if scheduler else _started(workers))
+        yield DaskFleet(client, stack)
+
+
+@contextmanager
+def _connected(scheduler: str) -> Iterator[Client]:
+    try:
+        asyncio.run(_answers(scheduler))
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
+        told = " ".join(str(error).split()) or type(error).__name__
+        raise ReplayError(f"no Dask scheduler answers: {told}", path=scheduler) from error
+    with Client(scheduler, set_as_default=False, timeout=ANSWER_SECONDS) as client:
+        try:
+            client.run_on_scheduler(require_same, fingerprint(), f"scheduler {scheduler}")
+        except ReplayError:
+            raise
+        except Exception as error:
+            told = f"cannot run this replay ({type(error).__name__}): use one image for the scheduler and its workers"
+            raise ReplayError(told, path=scheduler) from error
+        yield client
+
+
+async def _answers(scheduler: str) -> None:
+    """Raise what a client would after complaining in lines of its own."""
+    comm = await connect(scheduler, timeout=ANSWER_SECONDS, **Security().get_connection_args("client"))
+    await comm.close()
+
+
+@contextmanager
+def _started(workers: int) -> Iterator[Client]:
+    """Processes of this machine, which speak with each other in a way that nobody else of it can join, and show no pages."""
+    with (
+        config.set({"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}),
+        LocalCluster(
+            n_workers=workers or os.cpu_count() or 1,
+            threads_per_worker=1,
+            dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # it listens all the same: at a port that is free
+            security=True,
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client

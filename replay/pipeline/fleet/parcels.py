@@ -1,0 +1,186 @@
+"""What the processes of a fleet hand to each other: values in the storage of a store, under digests, sealed for one run.
+
+Values are pickled, and whoever can write to a storage could put anything there. So each parcel is sealed with a key that is
+made for the run and told in orders alone: what has another seal is not unpickled.
+
+A value may name files and directories of the machine that it comes from. Such a file is put beside it, and a directory of one
+run stands for that of whoever opens the parcel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import io
+import pickle
+import secrets
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from replay.audit.catalog import FLEET, Catalog, SegmentEntry
+from replay.audit.directory.integrity import require_whole
+from replay.audit.directory.layout import portion, tables
+from replay.audit.part import StorePart
+from replay.errors import StoreError
+from replay.storage.scratch import is_of_one_run
+from replay.storage.storage import Storage
+
+LONGEST_RUN = 7 * 24 * 3600.0
+"""After how many seconds without a new parcel a run is taken to have been killed."""
+_SEAL = 32
+
+
+class FleetRun(NamedTuple):
+    """One run of a fleet: the store that it is about, the name of its parcels, and the key that seals them."""
+
+    location: str
+    name: str
+    key: bytes
+
+    def __repr__(self) -> str:
+        """The run without its key: what fails is written into logs of workers."""
+        return f"run {self.name} over {self.location}"
+
+    def seal(self, *contents: bytes) -> bytes:
+        """What nobody without the key can state of contents."""
+        seal = hashlib.blake2b(key=self.key, digest_size=_SEAL)
+        for content in contents:
+            seal.update(len(content).to_bytes(8, "big") + content)
+        return seal.digest()
+
+
+def new_run(location: str) -> FleetRun:
+    """A run about the store at a location, told from all others."""
+    return FleetRun(location, secrets.token_hex(8), secrets.token_bytes(32))
+
+
+class Parcels:
+    """The parcels of one run, as one process has them."""
+
+    def __init__(self, storage: Storage, run: FleetRun, scratch: Path, segments: Sequence[SegmentEntry] = ()) -> None:
+        """`scratch` is a directory of this process. Of a store with `segments` parts may be packed."""
+        self._storage = storage
+        self._run = run
+        self._temporary = str(scratch)
+        self._spool = scratch / "spool"
+        self.clear()
+        self._segments = tuple(segments)
+        self._catalogs: dict[str, Catalog] = {}
+
+    def put(self, value: object) -> str:
+        """Put a value under a digest of its content; the name."""
+        content = self.pack(value)
+        name = self._run.seal(content).hex()
+        self.put_as(name, content)
+        return name
+
+    def put_as(self, name: str, content: bytes) -> None:
+        """Put what `pack` made under a name, in one step."""
+        self._storage.put(self._place(name), self._run.seal(name.encode(), content) + content)
+
+    def get(self, name: str) -> Any:
+        """A value; raises `FileNotFoundError`, and `StoreError` for what nobody of this run put there."""
+        sealed = self._storage.read(self._place(name))
+        seal, content = sealed[:_SEAL], sealed[_SEAL:]
+        self._require(seal, self._run.seal(name.encode(), content), name)
+        return self.unpack(content)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a value of this name."""
+        return self._storage.has(self._place(name))
+
+    def pack(self, value: object) -> bytes:
+        """A value that any process of the run can `unpack`; files that it names are put beside it."""
+        content = io.BytesIO()
+        _Packer(content, self).dump(value)
+        return content.getvalue()
+
+    def unpack(self, content: bytes) -> Any:
+        """A value with files of this machine. INVARIANT: `content` came with an order, or has the seal of the run."""
+        return _Unpacker(io.BytesIO(content), self).load()
+
+    def named(self, path: Path) -> tuple[str, str] | None:
+        """How a path of one run is told to other processes; None for any other, which is a text to them."""
+        if not is_of_one_run(path):
+            return None
+        if path.is_dir():
+            return "directory", ""
+        content = path.read_bytes()
+        name = self._run.seal(content).hex()
+        self._storage.put(self._place(name), content)
+        return "file", name
+
+    def found(self, kind: str, name: str) -> Path:
+        """What `named` told, on this machine."""
+        if kind == "directory":
+            return self._spool
+        path = self._storage.local(self._place(name))
+        self._require(bytes.fromhex(name), self._run.seal(path.read_bytes()), name)
+        return path
+
+    def numbered(self, part: StorePart) -> tuple[str, int, str]:
+        """How a part is told to other processes: by its number, and the segments of the store."""
+        if not self._catalogs:
+            self._catalogs[self.put(self._segments)] = Catalog(segments=self._segments)
+        (name,) = self._catalogs
+        return "part", part.number, name
+
+    def part(self, number: int, segments: str) -> StorePart:
+        """What `numbered` told: each file is fetched and held against the catalogue, as whenever a store is opened."""
+        if segments not in self._catalogs:
+            self._catalogs[segments] = Catalog(segments=self.get(segments))
+        catalog = portion(self._catalogs[segments], number)
+        require_whole(self._storage, catalog)
+        return StorePart(number, tables(self._storage, catalog, number), self._temporary)
+
+    def clear(self) -> None:
+        """Empty the directory that stands for those of others: what counts of it has been put."""
+        shutil.rmtree(self._spool, ignore_errors=True)
+        self._spool.mkdir()
+
+    def remove(self) -> None:
+        """Remove the parcels of this run, and of those that were killed long ago."""
+        self._storage.remove(f"{FLEET}/{self._run.name}")
+        newest: dict[str, float] = {}
+        for entry in self._storage.entries(f"{FLEET}/"):
+            name = entry.name.rpartition("/")[0]
+            newest[name] = max(newest.get(name, 0.0), entry.modified)
+        for name, modified in newest.items():
+            if modified < time.time() - LONGEST_RUN:
+                self._storage.remove(name)
+
+    def _place(self, name: str) -> str:
+        return f"{FLEET}/{self._run.name}/{name}"
+
+    def _require(self, seal: bytes, wanted: bytes, name: str) -> None:
+        if not hmac.compare_digest(seal, wanted):
+            place = f"{self._run.location}/{self._place(name)}"
+            raise StoreError("altered since this run wrote it: see who else writes there", path=place)
+
+
+class _Packer(pickle.Pickler):
+    """Pickles what is of this machine as what any machine makes of it."""
+
+    def __init__(self, file: io.BytesIO, parcels: Parcels) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self._parcels = parcels
+
+    def persistent_id(self, value: Any) -> tuple[str | int, ...] | None:
+        if isinstance(value, Path):
+            return self._parcels.named(value)
+        return self._parcels.numbered(value) if isinstance(value, StorePart) else None
+
+
+class _Unpacker(pickle.Unpickler):
+    """The other way."""
+
+    def __init__(self, file: io.BytesIO, parcels: Parcels) -> None:
+        super().__init__(file)
+        self._parcels = parcels
+
+    def persistent_load(self, told: tuple[Any, ...]) -> Path | StorePart:
+        kind, *rest = told
+        return self._parcels.part(*rest) if kind == "part" else self._parcels.found(kind, *rest)

@@ -1,0 +1,120 @@
+"""The ingest of files by a fleet: whole batches that its workers see as they are here; all else is read here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from replay.audit.engine import INGEST_MEMORY, connect
+from replay.audit.ingest import READING, Batch, LogReader, Progress, ReadFile, SegmentNumbers
+from replay.audit.source import LogFile, log_files
+from replay.errors import AuditLogError
+from replay.pipeline.replay.workers import completed
+from replay.storage.location import is_url as is_bucket
+
+Rows = dict[str, Path]
+"""The Parquet files of a batch by their names below the directory of an ingest."""
+
+
+@dataclass(frozen=True)
+class FleetReader:
+    """Reads batches by the workers of an executor. See `BatchReader`; `spool` is a directory of this run."""
+
+    executor: Executor
+    spool: Path
+
+    def read(self, batches: Sequence[Batch], parts: int, target: Path, progress: Progress) -> list[Batch]:
+        """See `BatchReader.read`."""
+        run = BatchJob(self.spool, parts).run
+        futures = {self.executor.submit(run, NamedBatch.of(batch)): batch for batch in batches}
+        try:
+            return _written(futures, target, progress)
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+
+
+class NamedBatch(NamedTuple):
+    """A batch whose files have the names by which other processes find them.
+
+    Those of a bucket are known again by their `digests`, in the order of the files; others have an empty one.
+    """
+
+    batch: Batch
+    digests: tuple[str, ...]
+
+    @classmethod
+    def of(cls, batch: Batch) -> NamedBatch:
+        """A batch of this machine."""
+        files = [replace(read, file=replace(read.file, path=_name(read.file))) for read in batch.files]
+        digests = (read.file.digest() if is_bucket(read.file.name) else "" for read in batch.files)
+        return cls(Batch(files, batch.number), tuple(digests))
+
+
+@dataclass(frozen=True)
+class BatchJob:
+    """What workers do with batches: they split the rows into so many parts, and write below `spool`."""
+
+    spool: Path
+    parts: int
+
+    def run(self, named: NamedBatch) -> Rows | None:
+        """The rows of a batch; None where a file is not to be seen as it is where it was found, or is to be read by itself."""
+        batch = named.batch
+        with ExitStack() as held:
+            seen = [
+                _seen(read, digest, self.spool, held) for read, digest in zip(batch.files, named.digests, strict=True)
+            ]
+            files = [read for read in seen if read is not None]
+            if len(files) < len(seen):
+                return None
+            with connect(str(self.spool), threads=1, memory=INGEST_MEMORY) as connection:
+                reader = LogReader(
+                    connection, self.spool, SegmentNumbers(self.parts), lambda _what, _done, _total: None
+                )
+                if not reader.copied(connection, Batch(files, batch.number)):
+                    return None
+            if not all(read.file.is_unchanged for read in files):
+                return None
+        return {str(path.relative_to(self.spool)): path for path in self.spool.rglob("*.parquet")}
+
+
+def _name(file: LogFile) -> str:
+    return file.name if is_bucket(file.name) else os.path.abspath(file.name)  # noqa: PTH100 - any text
+
+
+def _seen(read: ReadFile, digest: str, spool: Path, held: ExitStack) -> ReadFile | None:
+    """A file as this machine has it, if it is the same: by its digest, or else by size and time."""
+    own = spool / f"file-{read.number}"
+    own.mkdir(exist_ok=True)
+    try:
+        (found,) = log_files([read.file.path], own, held)
+    except (AuditLogError, ValueError):
+        return None
+    is_same = found.digest() == digest if digest else found.stamp[2:] == read.file.stamp[2:]
+    return replace(read, file=found) if is_same else None
+
+
+def _written(futures: dict[Future[Rows | None], Batch], target: Path, progress: Progress) -> list[Batch]:
+    """Write the rows of each batch to its place as they come; the batches without any."""
+    total = sum(batch.size for batch in futures.values())
+    left, done = [], 0
+    progress(READING, done, total)
+    for future in completed(futures):
+        batch, rows = futures[future], future.result()
+        done += batch.size
+        progress(READING, done, total)
+        if rows is None:
+            left.append(batch)
+            continue
+        for name, path in rows.items():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target / name)
+    return sorted(left, key=lambda batch: batch.number)

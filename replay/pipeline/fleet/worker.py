@@ -1,0 +1,130 @@
+"""The side of the workers: orders are done one after the other, and their results put where whoever ordered them looks."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import os
+import platform
+import socket
+import weakref
+from contextlib import ExitStack
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+from replay.audit import queries
+from replay.errors import ReplayError
+from replay.pipeline.fleet.parcels import FleetRun, Parcels
+from replay.storage.location import opened
+from replay.storage.scratch import scratch
+
+_PACKAGE = Path(__file__).parents[2]
+_PRIVATE = 0o077
+"""What is written is for its owner alone, as where orders come from."""
+
+
+class WorkOrder(NamedTuple):
+    """Something to do: the names of a function and of its arguments but for the last one, which comes along.
+
+    `code` is the `fingerprint` of whoever orders, `collect` how often garbage is collected there.
+    """
+
+    run: FleetRun
+    code: str
+    collect: tuple[int, int, int]
+    shared: tuple[str, ...]
+    own: bytes
+
+    @property
+    def result(self) -> str:
+        """The name of the result: a digest of all that it is made of."""
+        return self.run.seal(self.code.encode(), *(name.encode() for name in self.shared), self.own).hex()
+
+
+@cache
+def fingerprint() -> str:
+    """The version of this replay, of what it is made of, and of the Python that it runs in."""
+    digest = hashlib.sha256()
+    for folder, suffixes in ((_PACKAGE, (".py", ".json")), (queries.folder(), (".sql",))):
+        for path in sorted(path for path in folder.rglob("*") if path.suffix in suffixes):
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(folder)} {len(content)} ".encode() + content)
+    python = ".".join(platform.python_version_tuple()[:2])
+    return f"replay {version('replay')} ({digest.hexdigest()[:12]}) on Python {python}"
+
+
+class _Desk:
+    """What a worker has at hand for one run: the storage, a directory of its own, and what it has been given."""
+
+    def __init__(self, run: FleetRun) -> None:
+        self.run = run
+        stack = ExitStack()
+        self._parcels = Parcels(opened(run.location, stack), run, stack.enter_context(scratch()).resolve())
+        self._given: dict[str, Any] = {}
+        self.close = weakref.finalize(self, stack.close)
+
+    def do(self, order: WorkOrder) -> None:
+        """Put the result of an order, unless a worker that was lost afterwards did."""
+        if self._parcels.has(order.result):
+            return
+        given = self._given
+        self._given = {name: given[name] if name in given else self._get(name) for name in order.shared}
+        function, *shared = (self._given[name] for name in order.shared)
+        try:
+            result = function(*shared, self._parcels.unpack(order.own))
+            self._parcels.put_as(order.result, self._parcels.pack(result))
+        finally:
+            self._parcels.clear()
+
+    def _get(self, name: str) -> Any:
+        try:
+            return self._parcels.get(name)
+        except FileNotFoundError as error:
+            told = f"worker {socket.gethostname()} does not see it: keep the store on a file system of all workers, or in a bucket"
+            raise ReplayError(told, path=self.run.location) from error
+
+
+_desk: _Desk | None = None
+_busy = Lock()
+
+
+def work(order: WorkOrder) -> str:
+    """Do what an order says; the name of its result. Raises ReplayError if this is another replay, and what the function raises."""
+    require_same(order.code, f"worker {socket.gethostname()}")
+    with _busy:  # of the threads of a worker one works: what it has been given is not made for several
+        if _desk is None or _desk.run != order.run:
+            _sit_down(order)
+        assert _desk is not None
+        _desk.do(order)
+    return order.result
+
+
+def require_same(code: str, who: str) -> None:
+    """Raise ReplayError, naming who, unless what orders has this `fingerprint`: results would be those of another version."""
+    if fingerprint() != code:
+        raise ReplayError(f"has {fingerprint()}, the command {code}: use one image for all", path=who)
+
+
+def leave(run: FleetRun) -> None:
+    """Remove what this worker has of a run, unless it is at work: then the next run does."""
+    global _desk  # noqa: PLW0603 - a worker has one desk, for the last run that ordered
+    if _busy.acquire(blocking=False):
+        try:
+            if _desk is not None and _desk.run == run:
+                _desk.close()
+                _desk = None
+        finally:
+            _busy.release()
+
+
+def _sit_down(order: WorkOrder) -> None:
+    global _desk  # noqa: PLW0603 - as above
+    if _desk is not None:
+        _desk.close()
+        _desk = None
+    os.umask(_PRIVATE)
+    gc.set_threshold(*order.collect)
+    _desk = _Desk(order.run)

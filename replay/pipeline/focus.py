@@ -1,0 +1,45 @@
+"""What a command is asked about where not everything is: some policies, namespaces, users, a period."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+
+_GRAMMAR = (
+    ("policy", "policies"),
+    ("namespace", "namespaces"),
+    ("user", "users"),
+    ("workspace", "workspaces"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """What was asked for; empty is everything. Namespaces and users may hold `*` and `?`; times are as the operator wrote them."""
+
+    policies: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+    zone: tzinfo = UTC
+    workspaces: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """What was asked for, in words; empty for everything."""
+        asked = (self.policies, self.namespaces, self.users, self.workspaces)
+        told = [
+            f"{words[len(each) > 1]} {', '.join(each)}" for words, each in zip(_GRAMMAR, asked, strict=True) if each
+        ]
+        told += [f"{word} {each}" for word, each in (("since", self.since), ("until", self.until)) if each]
+        return f"only {'; '.join(told)}" if told else ""
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """What is said of a replay that is not about everything."""
+        if self.told:
+            yield f"{self.told}: all else was left out, and what would follow from it is not told apart"
+        if self.policies:
+            yield "policies that were left out and validate are taken to admit everything"

@@ -1,0 +1,337 @@
+"""The admission chain of a shard: for each request that of the one workspace whose policies decide about its resource."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from replay.admission.chain import Chain
+from replay.admission.decision import Decision, Undetermined, Verdict
+from replay.admission.mutating.object_patcher import ObjectPatchers
+from replay.admission.ordered.registry import SHARD_ORDERED_PLUGINS
+from replay.admission.webhook.plugin import Backends
+from replay.audit.event import RequestRecord
+from replay.cellib.version import KubernetesVersion
+from replay.compare.outcome import NOWHERE, DecidedIn
+from replay.json import JSON
+from replay.kcp.authorizer import BlindAuthorizer
+from replay.kube.attributes import Attributes, Missing
+from replay.kube.discovery import Discovery
+from replay.kube.gvk import GroupResource, GroupVersionKind
+from replay.kube.lister import Lister
+from replay.kube.overlay import Overlay
+from replay.kube.schema import Schemas
+from replay.manifests.api_object import defaulted_api_objects
+from replay.pipeline.kcp.planned import NO_CHANGE
+from replay.pipeline.kcp.rebinding import Rebinding
+from replay.pipeline.kcp.timeline import NOTHING_PLANNED, Planned, PolicyTimeline, Sides, named
+from replay.pipeline.kcp.workspaces import Workspaces
+from replay.pipeline.replay.webhook import Sets
+from replay.reconstruct.cluster import NAMESPACE, ClusterLister
+from replay.reconstruct.shard.cluster import ShardCluster
+
+_NO_BACKENDS: Backends = {}
+_GIVE_POLICIES = "give a set or a snapshot with the policies of the workspace"
+
+
+class Instant(NamedTuple):
+    """Where and when a request came, in microseconds."""
+
+    workspace: str
+    start: int
+    end: int
+
+
+class Deciders(NamedTuple):
+    """The logical clusters whose policies decide about a request, and whose would decide with what the candidate binds."""
+
+    current: str
+    planned: str | Missing
+
+    @property
+    def candidate(self) -> str:
+        """Whose planned policies are asked: where that is not known, those of the time, and what they say is not told."""
+        return self.current if isinstance(self.planned, Missing) else self.planned
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A chain that may have decided a request, with what its policies look up, and the sets that it is made of.
+
+    `unknown` tells why nothing is known of the candidate.
+    """
+
+    chain: Chain
+    lister: Lister
+    sides: Sides
+    unknown: Missing | None = None
+
+    def decide(self, before: Attributes | Missing, attributes: Attributes, backends: Backends) -> list[Decision]:
+        """See `Chain.decide`."""
+        found = self.chain.decide(before, attributes, self.lister, backends)
+        return found if self.unknown is None else [found[0], _undetermined(self.unknown)]
+
+    def validated(self, before: Attributes | Missing, attributes: Attributes, backends: Backends) -> list[Attributes]:
+        """See `Chain.validated`."""
+        found = self.chain.validated(before, attributes, self.lister, backends)
+        if self.unknown is None:
+            return found
+        return [found[0], attributes.with_object(Missing("object", self.unknown.reason, self.unknown.fix))]
+
+
+def _undetermined(unknown: Missing) -> Decision:
+    return Decision(Verdict.UNDETERMINED, undetermined=(Undetermined("", "", unknown.reason, "", unknown.fix),))
+
+
+@dataclass
+class ShardChain:
+    """Has the methods of `Chain` that a replay asks, for a shard."""
+
+    cluster: ShardCluster
+    workspaces: Workspaces
+    version: KubernetesVersion
+    made: Callable[[Sets], Sets]
+    """What of both sets of a workspace is asked."""
+    policies: frozenset[str] = frozenset()
+    """The names of all policies of the current sets, which the log is compared with."""
+    _timelines: dict[str, PolicyTimeline | Missing] = field(default_factory=dict)
+    _chains: dict[tuple[Deciders, str, int], tuple[Chain, Sides]] = field(default_factory=dict)
+    _joined: dict[tuple[int, int], tuple[Sides, Sides, Sides]] = field(default_factory=dict)
+
+    def decide(
+        self, before: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = _NO_BACKENDS
+    ) -> list[Decision]:
+        """See `Chain.decide`; where several sets may have been in force, what all of them decide."""
+        found = self.alternatives(before, attributes, lister, backends)
+        if all(each == found[0] for each in found[1:]):
+            return found[0]
+        return self.undetermined("policies of the workspace were being written at the time")
+
+    def alternatives(
+        self, before: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = _NO_BACKENDS
+    ) -> list[list[Decision]]:
+        """The decisions of all sets that may have been in force, each as `Chain.decide` has them."""
+        asked = self.asked(attributes, lister)
+        if isinstance(asked, Missing):
+            return [self.undetermined(asked.reason, asked.fix)]
+        return [each.decide(before, attributes, backends) for each in asked]
+
+    def validated(
+        self, before: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = _NO_BACKENDS
+    ) -> list[Attributes]:
+        """See `Chain.validated`."""
+        asked = self.asked(attributes, lister)
+        if isinstance(asked, Missing):
+            return [attributes.with_object(Missing("object", asked.reason, asked.fix))] * 2
+        return asked[-1].validated(before, attributes, backends)
+
+    @cached_property
+    def patchers(self) -> ObjectPatchers:
+        """What applies patches to objects of each kind of any workspace."""
+        return ObjectPatchers(Schemas(self.cluster.crds))
+
+    def policy_workspace(self, attributes: Attributes, lister: Lister) -> str | Missing:
+        """The logical cluster whose policies decide about a request."""
+        at = instant_of(lister, attributes.workspace)
+        if not at.workspace:
+            return Missing("", "its event names no workspace")
+        return self.cluster.policy_workspace(at.workspace, attributes.resource.group_resource, at.start, at.end)
+
+    def reading_parameters(self, attributes: Attributes, lister: Lister) -> frozenset[str]:
+        """The names of the policies that read parameters, of those that may have decided a request."""
+        asked = self.asked(attributes, lister)
+        found: set[str] = set()
+        for each in () if isinstance(asked, Missing) else asked:
+            current = each.sides.current
+            found.update(policy.name for policy in current.validating_policies if policy.param_kind is not None)
+            found.update(policy.name for policy in current.mutating_policies if policy.param_kind is not None)
+        return frozenset(found)
+
+    def deciders(self, at: Instant, resource: GroupResource) -> Deciders | Missing:
+        """Whose policies decide about a resource."""
+        if not at.workspace:
+            return Missing("", "its event names no workspace")
+        own = self.cluster.policy_workspace(at.workspace, resource, at.start, at.end)
+        if isinstance(own, Missing):
+            return own
+        return Deciders(own, self._rebinding.policy_workspace(own, at.workspace, resource, at.start, at.end))
+
+    @cached_property
+    def _rebinding(self) -> Rebinding:
+        return Rebinding(self.cluster, self.workspaces)
+
+    def where(self, record: RequestRecord) -> DecidedIn:
+        """In which workspaces a request is decided about."""
+        if not record.workspace:
+            return NOWHERE
+        names = self.workspaces.names
+        at = Instant(record.workspace, record.received, record.stage_time)
+        own = self.deciders(at, GroupResource(record.api_group, record.resource))
+        if isinstance(own, Missing):
+            return DecidedIn(names.path(record.workspace))
+        planned = "" if isinstance(own.planned, Missing) else names.path(own.planned)
+        return DecidedIn(names.path(record.workspace), names.path(own.current), planned)
+
+    def asked(self, attributes: Attributes, lister: Lister) -> Sequence[Asked] | Missing:
+        """The chains that may have decided a request, the earliest set in force first."""
+        at = instant_of(lister, attributes.workspace)
+        whose = self.deciders(at, attributes.resource.group_resource)
+        if isinstance(whose, Missing):
+            return whose
+        sides = self._at(whose.current, at)
+        if isinstance(sides, Missing):
+            return sides
+        planned = sides if whose.candidate == whose.current else self._at(whose.candidate, at)
+        if isinstance(planned, Missing):
+            whose, planned = Deciders(whose.current, planned), sides
+        unknown = whose.planned if isinstance(whose.planned, Missing) else None
+        found = sides if planned is sides else [self._join(one, other) for one in sides for other in planned]
+        seen = self._lister(whose.current, at, lister)
+        return [Asked(self._chain(whose, at.workspace, each), seen, each, unknown) for each in found]
+
+    def _at(self, workspace: str, at: Instant) -> list[Sides] | Missing:
+        """The sets of a workspace that may have been in force."""
+        timeline = self.timeline(workspace)
+        return timeline if isinstance(timeline, Missing) else timeline.at(at.start, at.end)
+
+    def _join(self, current: Sides, planned: Sides) -> Sides:
+        """The current set of one workspace beside the candidate's of another."""
+        key = id(current), id(planned)
+        if key not in self._joined:
+            self._joined[key] = Sides(current.current, planned.candidate), current, planned
+        return self._joined[key][0]
+
+    def timeline(self, workspace: str) -> PolicyTimeline | Missing:
+        """The policies of a workspace over time; missing where neither a set nor the snapshot nor its beginning is there."""
+        known = self._timelines.get(workspace)
+        if known is None:
+            known = self._timelines[workspace] = self._timeline(workspace)
+        return known
+
+    def _timeline(self, workspace: str) -> PolicyTimeline | Missing:
+        cluster, sets = self.cluster.of(workspace), self.workspaces
+        given = sets.current.get(workspace)
+        if given is None and not cluster.snapshot and not self.cluster.is_born(workspace):
+            name = sets.names.path(workspace)
+            return Missing("", f"the policies of workspace {name} are not known", _GIVE_POLICIES)
+        current = None if given is None else named(given)
+        planned = NOTHING_PLANNED
+        if workspace in sets.candidate:
+            before = current if current is not None else self._of_snapshot(workspace)
+            planned = Planned.of(before, named(sets.candidate[workspace]))
+        return PolicyTimeline(cluster, current, planned, self.version)
+
+    def _of_snapshot(self, workspace: str) -> dict[tuple[str, str], JSON]:
+        return named(defaulted_api_objects(self.cluster.of(workspace).snapshot, self.version))
+
+    def _chain(self, whose: Deciders, target: str, sides: Sides) -> Chain:
+        changes = self.workspaces.changes
+        namespaces = changes.get(target, NO_CHANGE).namespaces
+        key = whose, target if namespaces else "", id(sides)
+        known = self._chains.get(key)
+        if known is None:
+            overlay = namespaces.over(changes.get(whose.candidate, NO_CHANGE).lookups)
+            clusters = dict.fromkeys((whose.current, whose.candidate))
+            chain = Chain(
+                self.made((sides.current, sides.candidate)),
+                self.version,
+                Discovery(each for cluster in clusters for each in self.cluster.discovery_of(cluster)),
+                Schemas([crd for cluster in clusters for crd in self.cluster.crds_of(cluster)]),
+                authorizer=BlindAuthorizer,
+                asked_by=self._asked_by(whose.candidate, target, overlay) if len(clusters) > 1 else None,
+                plugins=SHARD_ORDERED_PLUGINS,
+                overlays=None if overlay.is_empty else (Overlay(), overlay),
+            )
+            known = self._chains[key] = chain, sides  # the sets are kept, so that no others get their identity
+        return known[0]
+
+    def _asked_by(self, planned: str, target: str, overlay: Overlay) -> Callable[[int, Lister, Lister], Lister]:
+        """What the set of a number looks up, where the candidate's policies are of another workspace than the current ones."""
+
+        def seen(index: int, lister: Lister, own: Lister) -> Lister:
+            origin = lister.origin if isinstance(lister, PolicyLister) else lister
+            return overlay.lister(self._lister(planned, instant_of(origin, target), origin)) if index else own
+
+        return seen
+
+    def _lister(self, workspace: str, at: Instant, lister: Lister) -> Lister:
+        """Parameters are those of the policies' workspace, the namespace is that of the request."""
+        if workspace == at.workspace:
+            return lister
+        if not self.is_followed(workspace):
+            return PolicyLister(lister, SilentLister(self.workspaces.names.path(workspace)))
+        return PolicyLister(lister, ClusterLister(self.cluster.of(workspace), at.start, at.end))
+
+    def is_followed(self, workspace: str) -> bool:
+        """Whether the log can be taken to hold all that was written to a workspace."""
+        own = self.workspaces
+        return workspace in own.heard and not self.cluster.has_gaps(workspace, own.began)
+
+    @cached_property
+    def _changes(self) -> bool:
+        """Whether the candidate changes any workspace."""
+        return bool(self.workspaces.changes) or any(
+            not Planned.of(named(self.workspaces.current.get(workspace, ())), named(policies)).is_nothing
+            for workspace, policies in self.workspaces.candidate.items()
+        )
+
+    def undetermined(self, reason: str, fix: str = "") -> list[Decision]:
+        """Nothing is known of either set; both decide alike only where they are the same everywhere."""
+        unknown = Missing("", reason, fix)
+        current = _undetermined(unknown)
+        return [current, _undetermined(unknown) if self._changes else current]
+
+    def everything(self, *, planned: bool) -> Iterator[JSON]:
+        """All policies that any workspace ever has in the current set, or in the candidate."""
+        for workspace in sorted({*self.cluster.workspaces, *self.workspaces.current, *self.workspaces.candidate}):
+            timeline = self.timeline(workspace)
+            if not isinstance(timeline, Missing):
+                yield from timeline.everything(planned=planned)
+
+
+def instant_of(lister: Lister, workspace: str) -> Instant:
+    """When a lister shows the cluster, whatever was laid over it."""
+    while not isinstance(lister, ClusterLister):
+        lister = lister.origin  # type: ignore[attr-defined]
+    return Instant(workspace, lister.start, lister.end)
+
+
+class PolicyLister:
+    """What the policies of one workspace look up about a request to another."""
+
+    def __init__(self, target: Lister, policy: Lister) -> None:
+        """`target` has the namespace of the request, `policy` all else."""
+        self.origin = target
+        self._policy = policy
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
+        """See `Lister.get`."""
+        return (self.origin if kind == NAMESPACE else self._policy).get(kind, namespace, name)
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
+        """See `Lister.list`."""
+        return (self.origin if kind == NAMESPACE else self._policy).list(kind, namespace)
+
+
+class SilentLister:
+    """A workspace of which the log has no event: what was written to it is not known."""
+
+    def __init__(self, name: str) -> None:
+        """`name` is its path."""
+        self._name = name
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> Missing:
+        """See `Lister.get`."""
+        del namespace, name
+        return self._missing(kind)
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> Missing:
+        """See `Lister.list`."""
+        del namespace
+        return self._missing(kind)
+
+    def _missing(self, kind: GroupVersionKind) -> Missing:
+        reason = f"the log lacks the events of workspace {self._name}, and so does not tell what was written there"
+        return Missing(kind.kind, reason, "give the log of the shard that holds it")

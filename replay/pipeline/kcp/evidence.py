@@ -1,0 +1,78 @@
+"""Which of several sets was in force, as the event itself tells: its denial and the annotations of its policies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import orjson
+
+from replay.admission.decision import Decision, Undetermined, Verdict
+from replay.admission.webhook.plugin import Backends
+from replay.audit.answer.observed import VALIDATION_FAILURE, observe
+from replay.compare.fidelity import Fidelity
+from replay.kube.attributes import Missing
+from replay.kube.lister import Lister
+from replay.pipeline.kcp.chain import ShardChain
+from replay.pipeline.replay.decide import decide
+from replay.reconstruct.request import ReplayRequest
+
+_OTHERS = "the event shows other policies than are known of their workspace, of which the log lacks events"
+_PARAMETERS = "the event shows otherwise than by the parameters that are known: a write to them is missing from the log"
+_CHANGING = "policies of its workspace were being written, and the event does not tell which were in force"
+
+
+def in_force(chain: ShardChain, request: ReplayRequest, lister: Lister, backends: Backends) -> list[Decision]:
+    """The decisions of both sets about a request of the log.
+
+    A policy takes seconds to be in force, so that the event decides between the sets that may have been; what it leaves open is
+    undetermined.
+    """
+    if request.otherwise is not None:
+        return decide(chain, request, lister, backends)
+    found = chain.alternatives(request.before_mutation, request.attributes, lister, backends)
+    own = chain.policy_workspace(request.attributes, lister)
+    is_followed = isinstance(own, Missing) or chain.is_followed(own)
+    reading = chain.reading_parameters(request.attributes, lister)
+    if len(found) == 1 and is_followed and not reading:
+        return found[0]
+    shown = [_shows(chain, request, each[0]) for each in found]
+    if not any(shown):
+        if not is_followed:
+            return chain.undetermined(_OTHERS)
+        if any(_shows(chain, request, each[0], apart=reading) for each in found):
+            return chain.undetermined(_PARAMETERS)
+    agreeing = [each for each, how in zip(found, shown, strict=True) if how == max(shown)]
+    if all(each == agreeing[0] for each in agreeing[1:]):
+        return agreeing[0]
+    return [_open([each[side] for each in agreeing]) for side in range(len(agreeing[0]))]
+
+
+def _shows(chain: ShardChain, request: ReplayRequest, decision: Decision, apart: frozenset[str] = frozenset()) -> int:
+    """How far the event shows what a set would have decided: 2 all of it, 1 as far as that is known, 0 something else.
+
+    What policies do that are named `apart` does not count.
+    """
+    fidelity = Fidelity()
+    record, policies = request.record, chain.policies - apart
+    told = _without(decision, apart) if apart else decision
+    fidelity.record(record.seq, record.audit_id, observe(record), told, policies, in_any_order=True)
+    if fidelity.disagreement_count or fidelity.first_only:
+        return 0
+    return 1 if any(each.undetermined for each in (fidelity.denials, fidelity.failures, fidelity.annotations)) else 2
+
+
+def _without(decision: Decision, policies: frozenset[str]) -> Decision:
+    """A decision without the denials and failures of some policies."""
+    annotations = dict(decision.audit_annotations)
+    failures = annotations.pop(VALIDATION_FAILURE, None)
+    kept = [each for each in orjson.loads(failures or "[]") if each.get("policy") not in policies]
+    told = {**annotations, VALIDATION_FAILURE: orjson.dumps(kept).decode()} if kept else annotations
+    denials = tuple(each for each in decision.denials if each.policy not in policies)
+    return replace(decision, denials=denials, audit_annotations=told)
+
+
+def _open(decisions: list[Decision]) -> Decision:
+    """What a set decides that may be one of several."""
+    if all(each == decisions[0] for each in decisions[1:]):
+        return decisions[0]
+    return Decision(Verdict.UNDETERMINED, undetermined=(Undetermined("", "", _CHANGING),))

@@ -1,0 +1,173 @@
+"""Sets and snapshots by workspace: a directory with one folder a workspace, named by its path with `.` for `:`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from replay.cellib.version import KubernetesVersion
+from replay.errors import ManifestError, ReplayError
+from replay.json import JSON
+from replay.kcp.annotation import PATH, annotated, annotation, workspace_of
+from replay.kube.admissionregistration import ManifestSet, Origin
+from replay.manifests.api_object import load_api
+from replay.manifests.manifest_set import manifest_set_from_objects
+from replay.manifests.plugin import CHAIN_ORDER
+from replay.manifests.set_loader import API_DIRECTORY, error_from_finding
+from replay.reconstruct.snapshot import read_snapshot
+
+SHARD_VERSION = KubernetesVersion(1, 36)
+"""The minor whose admission kcp has, where none is said."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)*")
+_NOT_WORKSPACES = frozenset(
+    {*(plugin.directory for plugin in CHAIN_ORDER), API_DIRECTORY, "rbac", "objects", "current", "candidate"}
+)
+_REGISTRATION = "admissionregistration.k8s.io/"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """What a set or a snapshot holds of one workspace: its policies as the server holds them, and all other objects."""
+
+    path: Path
+    policies: tuple[JSON, ...] = ()
+    others: tuple[JSON, ...] = ()
+    origins: Mapping[tuple[str, str], Origin] = field(default_factory=dict)
+
+    @property
+    def cluster(self) -> str:
+        """The logical cluster that its objects name, empty where none does."""
+        return next((found for obj in self.others if (found := workspace_of(obj))), "")
+
+
+def workspace_folders(path: Path | None) -> dict[str, Path] | None:
+    """The folders of a directory by the path of their workspace; None for a directory that is not made so."""
+    if path is None or not path.is_dir():
+        return None
+    entries = [entry for entry in sorted(path.iterdir()) if not entry.name.startswith(".")]
+    folders = [entry for entry in entries if entry.is_dir()]
+    if not folders or len(folders) != len(entries):
+        return None
+    if any(entry.name in _NOT_WORKSPACES or not _NAME.fullmatch(entry.name) for entry in folders):
+        return None
+    return {entry.name.replace(".", ":"): entry for entry in folders}
+
+
+def is_by_workspace(paths: Iterable[Path | None]) -> bool:
+    """Whether any of some sets and snapshots is made of workspaces."""
+    return any(workspace_folders(path) is not None for path in paths)
+
+
+def load_folders(path: Path, version: KubernetesVersion, *, checked: bool = True) -> dict[str, Folder]:
+    """The folders of a directory, loaded; raises ManifestError for what the REST API would refuse where it is `checked`."""
+    return {name: load_folder(at, version, checked=checked) for name, at in (workspace_folders(path) or {}).items()}
+
+
+def load_folder(path: Path, version: KubernetesVersion, *, checked: bool = True) -> Folder:
+    """One folder, or a plain set that stands for one workspace."""
+    loaded = load_api(path, version, mixed=True)
+    for finding in loaded.findings if checked else ():
+        raise error_from_finding(finding)
+    objects = read_snapshot(path) if any(path.iterdir()) else []
+    return Folder(
+        path,
+        tuple(item.value for item in loaded.objects),
+        tuple(objects),
+        {(item.kind, item.name): item.origin for item in loaded.objects},
+    )
+
+
+@dataclass(frozen=True)
+class WorkspaceNames:
+    """The paths of logical clusters, and back."""
+
+    paths: Mapping[str, str] = field(default_factory=dict)
+
+    def path(self, cluster: str) -> str:
+        """How people call a workspace; its logical cluster where the path is not known."""
+        return self.paths.get(cluster) or cluster
+
+    def cluster(self, path: str) -> str:
+        """The logical cluster of a path; a workspace that nothing tells the cluster of keeps its path."""
+        return next((cluster for cluster, known in self.paths.items() if known == path), path)
+
+    def matches(self, cluster: str, pattern: str) -> bool:
+        """Whether a workspace is meant by a path, a logical cluster or a pattern of either."""
+        return fnmatchcase(self.path(cluster), pattern) or fnmatchcase(cluster, pattern)
+
+
+def names_of(rows: Iterable[tuple[str, str]], folders: Iterable[Mapping[str, Folder]]) -> WorkspaceNames:
+    """What the log (`rows` of cluster and path), the folders and their Workspaces say of paths."""
+    found = {cluster: path for cluster, path in rows if path}
+    for each in folders:
+        for path, folder in each.items():
+            if folder.cluster:
+                found.setdefault(folder.cluster, path)
+            for obj in folder.others:
+                if obj.get("kind") == "Workspace":
+                    cluster = str((obj.get("spec") or {}).get("cluster") or "")
+                    name = str((obj.get("metadata") or {}).get("name") or "")
+                    found.setdefault(cluster, f"{path}:{name}")
+                elif obj.get("kind") == "LogicalCluster" and annotation(obj, PATH):
+                    found.setdefault(workspace_of(obj), annotation(obj, PATH))
+    return WorkspaceNames({cluster: path for cluster, path in found.items() if cluster})
+
+
+def snapshot_of(folders: Mapping[str, Folder], names: WorkspaceNames) -> list[JSON]:
+    """The objects of a snapshot by workspace, each with the annotation that says where it stands."""
+    return [
+        obj if workspace_of(obj) else annotated(obj, names.cluster(path))
+        for path, folder in folders.items()
+        for obj in folder.others
+    ]
+
+
+@dataclass(frozen=True)
+class ShardFolders:
+    """Both sets and the snapshot, by path of the workspace; a set that was not given is None."""
+
+    current: Mapping[str, Folder] | None
+    candidate: Mapping[str, Folder] | None
+    cluster: Mapping[str, Folder]
+
+    def names(self, rows: Iterable[tuple[str, str]]) -> WorkspaceNames:
+        """All that is known of names, that which the log tells in `rows` included."""
+        return names_of(rows, [self.cluster, self.current or {}, self.candidate or {}])
+
+
+def load_shard(
+    current: Path | None, candidate: Path | None, cluster: Path | None, version: KubernetesVersion
+) -> ShardFolders:
+    """Load what is given by workspace. Raises ManifestError for what cannot be used, a plain set among it."""
+
+    def folders(path: Path | None) -> dict[str, Folder] | None:
+        if path is None:
+            return None
+        if not path.exists():
+            raise ManifestError("no such file or directory", path=str(path))
+        if workspace_folders(path) is None:
+            raise require_workspace(path)
+        return load_folders(path, version)
+
+    snapshot: dict[str, Folder] = {}
+    if cluster is not None and workspace_folders(cluster) is not None:
+        snapshot = load_folders(cluster, version, checked=False)
+    elif cluster is not None:
+        snapshot = {"": Folder(cluster, others=tuple(read_snapshot(cluster)))}
+    return ShardFolders(folders(current), folders(candidate), snapshot)
+
+
+def union(folders: Iterable[Folder]) -> ManifestSet:
+    """All policies of all workspaces: which requests may concern any of them."""
+    found = list(folders)
+    origins = {key: origin for folder in found for key, origin in folder.origins.items()}
+    return manifest_set_from_objects((), [obj for folder in found for obj in folder.policies], origins=origins)
+
+
+def require_workspace(path: Path) -> ReplayError:
+    """What to say of a plain set where there are many workspaces."""
+    text = "workspaces of kcp have policies of their own: give a directory with one folder a workspace, named by its path (`root.provider/`)"
+    return ManifestError(text, path=str(path))

@@ -1,0 +1,55 @@
+"""Where requests of a shard were decided, for what only looks at the log: the workspace of each, and that of its policies."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from replay.audit.store import Store
+from replay.kube.attributes import Missing
+from replay.kube.gvk import GroupResource
+from replay.pipeline.kcp.folder import WorkspaceNames
+from replay.pipeline.kcp.preparation import SHARD_LOOKUPS, workspaces_of
+from replay.pipeline.manifests import Manifests
+from replay.reconstruct.shard.cluster import ShardCluster
+
+Place = tuple[str, str]
+"""The paths of the workspace of a request, and of that whose policies decide about it, empty where that is not known."""
+NOWHERE: Place = ("", "")
+
+
+@dataclass
+class Places:
+    """The places of the requests of a log, by auditID; of a log that is none of kcp there are none."""
+
+    known: dict[str, Place] = field(default_factory=dict)
+    resources: Mapping[tuple[str, str, str], frozenset[Place]] = field(default_factory=dict)
+    """By logical cluster, group and resource the places of all requests about it."""
+
+    def of(self, audit_id: str) -> Place:
+        """Where a request was decided."""
+        return self.known.get(audit_id, NOWHERE)
+
+
+def places_of(store: Store, manifests: Manifests, audit_ids: Collection[str] | None = None) -> Places:
+    """The places of some requests, as log and snapshot tell; of all without any named."""
+    rows = [(str(row[0]), str(row[1])) for row in store.answer("workspaces")]
+    if not rows or (audit_ids is not None and not audit_ids):
+        return Places()
+    names = workspaces_of(manifests, rows).names
+    cluster = ShardCluster(manifests.snapshot, store.lookups(SHARD_LOOKUPS))
+    wanted = None if audit_ids is None else frozenset(audit_ids)
+    known: dict[str, Place] = {}
+    resources: dict[tuple[str, str, str], set[Place]] = {}
+    for audit_id, workspace, group, resource, start, end in store.query("request_workspaces").iter_rows():
+        if wanted is None or audit_id in wanted:
+            known[audit_id] = _place(cluster, names, workspace, (GroupResource(group, resource), start, end))
+            resources.setdefault((workspace, group, resource), set()).add(known[audit_id])
+    return Places(known, {key: frozenset(places) for key, places in resources.items()})
+
+
+def _place(
+    cluster: ShardCluster, names: WorkspaceNames, workspace: str, asked: tuple[GroupResource, int, int]
+) -> Place:
+    own = cluster.policy_workspace(workspace, *asked)
+    return names.path(workspace), "" if isinstance(own, Missing) else names.path(own)

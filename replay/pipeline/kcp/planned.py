@@ -1,0 +1,127 @@
+"""What a candidate has otherwise of a workspace beside its policies: bindings, exports, parameters, namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from replay.json import JSON
+from replay.kcp.annotation import CLUSTER, annotated
+from replay.kube.admissionregistration import GROUP
+from replay.kube.object_lister import ObjectKey
+from replay.kube.overlay import Overlay
+from replay.pipeline.kcp.folder import Folder, ShardFolders, WorkspaceNames
+from replay.reconstruct.cluster import NAMESPACE, key_of
+
+_OF_SERVER = frozenset(
+    {"creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid", "ownerReferences"}
+)
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_WITH_STATUS = ("apis.kcp.io", "APIBinding")
+"""The kind whose status decides: what it binds."""
+
+
+@dataclass(frozen=True)
+class WorkspaceChange:
+    """The objects that a candidate has otherwise or anew, and those of the current set that they replace, or that would be gone."""
+
+    objects: tuple[JSON, ...] = ()
+    earlier: tuple[JSON, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self.objects or self.earlier)
+
+    def of_kind(self, group: str, kind: str) -> dict[str, JSON]:
+        """The cluster-scoped objects of a kind that change, by name; null for what would be gone."""
+        found: dict[str, JSON] = {}
+        for obj in self.earlier:
+            if key_of(obj)[:2] == (group, kind):
+                found[key_of(obj)[3]] = None
+        for obj in self.objects:
+            if key_of(obj)[:2] == (group, kind):
+                found[key_of(obj)[3]] = obj
+        return found
+
+    @cached_property
+    def namespaces(self) -> WorkspaceChange:
+        """What of it is read of the workspace of a request."""
+        return self._part(namespaces=True)
+
+    @cached_property
+    def lookups(self) -> WorkspaceChange:
+        """What of it is read of the workspace of the policies."""
+        return self._part(namespaces=False)
+
+    def _part(self, *, namespaces: bool) -> WorkspaceChange:
+        parts = ([obj for obj in each if _is_namespace(obj) is namespaces] for each in (self.objects, self.earlier))
+        return WorkspaceChange(*map(tuple, parts))
+
+    def over(self, other: WorkspaceChange) -> Overlay:
+        """This change and another one as they are laid over what is there."""
+        return Overlay((*self.objects, *other.objects), (*self.earlier, *other.earlier))
+
+
+NO_CHANGE = WorkspaceChange()
+
+
+def changes_of(folders: ShardFolders, names: WorkspaceNames) -> dict[str, WorkspaceChange]:
+    """What the candidate changes, by logical cluster."""
+    found = {}
+    for path, planned in (folders.candidate or {}).items():
+        current, snapshot = (folders.current or {}).get(path), folders.cluster.get(path)
+        change = change_of(current, planned, snapshot, names.cluster(path))
+        if change:
+            found[names.cluster(path)] = change
+    return found
+
+
+def change_of(current: Folder | None, planned: Folder, snapshot: Folder | None, cluster: str) -> WorkspaceChange:
+    """What the candidate changes of one workspace.
+
+    It is held against the current set, and for kinds that this has nothing of, against the snapshot. A kind that the candidate has
+    nothing of stays as it is; of a kind that both sets have, what the candidate lacks would be gone.
+    """
+    said, there, wanted = (_objects(each) for each in (current, snapshot, planned))
+    said_kinds, kinds = {key[:2] for key in said}, {key[:2] for key in wanted}
+    before = said | {key: obj for key, obj in there.items() if key[:2] not in said_kinds}
+    changed = {key: obj for key, obj in wanted.items() if _says(obj) != _says(before.get(key))}
+    gone = [key for key in said if key[:2] in kinds and key not in wanted]
+    earlier = [before[key] for key in (*changed, *gone) if key in before]
+    return WorkspaceChange(
+        tuple(annotated(_bare(obj), cluster) for obj in changed.values()),
+        tuple(annotated(_bare(obj), cluster) for obj in earlier),
+    )
+
+
+def _objects(folder: Folder | None) -> dict[ObjectKey, JSON]:
+    return _by_key(folder.others if folder is not None else ())
+
+
+def _by_key(objects: Iterable[JSON]) -> dict[ObjectKey, JSON]:
+    """Objects by identity, without what registers policies and webhooks."""
+    return {key_of(obj): obj for obj in objects if key_of(obj)[0] != GROUP}
+
+
+def _is_namespace(obj: JSON) -> bool:
+    return key_of(obj)[:2] == (NAMESPACE.group, NAMESPACE.kind)
+
+
+def _says(obj: JSON) -> JSON:
+    """An object without what tells nothing of what somebody wants."""
+    if obj is None:
+        return None
+    bare = _bare(obj)
+    metadata = bare["metadata"]
+    ignored = {CLUSTER, _LAST_APPLIED}
+    annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key not in ignored}
+    labels = {key: text for key, text in (metadata.get("labels") or {}).items() if key != "kubernetes.io/metadata.name"}
+    return {**bare, "metadata": {**metadata, "annotations": annotations, "labels": labels}}
+
+
+def _bare(obj: JSON) -> JSON:
+    """An object without what the server alone writes of it."""
+    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _OF_SERVER}
+    kept = {key: value for key, value in obj.items() if key != "status" or key_of(obj)[:2] == _WITH_STATUS}
+    return {**kept, "metadata": metadata}

@@ -1,0 +1,93 @@
+"""What a run has to know of a shard before its requests are replayed: workspaces, and all policies that any of them ever had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from replay.audit.store import Store
+from replay.kube.admissionregistration import GROUP
+from replay.kube.discovery import Discovery
+from replay.manifests.manifest_set import manifest_set_from_objects
+from replay.pipeline.kcp.chain import ShardChain
+from replay.pipeline.kcp.folder import Folder, WorkspaceNames, require_workspace
+from replay.pipeline.kcp.planned import changes_of
+from replay.pipeline.kcp.workspaces import Policies, Workspaces
+from replay.pipeline.manifests import Manifests
+from replay.pipeline.replay.asked import only_named
+from replay.pipeline.replay.webhook import Sets
+from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.shard.cluster import ShardCluster
+
+SHARD_LOOKUPS = (
+    "apibindings.apis.kcp.io",
+    "apiexports.apis.kcp.io",
+    "apiresourceschemas.apis.kcp.io",
+    "logicalclusters.core.kcp.io",
+    "customresourcedefinitions.apiextensions.k8s.io",
+    *(
+        f"{name}.{GROUP}"
+        for name in (
+            "mutatingadmissionpolicies",
+            "mutatingadmissionpolicybindings",
+            "mutatingwebhookconfigurations",
+            "validatingadmissionpolicies",
+            "validatingadmissionpolicybindings",
+            "validatingwebhookconfigurations",
+        )
+    ),
+)
+"""What tells whose policies decide, which they are, and of which kinds."""
+
+
+class Preparation(NamedTuple):
+    """The sets for a job, all kinds that are known, and the workspaces, None where there are none."""
+
+    sets: Sets
+    discovery: Discovery
+    workspaces: Workspaces | None = None
+
+
+def prepare(store: Store, manifests: Manifests) -> Preparation:
+    """What is asked of a store: the manifests' own sets, of a shard all that its workspaces ever had.
+
+    Raises ReplayError where one plain set is given for many workspaces.
+    """
+    rows = [(str(row[0]), str(row[1])) for row in store.answer("workspaces")]
+    if not rows and manifests.folders is None:
+        return Preparation(manifests.sets, Cluster(manifests.snapshot).discovery)
+    if manifests.folders is None and (manifests.current or manifests.candidate):
+        raise require_workspace(manifests.path)
+    ((first, *_),) = store.answer("log_facts")
+    workspaces = replace(workspaces_of(manifests, rows), began=int(first or 0), only=manifests.only)
+    cluster = ShardCluster(manifests.snapshot, store.lookups(SHARD_LOOKUPS))
+    chain = ShardChain(cluster, workspaces, manifests.version, lambda sets: sets)
+    current, candidate = (
+        manifest_set_from_objects((), chain.everything(planned=planned), origins=given.origins)
+        for planned, given in zip((False, True), manifests.sets, strict=True)
+    )
+    sets = (current, candidate)
+    if manifests.only:
+        sets = (only_named(current, manifests.only), only_named(candidate, manifests.only))
+    return Preparation(sets, cluster.discovery, workspaces)
+
+
+def workspaces_of(manifests: Manifests, rows: Iterable[tuple[str, str]]) -> Workspaces:
+    """What sets and log say of workspaces; `rows` are logical cluster and path."""
+    known = list(rows)
+    heard = frozenset(cluster for cluster, _ in known)
+    if manifests.folders is None:
+        return Workspaces(WorkspaceNames({cluster: path for cluster, path in known if path}), heard=heard)
+    names = manifests.folders.names(known)
+    return Workspaces(
+        names,
+        _policies(manifests.folders.current, names),
+        _policies(manifests.folders.candidate, names),
+        heard,
+        changes=changes_of(manifests.folders, names),
+    )
+
+
+def _policies(folders: Mapping[str, Folder] | None, names: WorkspaceNames) -> Policies:
+    return {names.cluster(path): folder.policies for path, folder in (folders or {}).items()}

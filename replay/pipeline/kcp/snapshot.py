@@ -1,0 +1,67 @@
+"""A snapshot by workspace: what decisions look up in each of some workspaces, read with the operator's own `kubectl`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+
+from replay.errors import SnapshotError
+from replay.json import JSON
+from replay.kcp.annotation import PATH, annotation
+from replay.kube.gvk import GroupResource, split_api_version
+from replay.pipeline.snapshot import REGISTRATIONS, Run, Wanted, command, objects_of, run_kubectl
+from replay.pipeline.whole_file import whole_file
+
+_LOGICAL_CLUSTER = Wanted(GroupResource("core.kcp.io", "logicalclusters"), "the path of the workspace")
+RESOURCES = (
+    *(Wanted(resource, "admission policies", optional=True) for resource in REGISTRATIONS),
+    Wanted(GroupResource("apis.kcp.io", "apibindings"), "whose policies decide"),
+    Wanted(GroupResource("apis.kcp.io", "apiexports"), "what the workspace exports"),
+    Wanted(GroupResource("apis.kcp.io", "apiresourceschemas"), "the kinds that it exports"),
+    Wanted(GroupResource("apiextensions.k8s.io", "customresourcedefinitions"), "the kinds of custom resources"),
+    Wanted(GroupResource("tenancy.kcp.io", "workspaces"), "the workspaces in it", optional=True),
+    Wanted(GroupResource("", "namespaces"), "namespaceSelector and namespaceObject"),
+)
+"""What is read of every workspace, beside the parameters of its policies."""
+
+
+def take_workspace(kubectl: Sequence[str], out: Path, run: Run = run_kubectl) -> tuple[str, int]:
+    """Write the objects of one workspace to its folder in a directory; its path, and how many there are.
+
+    Raises SnapshotError where `kubectl` does not speak with a workspace, or cannot read what is needed.
+    """
+    found = list(objects_of(_LOGICAL_CLUSTER, kubectl, run))
+    path = next((named for obj in found if (named := annotation(obj, PATH))), "")
+    if not path:
+        raise SnapshotError(f"`{' '.join(kubectl)}` is for no workspace of kcp: its LogicalCluster has no path")
+    by_resource = {_LOGICAL_CLUSTER.resource: found}
+    for each in RESOURCES:
+        by_resource[each.resource] = list(objects_of(each, kubectl, run))
+    for resource in _params(by_resource):
+        if resource not in by_resource:
+            by_resource[resource] = list(objects_of(Wanted(resource, "parameters"), kubectl, run))
+    folder = out / path.replace(":", ".")
+    folder.mkdir(parents=True, exist_ok=True)
+    for resource, objects in by_resource.items():
+        with whole_file(folder / f"{resource}.json", "the snapshot") as file:
+            file.write(orjson.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, option=orjson.OPT_INDENT_2))
+    return path, sum(map(len, by_resource.values()))
+
+
+def commands(kubectl: Sequence[str]) -> list[list[str]]:
+    """The kubectl commands that read one workspace, parameters of its policies aside."""
+    return [command(each, kubectl) for each in (_LOGICAL_CLUSTER, *RESOURCES)]
+
+
+def _params(objects: dict[GroupResource, list[JSON]]) -> list[GroupResource]:
+    """The resources of the parameters of the policies that were read; Secrets are in no snapshot."""
+    found = set()
+    for policy in (each for resource in REGISTRATIONS for each in objects.get(resource, ())):
+        kind = (policy.get("spec") or {}).get("paramKind")
+        if isinstance(kind, dict) and kind.get("kind") != "Secret":
+            group = split_api_version(str(kind.get("apiVersion") or ""))[0]
+            name = str(kind.get("kind")).lower()
+            found.add(GroupResource(group, "configmaps" if (group, name) == ("", "configmap") else name))
+    return sorted(found)

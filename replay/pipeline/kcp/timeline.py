@@ -1,0 +1,223 @@
+"""The policies of a workspace over time: those of the set or the snapshot, and those that the log writes.
+
+A policy counts from the moment it was written; for some seconds a server may decide without what was just written, so that several
+sets may have been in force at once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from replay.cellib.version import KubernetesVersion
+from replay.errors import ManifestError
+from replay.json import JSON
+from replay.kube.admissionregistration import GROUP, KINDS, ManifestSet
+from replay.kube.attributes import Missing
+from replay.kube.gvk import GroupVersionKind
+from replay.manifests.api_object import defaulted_api_objects
+from replay.manifests.manifest_set import manifest_set_from_objects
+from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.history.derived import instant
+
+_REGISTRATIONS = tuple(GroupVersionKind(GROUP, "v1", kind) for kind in KINDS)
+POLICY_DELAY = 5_000_000
+"""How long, in microseconds, a written policy may not be in force yet: informers, and a source that compiles once a second."""
+MOST_ALTERNATIVES = 64
+"""Among so many sets that may have been in force something is decided; beyond, nothing is."""
+CREATED = 201
+SECOND = 1_000_000
+
+Name = tuple[str, str]
+"""Kind and name."""
+Objects = Mapping[Name, JSON]
+
+
+class _Change(NamedTuple):
+    """From when on (microseconds) an object may be another one, and from when on it is; `value` is None where it is gone."""
+
+    start: int
+    end: int
+    name: Name
+    value: JSON | Missing | None
+
+
+class Sides(NamedTuple):
+    """The sets of the current and the candidate policies of a workspace; the same object where nothing tells them apart."""
+
+    current: ManifestSet
+    candidate: ManifestSet
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What the candidate changes of a workspace: objects that it has otherwise or anew, and the names of those that it lacks."""
+
+    objects: Objects
+    removed: frozenset[Name]
+    added: frozenset[Name]
+    """Those of `objects` that the current set lacks: they are in force all the time, others as long as the current ones."""
+
+    @staticmethod
+    def of(current: Objects, candidate: Objects | None) -> Planned:
+        """The difference; a candidate that says nothing of a workspace leaves it as it is."""
+        if candidate is None:
+            return NOTHING_PLANNED
+        changed = {name: obj for name, obj in candidate.items() if _says(obj) != _says(current.get(name))}
+        return Planned(
+            changed, frozenset(current.keys() - candidate.keys()), frozenset(changed.keys() - current.keys())
+        )
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the candidate is the same."""
+        return not self.objects and not self.removed
+
+    @property
+    def replaced(self) -> frozenset[Name]:
+        """The names of what the candidate has otherwise, or not."""
+        return self.removed | self.objects.keys()
+
+    def over(self, current: Objects) -> Objects:
+        """The objects that the candidate has while the current ones are in force."""
+        kept = {name: self.objects.get(name, obj) for name, obj in current.items() if name not in self.removed}
+        return kept | {name: self.objects[name] for name in self.added}
+
+
+NOTHING_PLANNED = Planned({}, frozenset(), frozenset())
+
+
+def _says(obj: JSON) -> JSON:
+    """What an object says of requests, its name and kind apart."""
+    return None if obj is None else {key: obj.get(key) for key in ("spec", "webhooks")}
+
+
+def named(objects: Iterable[JSON]) -> dict[Name, JSON]:
+    """Policies, bindings and configurations by kind and name."""
+    return {(obj["kind"], obj["metadata"]["name"]): obj for obj in objects}
+
+
+class PolicyTimeline:
+    """The policies of one workspace at any time."""
+
+    def __init__(self, cluster: Cluster, given: Objects | None, planned: Planned, version: KubernetesVersion) -> None:
+        """`cluster` is what snapshot and log tell of the workspace, `given` the set that was in force, None where none was said."""
+        self._version = version
+        self._planned = planned
+        self._first: dict[Name, JSON | Missing] = {}
+        self._changes: list[_Change] = []
+        for kind in _REGISTRATIONS:
+            for key in cluster.keys(kind):
+                self._follow(cluster, kind, key[3], given)
+        for name, obj in (given or {}).items():
+            if not cluster.history(GroupVersionKind(GROUP, "v1", name[0]), "", name[1]):
+                self._begin(name, obj)
+        self._changes.sort(key=lambda change: (change.end, change.start))
+        bounds = {at for change in self._changes for at in (change.start, change.end + POLICY_DELAY)}
+        self._bounds = sorted(bounds)
+        self._at: dict[int, list[Sides] | Missing] = {}
+        self._made: dict[int, Sides | Missing] = {}
+
+    def _follow(self, cluster: Cluster, kind: GroupVersionKind, name: str, given: Objects | None) -> None:
+        history, key = cluster.history(kind, "", name), (kind.kind, name)
+        assert history is not None
+        own = None if given is None else given.get(key)
+        before: JSON | None = None
+        for place, effect in enumerate(history.effects):
+            shown = effect.snapshot if given is None else own
+            state = history.after(place)
+            value: JSON | Missing | None = (
+                shown if effect.snapshot is not None else state if isinstance(state, Missing) else state.value
+            )
+            is_creation = effect.exchange is not None and effect.exchange.record.code == CREATED
+            if place == 0 and effect.snapshot is not None:
+                before = self._begin(key, value)
+                continue
+            if place == 0 and not is_creation and effect.exchange is not None:
+                before = self._set_first(key, own)
+            stored = self._stored(value)
+            if isinstance(stored, Missing) or _says(stored) != _says(before):
+                self._changes.append(_Change(effect.start, effect.end, key, stored))
+            before = None if isinstance(stored, Missing) else stored
+
+    def _begin(self, key: Name, value: JSON | Missing | None) -> JSON | None:
+        """An object that the log does not show to be written: in force since it was created, if it says when that was."""
+        created = None if isinstance(value, Missing | None) else value["metadata"].get("creationTimestamp")
+        at = instant(created) if created else 0
+        if not at:
+            return self._set_first(key, value)
+        stored = self._stored(value)
+        self._changes.append(_Change(at, at + SECOND, key, stored))
+        return None if isinstance(stored, Missing) else stored
+
+    def _set_first(self, key: Name, value: JSON | Missing | None) -> JSON | None:
+        stored = self._stored(value)
+        if stored is not None:
+            self._first[key] = stored
+        return None if isinstance(stored, Missing) else stored
+
+    def _stored(self, value: JSON | Missing | None) -> JSON | Missing | None:
+        """An object as the server holds it; one that no server of this version could hold is not known."""
+        if value is None or isinstance(value, Missing):
+            return value
+        try:
+            return next(iter(defaulted_api_objects([value], self._version)), None)
+        except ManifestError as error:
+            return Missing("", f"a policy cannot be read: {error}")
+
+    def at(self, start: int, end: int) -> list[Sides] | Missing:
+        """The sets that may have been in force from `start` to `end`, the earliest first."""
+        first, last = bisect_right(self._bounds, start), bisect_right(self._bounds, end)
+        if first != last:
+            return self._alternatives(start, end)
+        known = self._at.get(first)
+        if known is None:
+            known = self._at[first] = self._alternatives(start, end)
+        return known
+
+    def _alternatives(self, start: int, end: int) -> list[Sides] | Missing:
+        settled = sum(change.end + POLICY_DELAY <= start for change in self._changes)
+        begun = sum(change.start <= end for change in self._changes)
+        if begun - settled >= MOST_ALTERNATIVES:
+            return Missing("", "too many policies were being written at the time")
+        found: list[Sides] = []
+        for count in range(settled, max(settled, begun) + 1):
+            made = self._sides(count)
+            if isinstance(made, Missing):
+                return made
+            if not found or made is not found[-1]:
+                found.append(made)
+        return found
+
+    def _sides(self, count: int) -> Sides | Missing:
+        """The sets after so many changes."""
+        known = self._made.get(count)
+        if known is None:
+            known = self._made[count] = self._of(count)
+        return known
+
+    def _of(self, count: int) -> Sides | Missing:
+        objects: dict[Name, JSON | Missing | None] = dict(self._first)
+        for change in self._changes[:count]:
+            objects[change.name] = change.value
+        unknown = next((value for value in objects.values() if isinstance(value, Missing)), None)
+        if unknown is not None:
+            return unknown
+        there = {name: value for name, value in objects.items() if value is not None}
+        current = manifest_set_from_objects((), there.values())
+        if self._planned.is_nothing:
+            return Sides(current, current)
+        return Sides(current, manifest_set_from_objects((), self._planned.over(there).values()))
+
+    def everything(self, *, planned: bool) -> list[JSON]:
+        """All policies that are ever in force in the current set, and in the candidate as `planned`."""
+        written = [change.value for change in self._changes]
+        found = [
+            value for value in (*self._first.values(), *written) if value is not None and not isinstance(value, Missing)
+        ]
+        if not planned:
+            return found
+        kept = [obj for obj in found if (obj["kind"], obj["metadata"]["name"]) not in self._planned.replaced]
+        return [*kept, *self._planned.objects.values()]

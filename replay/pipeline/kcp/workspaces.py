@@ -1,0 +1,32 @@
+"""What is known of the workspaces of a shard, apart from what their objects tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from replay.json import JSON
+from replay.pipeline.kcp.folder import WorkspaceNames
+from replay.pipeline.kcp.planned import WorkspaceChange
+
+Policies = Mapping[str, tuple[JSON, ...]]
+"""By logical cluster the policies, bindings and webhook configurations, as the server holds them."""
+
+
+@dataclass(frozen=True)
+class Workspaces:
+    """Names and sets by workspace; a workspace that a set does not have is not known to it.
+
+    `heard` are the logical clusters of which the log has any event: of another one nobody knows what was written to it. The log
+    begins at `began`, in microseconds.
+    """
+
+    names: WorkspaceNames = field(default_factory=WorkspaceNames)
+    current: Policies = field(default_factory=dict)
+    candidate: Policies = field(default_factory=dict)
+    heard: frozenset[str] = frozenset()
+    began: int = 0
+    changes: Mapping[str, WorkspaceChange] = field(default_factory=dict)
+    """By logical cluster what else the candidate changes."""
+    only: frozenset[str] = frozenset()
+    """What alone is asked of what validates; empty for all."""

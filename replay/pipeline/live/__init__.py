@@ -1,0 +1,1 @@
+"""Stores that are filled while a log grows."""

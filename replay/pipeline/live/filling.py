@@ -1,0 +1,173 @@
+"""What `replay ingest --follow` and `--listen` do: fill a store from a log that grows, and forget what is old, until they are ended."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from replay.audit.catalog import IS_LIVE, JOURNAL, LIVE
+from replay.audit.directory.compaction import compact_store, compactable
+from replay.audit.ingest_report import IngestReport
+from replay.audit.live.followed_log import FollowedLog
+from replay.audit.live.source import LiveLog
+from replay.audit.live.tls import ServerTls
+from replay.audit.reject import write_rejects
+from replay.audit.store import Store
+from replay.errors import ReplayError, StoreError
+from replay.pipeline.period import length
+from replay.pipeline.scenario import STDIN, Scenario
+from replay.pipeline.size import octets
+from replay.pipeline.store import Retention, prune
+from replay.report.render.document import plural
+from replay.storage.location import opened
+from replay.storage.storage import Storage
+
+_POLL_SECONDS = 0.5
+_ORDER_SECONDS = 3600.0
+"""How often what is old is forgotten, and small segments are put together: the store is closed for it, and read anew."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When what is new becomes a segment of the store: as soon as it has so many bytes, or has waited for so long."""
+
+    octets: int
+    seconds: float
+
+    @classmethod
+    def parse(cls, size: str, age: str) -> Pace:
+        """The pace of texts such as `256MB` and `5m`; raises ReplayError."""
+        with suppress(OverflowError):
+            if (found := length(age)) is not None:
+                return cls(max(octets(size), 1), found.total_seconds())
+        raise ReplayError(f"no length of time `{age}`: write 30s, 5m, 1h")
+
+
+@dataclass(frozen=True)
+class Filling:
+    """The store of a scenario, filled until `is_ended` says so; `told` is called with lines for the operator.
+
+    At the end every line of the store that is not used is written to `rejects`.
+
+    Both ways of filling return what was read, and how many requests the store holds then. They raise ReplayError; what was taken
+    from the log until then and is not in the store is taken by the next process.
+    """
+
+    scenario: Scenario
+    pace: Pace
+    retention: Retention
+    rejects: Path | None
+    told: Callable[[str], None]
+    is_ended: Callable[[], bool]
+
+    def follow(self) -> tuple[IngestReport, int]:
+        """Follow the files of the scenario."""
+        if STDIN in self.scenario.logs:
+            raise ReplayError("standard input is not followed: name files, directories or patterns")
+        with self._alone():
+            with self._store() as store:
+                positions = store.positions
+            with closing(FollowedLog(self.scenario.logs, positions, self.told)) as log:
+                self.told(f"following {' '.join(self.scenario.logs)}")
+                report = self._filled(log)
+                return self._drained(log, report)
+
+    def listen(self, address: str, tls: ServerTls) -> tuple[IngestReport, int]:
+        """Receive what API servers send to an address, `HOST:PORT`; the store is in a directory, where the journal is, too."""
+        from replay.audit.live.listener import Listener  # noqa: PLC0415 - an extra, that files need not have
+
+        with self._alone() as storage:
+            with closing(Listener(address, tls, storage.local(JOURNAL))) as log:
+                self.told(f"listening at {log.url}")
+                report = self._filled(log)
+            return self._drained(log, report)
+
+    def _store(self) -> Store:
+        return Store.open(self.scenario.store)
+
+    @contextmanager
+    def _alone(self) -> Iterator[Storage]:
+        """Keep others from filling the store from a live log; it is made if it is not there."""
+        with self._store() as store:
+            store.append((), None)
+        with ExitStack() as stack:
+            storage = opened(self.scenario.store or "", stack)
+            with storage.locked(LIVE, IS_LIVE, patience=0):
+                yield storage
+
+    def _filled(self, log: LiveLog) -> IngestReport:
+        """Fill the store and put it in order, by turns, until the end."""
+        report = IngestReport()
+        while not self.is_ended():
+            self._put_in_order()
+            with self._store() as store:
+                report += self._filled_for_a_while(store, log)
+        return report
+
+    def _filled_for_a_while(self, store: Store, log: LiveLog) -> IngestReport:
+        report = IngestReport()
+        begin = time.monotonic()
+        since: float | None = None
+        while self._goes_on():
+            waiting, now = log.waiting(), time.monotonic()
+            since = (now if since is None else since) if waiting else None
+            if since is not None and (waiting >= self.pace.octets or now - since >= self.pace.seconds):
+                report += self._flushed(store, log)
+                since = None
+            if now - begin >= _ORDER_SECONDS and self._is_untidy(store):
+                break
+        return report
+
+    def _goes_on(self) -> bool:
+        """Wait a moment; whether there is more to do then."""
+        time.sleep(_POLL_SECONDS)
+        return not self.is_ended()
+
+    def _drained(self, log: LiveLog, report: IngestReport) -> tuple[IngestReport, int]:
+        """Take what there is at the end."""
+        with self._store() as store:
+            left = log.waiting()
+            while left > 0:
+                flushed = self._flushed(store, log)
+                report += flushed
+                left = left - flushed.bytes if flushed.files + flushed.known_files else 0
+            if self.rejects is not None:
+                write_rejects(store.rejects(), self.rejects)
+            return report, store.requests
+
+    def _flushed(self, store: Store, log: LiveLog) -> IngestReport:
+        """One segment."""
+        spool = Path(tempfile.mkdtemp(prefix="live-", dir=store.temporary))
+        try:
+            taken = log.take(spool, self.pace.octets)
+            if not taken.files:
+                return IngestReport()
+            report = store.append(taken.files, taken.positions, self.scenario.formats)
+            taken.done()
+        finally:
+            shutil.rmtree(spool, ignore_errors=True)
+        self.told(f"{plural(report.events, 'event')} read; the store holds {plural(store.requests, 'request')}")
+        return report
+
+    def _is_untidy(self, store: Store) -> bool:
+        return self.retention.forgets(store.segments) or bool(compactable(store.segments))
+
+    def _put_in_order(self) -> None:
+        """Forget what is old, and put small segments together; a store that somebody reads is left as it is until later."""
+        with self._store() as store:
+            if not self._is_untidy(store):
+                return
+            forgets = self.retention.forgets(store.segments)
+        try:
+            if forgets:
+                pruned = prune(store.storage.location, self.retention)
+                self.told(f"{plural(pruned.removed, 'ingest')} forgotten, {plural(pruned.kept, 'ingest')} left")
+            with ExitStack() as stack:
+                compact_store(opened(store.storage.location, stack))
+        except StoreError as error:
+            self.told(f"the store is not put in order: {error}")

@@ -1,0 +1,61 @@
+"""Which policies an operator means: by name, with wildcards, or by as much of a name as tells it from all others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from replay.errors import ReplayError
+from replay.kube.admissionregistration import ManifestSet
+from replay.pipeline.log import NEAR
+
+WILDCARDS = frozenset("*?[")
+_STATIC = ".static.k8s.io"
+_CUT = "\u2026"
+"""What a report on a narrow terminal has in place of the ending of static names."""
+
+
+def meant(name: str, known: Collection[str]) -> set[str]:
+    """The names among those that are known; raises ReplayError with near matches where there is none, or more than one.
+
+    A name without wildcards is whole, lacks the ending of static names, or is the begin or any part of one name alone; the first of
+    these that holds counts, so that `team-label` is not also `default-team-label`.
+    """
+    if name in known:
+        return {name}
+    if WILDCARDS & set(name):
+        found = {each for each in known if fnmatchcase(each, name)}
+        if found:
+            return found
+    holding: list[str] = []
+    for holding in _holding(name.removesuffix(_CUT).lower(), known):
+        if len(holding) == 1:
+            return set(holding)
+    near = holding or get_close_matches(name, sorted(known), n=NEAR, cutoff=0.4)
+    hint = f"; did you mean {' or '.join(f'`{each}`' for each in near[:NEAR])}?" if near else ""
+    what = f"`{name}` is part of {len(holding)} names" if holding else f"the sets have no policy `{name}`"
+    raise ReplayError(f"{what}{hint}", path="--policy")
+
+
+def names_of(manifests: ManifestSet) -> Iterator[str]:
+    """The names of all policies, webhooks, their configurations, and built-in plugins of a set."""
+    yield from (policy.name for policy in manifests.validating_policies)
+    yield from (policy.name for policy in manifests.mutating_policies)
+    yield from (plugin.name for plugin in manifests.builtin)
+    for configuration in (*manifests.validating_webhooks, *manifests.mutating_webhooks):
+        yield configuration.name
+        yield from (webhook.name for webhook in configuration.webhooks)
+
+
+def is_part(name: str, known: Collection[str]) -> bool:
+    """Whether any known name holds a short one."""
+    return any(_holding(name.removesuffix(_CUT).lower(), known))
+
+
+def _holding(name: str, known: Collection[str]) -> Iterator[list[str]]:
+    """The names that a short one may stand for, from the narrowest reading to the widest."""
+    if name:
+        yield sorted(each for each in known if each.lower() == f"{name}{_STATIC}")
+        yield sorted(each for each in known if each.lower().startswith(name))
+        yield sorted(each for each in known if name in each.lower())

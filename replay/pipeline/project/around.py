@@ -1,0 +1,111 @@
+"""What lies around in a directory: logs, a store, manifest sets, a snapshot, and the label by which namespaces are owned."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from replay.errors import ReplayError
+from replay.reconstruct.snapshot import read_snapshot
+
+DEEPEST = 4
+"""How many directories below its own a project is looked for."""
+MOST_ENTRIES = 20_000
+"""So much is looked at and no more: a home directory is not a project."""
+_BEGINNING = 1 << 16
+_PASSED_OVER = frozenset({"node_modules", "__pycache__", "venv", "vendor", "site-packages"})
+_SETS = frozenset({"vap", "map", "vwc", "mwc"})
+_LOG = re.compile(r"(.*[-_.])?audit([-_.].*)?\.(jsonl?|log|ndjson)(\.\d+)?(\.gz|\.zst)?")
+_SNAPSHOT = re.compile(r"(cluster|snapshot)\.(jsonl?|ya?ml)(\.gz|\.zst)?")
+_POLICY = re.compile(
+    rb"^\s*(- )?[\"']?kind[\"']?\s*:\s*[\"']?(Validating|Mutating)(AdmissionPolicy|WebhookConfiguration)", re.MULTILINE
+)
+_CURRENT = ("current", "now", "in-force", "live", "prod", "production", "main")
+_CANDIDATE = ("candidate", "next", "planned", "new", "proposed", "staging")
+_OWNERS = ("team", "owner", "squad", "group")
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFindings:
+    """What was found, by the keys of `replay.toml`; what is None or empty was not there, or there more than once."""
+
+    logs: tuple[Path, ...] = ()
+    store: Path | None = None
+    current: Path | None = None
+    candidate: Path | None = None
+    cluster: Path | None = None
+    owner_label: str | None = None
+
+
+def look_around(directory: Path) -> ProjectFindings:
+    """Look at a directory and what is below it; nothing is opened that does not look like a manifest or a snapshot."""
+    logs: dict[Path, None] = {}
+    stores, sets, snapshots = [], [], []
+    for place, folders, files in _walk(directory):
+        if "store.json" in files and "segments" in folders:
+            stores.append(place)
+            folders.clear()
+        elif _SETS & set(folders) or any(_holds_policies(place / name) for name in files):
+            sets.append(place)
+            folders.clear()
+        snapshots += [place / name for name in files if _SNAPSHOT.fullmatch(name)]
+        found = [place / name for name in files if _LOG.fullmatch(name)]
+        if found:
+            logs[found[0] if len(found) == 1 else place] = None
+    current, candidate = _current_and_candidate(sets)
+    cluster = snapshots[0] if len(snapshots) == 1 else None
+    return ProjectFindings(
+        logs=tuple(logs),
+        store=stores[0] if len(stores) == 1 else None,
+        current=current,
+        candidate=candidate,
+        cluster=cluster,
+        owner_label=owner_label(cluster) if cluster is not None else None,
+    )
+
+
+def _walk(directory: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """What a person would see: nothing hidden, nothing installed, no links; what is taken out of the folders is not entered."""
+    seen = 0
+    for place, folders, files in os.walk(directory):
+        folders[:] = sorted(name for name in folders if name[0] != "." and name not in _PASSED_OVER)
+        below = Path(place).relative_to(directory)
+        seen += len(folders) + len(files)
+        yield below, folders, sorted(files)
+        if len(below.parts) >= DEEPEST or seen > MOST_ENTRIES:
+            folders.clear()
+
+
+def _holds_policies(path: Path) -> bool:
+    """Whether a file begins with a policy or a webhook configuration."""
+    if path.suffix not in (".yaml", ".yml", ".json"):
+        return False
+    try:
+        with path.open("rb") as file:
+            return _POLICY.search(file.read(_BEGINNING)) is not None
+    except OSError:
+        return False
+
+
+def _current_and_candidate(sets: list[Path]) -> tuple[Path | None, Path | None]:
+    """By their names; a set that is alone is planned, for nobody knows what was in force."""
+    current = next((each for name in _CURRENT for each in sets if each.name == name), None)
+    others = [each for each in sets if each != current]
+    candidate = next((each for name in _CANDIDATE for each in others if each.name == name), None)
+    return current, candidate or (others[0] if len(others) == 1 else None)
+
+
+def owner_label(cluster: Path) -> str | None:
+    """The label by which most namespaces of a snapshot say whose they are: `team`, `owner` and the like."""
+    try:
+        namespaces: list[Any] = [each for each in read_snapshot(cluster) if each.get("kind") == "Namespace"]
+    except ReplayError:
+        return None
+    labels = Counter(label for each in namespaces for label in (each.get("metadata") or {}).get("labels") or {})
+    ranked = [label for name in _OWNERS for label, _ in labels.most_common() if label.rpartition("/")[2] == name]
+    return ranked[0] if ranked else None

@@ -1,0 +1,137 @@
+"""What a run is about where not everything is asked: some policies, namespaces, users, a period; the rest is left out, and costs nothing.
+
+Requests are chosen where the log is read. Of the sets stays what is named and all that changes objects, for what is named decides about
+what is left of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from replay.admission.ordered.registry import units_of
+from replay.audit.answer.refusal import decision_views
+from replay.audit.engine import literal
+from replay.audit.store import Store
+from replay.authorization.manifest import NOTHING
+from replay.compare.outcome import OutcomeKind
+from replay.compare.summary import CellKey
+from replay.errors import ReplayError
+from replay.matching.coarse import Predicate, both, coarse_predicate
+from replay.matching.equivalence import EquivalentResourceMapper
+from replay.pipeline.focus import Focus
+from replay.pipeline.log import require_known
+from replay.pipeline.manifests import Manifests
+from replay.pipeline.period import period, sql_time
+from replay.pipeline.policy_name import WILDCARDS, meant, names_of
+from replay.pipeline.replay.asked import only_named
+from replay.pipeline.replay.job import Job
+from replay.reconstruct.cluster import Cluster
+
+_OF_NAME = {
+    "namespace": 'select 1 from request where "namespace" = $name limit 1',
+    "user": "select 1 from request where username = $name limit 1",
+}
+_OF_ALL = frozenset({OutcomeKind.UNDETERMINED, OutcomeKind.NEWLY_WARNED, OutcomeKind.NEWLY_AUDITED})
+"""Outcomes whose cause is told by a text, or that may be those of what is named whatever they are blamed on."""
+
+
+def named_policies(manifests: Manifests, names: Iterable[str]) -> frozenset[str]:
+    """The policies, webhooks and built-in plugins of both sets that some names mean.
+
+    They are as `meant` reads them. Raises ReplayError with near matches.
+    """
+    known = {name for each in manifests.sets for name in names_of(each)}
+    found: set[str] = set()
+    for name in names:
+        found |= meant(name, known)
+    configured = {
+        webhook.name
+        for each in manifests.sets
+        for configuration in (*each.mutating_webhooks, *each.validating_webhooks)
+        if configuration.name in found
+        for webhook in configuration.webhooks
+    }
+    return frozenset(found | configured)
+
+
+def narrowed(manifests: Manifests, names: frozenset[str]) -> Manifests:
+    """Both sets without what validates and is not named; nobody is asked who may do what."""
+    current, candidate = (
+        None if each is None else only_named(each, names) for each in (manifests.current, manifests.candidate)
+    )
+    nobody = (NOTHING, NOTHING)
+    return replace(manifests, current=current, candidate=candidate, authorization=nobody, only=names)
+
+
+def concerns(names: frozenset[str], key: CellKey) -> bool:
+    """Whether a finding is of something that is named; mutating policies are asked though they are not."""
+    return (
+        not names
+        or key.outcome in _OF_ALL
+        or not names.isdisjoint(policy.rpartition("/")[2] for policy in key.policies)
+    )
+
+
+def chosen(store: Store, focus: Focus) -> Predicate | None:
+    """The requests of some namespaces and users in a period, None for all.
+
+    Raises ReplayError for names that the log does not know, and for a period without events.
+    """
+    for kind, names in (("namespace", focus.namespaces), ("user", focus.users)):
+        _require_known(store, kind, names)
+    parts = [
+        _any_of('"namespace"', focus.namespaces),
+        _any_of("username", focus.users),
+        _any_of(_workspaces(store), focus.workspaces) if focus.workspaces else "",
+    ]
+    if focus.since or focus.until:
+        begin, end = period(store, focus.since, focus.until, focus.zone)
+        parts.append(f"stage_time between {literal(sql_time(begin))} and {literal(sql_time(end))}")
+    told = [part for part in parts if part]
+    return Predicate(f"({' and '.join(told)})", ()) if told else None
+
+
+def _workspaces(store: Store) -> str:
+    """An expression for the path of the workspace of a request; raises ReplayError for a log without any."""
+    rows = store.answer("workspaces")
+    if not rows:
+        raise ReplayError("the log has no workspaces: it is not of kcp", path="--workspace")
+    cases = " ".join(f"when {literal(str(row[0]))} then {literal(str(row[1] or row[0]))}" for row in rows)
+    return f"(case workspace {cases} else '' end)"
+
+
+def _require_known(store: Store, kind: str, names: tuple[str, ...]) -> None:
+    """A name that nothing is found under may be mistyped; only then all names are looked up."""
+    for name in names:
+        if not WILDCARDS & set(name) and store.sql(_OF_NAME[kind], name=name).is_empty():
+            store.sql(decision_views())
+            require_known(store, kind, name)
+
+
+def _any_of(column: str, patterns: tuple[str, ...]) -> str:
+    found = " or ".join(f"{column} glob {literal(pattern)}" for pattern in patterns)
+    return f"({found})" if found else ""
+
+
+def concerning(job: Job, names: frozenset[str]) -> Predicate | None:
+    """The requests that something of some names may match, None for all that anything may."""
+    if not names:
+        return None
+    units = [unit for each in job.asked for unit in units_of(each) if unit.name in names]
+    mapper = EquivalentResourceMapper(Cluster(job.snapshot).discovery)
+    return coarse_predicate([unit.match for unit in units], mapper, version=job.version)
+
+
+def within(store: Store, job: Job, focus: Focus) -> Job:
+    """A job about nothing but what is asked for."""
+    found = chosen(store, focus)
+    return job if found is None else replace(job, within=found, predicate=both(job.predicate, found))
+
+
+def together(*predicates: Predicate | None) -> Predicate | None:
+    """What all of some predicates select; None selects everything."""
+    found: Predicate | None = None
+    for each in predicates:
+        found = each if found is None else found if each is None else both(found, each)
+    return found

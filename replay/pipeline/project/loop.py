@@ -1,0 +1,57 @@
+"""Replaying on save: the first run in whole, then what each change of a file changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+
+from replay.audit.ingest import Progress
+from replay.compare.result import RunResult
+from replay.errors import ReplayError
+from replay.pipeline.options import Options
+from replay.pipeline.project.watch import inputs, state, watch
+from replay.pipeline.run import run
+from replay.pipeline.scenario import STDIN, Scenario
+from replay.report.run.difference import difference_line
+from replay.storage.scratch import scratch
+
+LoopOutcome = RunResult | ReplayError | str
+
+
+def watch_runs(
+    scenario: Scenario,
+    options: Options,
+    progress: Progress,
+    show: Callable[[LoopOutcome], None],
+    *,
+    rounds: Iterable[int] | None = None,
+) -> None:
+    """Run, show the result, and after each change show in one line what it changes; what cannot be run is shown, too.
+
+    Without a store one is kept as long as this lasts, so that no log is read twice. Raises ReplayError for a log that can
+    be read once.
+    """
+    if STDIN in scenario.logs:
+        raise ReplayError("standard input can be read once: --watch needs files")
+    last: RunResult | None = None
+    read: object = None
+    with ExitStack() as stack:
+        store = scenario.store or stack.enter_context(scratch()) / "store"
+
+        def once() -> Iterable[str]:
+            nonlocal last, read
+            logs = state(scenario.logs, ())
+            try:
+                # A log that has not changed is not even looked at.
+                found = run(
+                    replace(scenario, store=store, logs=scenario.logs if logs != read else ()), options, progress
+                )
+            except ReplayError as error:
+                show(error)
+            else:
+                show(found if last is None else difference_line(last, found))
+                last, read = found, logs
+            return ()
+
+        watch(inputs(scenario, options.accepted), once, rounds=rounds)

@@ -1,0 +1,75 @@
+"""What of two sets is asked: not what both say alike and nobody answers for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from replay.admission.ordered.registry import BUILTIN_PLUGINS, with_shared_plugins, without_shared_plugins
+from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
+from replay.pipeline.replay.webhook import Sets
+from replay.reconstruct.server.builtin import REPRODUCED
+
+
+def asked_of(sets: Sets, names: frozenset[str] = frozenset(), *, with_plugins: bool = False) -> Sets:
+    """What of both sets is asked; `names` are the webhooks, and plugins with a backend, that somebody answers for."""
+    found = without_shared_webhooks(sets, names)
+    return with_shared_plugins(found, REPRODUCED) if with_plugins else without_shared_plugins(found, names)
+
+
+def only_named(manifests: ManifestSet, names: frozenset[str]) -> ManifestSet:
+    """A set without what validates and is not named."""
+    mutating = {plugin.name for plugin in BUILTIN_PLUGINS if plugin.mutates}
+    return replace(
+        manifests,
+        validating_policies=tuple(each for each in manifests.validating_policies if each.name in names),
+        validating_bindings=tuple(each for each in manifests.validating_bindings if each.policy_name in names),
+        validating_webhooks=tuple(_configuration(each, names) for each in manifests.validating_webhooks),
+        builtin=tuple(each for each in manifests.builtin if each.name in names | mutating),
+    )
+
+
+def _configuration(configuration: WebhookConfiguration, names: frozenset[str]) -> WebhookConfiguration:
+    return replace(configuration, webhooks=tuple(each for each in configuration.webhooks if each.name in names))
+
+
+def without_shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> Sets:
+    """Both sets without the webhooks that they share, but for those of some names.
+
+    A webhook that both sets call answers both alike as far as anyone can tell without asking it, and what it did at the time
+    stands in the recorded objects.
+    """
+    current, candidate = sets
+    return _without(current, candidate, names), _without(candidate, current, names)
+
+
+def shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """The names of the webhooks that `without_shared_webhooks` leaves out, sorted."""
+    left_out: set[str] = set()
+    for whole, kept in zip(sets, without_shared_webhooks(sets, names), strict=True):
+        left_out |= _webhook_names(whole) - _webhook_names(kept)
+    return tuple(sorted(left_out))
+
+
+def _webhook_names(manifests: ManifestSet) -> set[str]:
+    configurations = (*manifests.mutating_webhooks, *manifests.validating_webhooks)
+    return {webhook.name for configuration in configurations for webhook in configuration.webhooks}
+
+
+def _without(manifests: ManifestSet, other: ManifestSet, names: frozenset[str]) -> ManifestSet:
+    return replace(
+        manifests,
+        validating_webhooks=_kept(manifests.validating_webhooks, other.validating_webhooks, names),
+        mutating_webhooks=_kept(manifests.mutating_webhooks, other.mutating_webhooks, names),
+    )
+
+
+def _kept(
+    own: tuple[WebhookConfiguration, ...], others: tuple[WebhookConfiguration, ...], names: frozenset[str]
+) -> tuple[WebhookConfiguration, ...]:
+    kept = []
+    for configuration in own:
+        if configuration not in others:
+            kept.append(configuration)
+        elif asked := tuple(webhook for webhook in configuration.webhooks if webhook.name in names):
+            kept.append(replace(configuration, webhooks=asked))
+    return tuple(kept)

@@ -1,0 +1,128 @@
+"""Which objects are followed into the candidate's world beside those of a finding, by what keeps an object apart from others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from functools import cache
+
+import orjson
+
+from replay.admission.ordered.registry import looked_up_resources
+from replay.audit.event import RequestRecord
+from replay.audit.part import user_info_from_json
+from replay.audit.store import Store
+from replay.kube.attributes import UserInfo
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.object_lister import ObjectKey
+from replay.kube.object_ref import ObjectRef
+from replay.kube.rbac.binding import RoleBindings
+from replay.manifests.diff import diff_sets
+from replay.matching.coarse import CoarseClass
+from replay.pipeline.replay.job import Job
+from replay.world.collection import Collections
+from replay.world.looked_up import DEFINITION, RBAC_GROUP, RBAC_KINDS, LookedUpChanges, granting
+from replay.world.namespace import namespace_key
+from replay.world.result import Cause, answered, refusers
+
+BETWEEN = "\x1f"
+"""What stands between the parts of a key."""
+AUDIT_ID = f"audit id{BETWEEN}"
+"""What stands before the id of a request whose object never got a name, among keys."""
+
+
+def key_of(about: ObjectRef) -> str:
+    """An object as the queries name it; empty where it has no name."""
+    return BETWEEN.join(about if about.workspace else about[:4]) if about.name else ""
+
+
+def in_namespaces(store: Store, namespaces: Collection[str]) -> Iterator[str]:
+    """The keys of all that stands in some namespaces."""
+    if namespaces:
+        rows = store.query("in_namespaces", namespaces=orjson.dumps(sorted(namespaces)).decode())
+        yield from (str(row[0]) for row in rows.rows())
+
+
+def followed_collections(store: Store, job: Job, findings: Container[int]) -> Collections:
+    """The collections that the log deleted, and those that a policy refused which the candidate does not hold as it is."""
+    changed = {name for each in diff_sets(*job.asked) for name in (each.name, each.new_name)}
+
+    def is_followed(record: RequestRecord) -> bool:
+        is_refused = answered(record).cause == Cause.DENIED
+        return not is_refused or (record.seq in findings and not changed.isdisjoint(refusers(record)))
+
+    return Collections.of(filter(is_followed, store.collections(refused=True)), job.cluster.discovery)
+
+
+def in_collections(store: Store, collections: Collections, stops: Mapping[int, str]) -> frozenset[str]:
+    """The keys of what a collection leaves or deletes because it ends otherwise than in the log.
+
+    By the number of a collection `stops` are the names of the first objects that are refused: it leaves what comes after.
+    """
+    keys: set[str] = set()
+    for (group, resource, namespace, workspace), found in collections.by_place.items():
+        if any(each.is_refused for each in found):
+            inside = in_namespaces(store, [namespace_key(namespace, workspace)])
+            keys.update(key for key in inside if key.split(BETWEEN)[:3] == [group, resource, namespace])
+        for each in found:
+            stop = stops.get(each.record.seq)
+            left = (name for name in each.names if stop is not None and name > stop)
+            keys.update(key_of(ObjectRef(group, resource, namespace, name, workspace)) for name in left)
+    return frozenset(keys)
+
+
+def looked_up_kinds(job: Job) -> dict[tuple[str, str], str]:
+    """By group and resource the kinds whose objects change decisions: namespaces, RBAC, parameters, definitions of resources."""
+    resources = looked_up_resources((job.asked[1],), job.cluster.discovery)
+    params = {(each.resource.group, each.resource.resource): each.kind.kind for each in resources}
+    rbac = {(RBAC_GROUP, resource): kind.kind for resource, kind in RBAC_KINDS.items()}
+    group, kind = DEFINITION
+    return {**params, **rbac, ("", "namespaces"): "Namespace", (group, "customresourcedefinitions"): kind}
+
+
+def dependent(store: Store, job: Job, changes: LookedUpChanges) -> frozenset[str]:
+    """The keys of the objects of requests that may end otherwise because something that is looked up differs.
+
+    Those whose policies ask authorizers or for parameters, those that a binding allowed which differs, those that were refused and may
+    be allowed by it, and all of a resource whose definition differs.
+    """
+    if not changes:
+        return frozenset()
+    is_meant = _subjects(job, changes)
+    since = min(each.place.seq for found in changes.values() for each in found)
+    others = any(key[0] != RBAC_GROUP for key in changes)
+    defined = {key[3] for key in changes if key[:2] == DEFINITION}
+    keys: set[str] = set()
+    for key, *columns, user, is_forbidden, reason in store.query("askers", since=since).iter_rows():
+        requests = CoarseClass(*columns)
+        if (
+            f"{requests.resource}.{requests.api_group}" in defined
+            or not granting(reason).isdisjoint(changes)
+            or ((is_forbidden or job.consulted(requests)) and (others or is_meant(user)))
+        ):
+            keys.add(key)
+    return frozenset(keys)
+
+
+def _subjects(job: Job, changes: LookedUpChanges) -> Callable[[str], bool]:
+    """Whether a user, as JSON, may be one for whom bindings differ; a role may be anybody's."""
+    bindings: list[RoleBindings] = []
+    for key, found in changes.items():
+        states = [branch.state for each in found for branch in each.branches if branch.state is not None]
+        history = job.cluster.history(GroupVersionKind(key[0], "v1", key[1]), key[2], key[3])
+        values = [getattr(state, "value", None) for state in states]
+        values += [effect.state for effect in history.effects] if history is not None else []
+        if not key[1].endswith("Binding"):
+            return lambda _user: True
+        bindings.append(RoleBindings(key[1], [value for value in values if isinstance(value, dict)], key[2]))
+
+    @cache
+    def is_meant(user: str) -> bool:
+        told: UserInfo = user_info_from_json(user)
+        return any(True for each in bindings for _ in each.of(told))
+
+    return is_meant
+
+
+def object_key(record: RequestRecord, kind: str) -> ObjectKey:
+    """What a lister finds the object of a record by."""
+    return record.api_group, kind, record.namespace, record.name

@@ -1,0 +1,81 @@
+"""Which denials of a period only follow others: as `replay run` tells it, in the world where a set is enforced from the period's start."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from replay.audit.ingest import Progress
+from replay.audit.store import Store
+from replay.compare.weekly.effect import EffectSide
+from replay.json import JSON
+from replay.kube.admissionregistration import ManifestSet
+from replay.pipeline.kcp.folder import Folder, union
+from replay.pipeline.manifests import Manifests
+from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.workers import Crew
+from replay.pipeline.replay.world import Beginning, World, world_of
+from replay.pipeline.weekly.planned_policy import planned_policies
+from replay.pipeline.weekly.scope import ReportScope
+
+PeriodSide = tuple[int, EffectSide]
+"""The position of a period, and whose policies are enforced."""
+
+
+@dataclass(frozen=True)
+class Enforcement:
+    """The worlds that are asked about: that of the candidate, and that in which the current set's policies on trial deny.
+
+    `trial` are those that the candidate does not enforce, by workspace.
+    """
+
+    manifests: Manifests
+    candidate: bool
+    trial: Mapping[str, frozenset[str]]
+
+    @staticmethod
+    def of(scope: ReportScope) -> Enforcement:
+        """What could be enforced of the sets of a report."""
+        candidate, trial = False, dict[str, frozenset[str]]()
+        for own in scope.own_sets():
+            policies = list(planned_policies(own.manifests))
+            candidate |= any(each.side is EffectSide.CANDIDATE for each in policies)
+            trial[own.workspace] = frozenset(each.policy.name for each in policies if each.side is EffectSide.CURRENT)
+        return Enforcement(scope.manifests, candidate, trial)
+
+    def denying(self) -> Manifests:
+        """The current set, and as candidate the same with what is on trial denying."""
+        manifests, folders = self.manifests, self.manifests.folders
+        if folders is None:
+            assert manifests.current is not None
+            return replace(manifests, candidate=_bound_to_deny(manifests.current, self.trial[""]))
+        made = {
+            path: _folder_bound_to_deny(folder, self.trial.get(path, frozenset()))
+            for path, folder in (folders.current or {}).items()
+        }
+        return replace(manifests, candidate=union(made.values()), folders=replace(folders, candidate=made))
+
+
+def worlds_of(
+    store: Store, crews: Mapping[EffectSide, Crew[Job]], begins: Mapping[PeriodSide, Beginning], progress: Progress
+) -> dict[PeriodSide, World]:
+    """What follows in each world; the job of a crew has as candidate what is enforced."""
+    return {where: world_of(store, crews[where[1]], begins[where], progress) for where in sorted(begins)}
+
+
+def _bound_to_deny(manifests: ManifestSet, names: Collection[str]) -> ManifestSet:
+    bindings = (
+        replace(binding, validation_actions=("Deny",)) if binding.policy_name in names else binding
+        for binding in manifests.validating_bindings
+    )
+    return replace(manifests, validating_bindings=tuple(bindings))
+
+
+def _folder_bound_to_deny(folder: Folder, names: Collection[str]) -> Folder:
+    def bound(obj: JSON) -> JSON:
+        spec = obj.get("spec") or {}
+        if obj.get("kind") != "ValidatingAdmissionPolicyBinding" or spec.get("policyName") not in names:
+            return obj
+        return {**obj, "spec": {**spec, "validationActions": ["Deny"]}}
+
+    return replace(folder, policies=tuple(map(bound, folder.policies)))

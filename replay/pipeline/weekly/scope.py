@@ -1,0 +1,112 @@
+"""What a weekly report is about: the whole log, some namespaces, or some workspaces of kcp, whose policies are told apart by workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from replay.audit.engine import literal
+from replay.audit.store import Store
+from replay.cellib.version import NEWEST, KubernetesVersion
+from replay.errors import ReplayError
+from replay.kube.discovery import Discovery
+from replay.matching.coarse import Predicate
+from replay.pipeline.focus import Focus
+from replay.pipeline.kcp.folder import union
+from replay.pipeline.kcp.place import Place, Places, places_of
+from replay.pipeline.kcp.preparation import SHARD_LOOKUPS
+from replay.pipeline.manifests import Manifests
+from replay.pipeline.project.focus import chosen, together
+from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.shard.cluster import ShardCluster
+
+
+@dataclass(frozen=True)
+class OwnSets:
+    """The sets of one workspace, empty for those of a plain cluster, and which requests its policies decide about."""
+
+    manifests: Manifests
+    workspace: str = ""
+    within: Predicate | None = None
+    version: KubernetesVersion = NEWEST
+    """Which server says what policies are never asked about."""
+
+
+@dataclass(frozen=True)
+class ReportScope:
+    """Which requests of a log a report is about.
+
+    `places` are those of its requests by auditID; `workspaces` are the paths that were asked for and that the log knows, None for all.
+    """
+
+    manifests: Manifests
+    discovery: Discovery
+    is_shard: bool = False
+    places: Places = field(default_factory=Places)
+    workspaces: frozenset[str] | None = None
+    within: Predicate | None = None
+
+    def place(self, audit_id: str) -> Place | None:
+        """Where a request was decided; None for one that the report is not about."""
+        found = self.places.of(audit_id)
+        return found if self.workspaces is None or found[0] in self.workspaces else None
+
+    def own_sets(self) -> Iterator[OwnSets]:
+        """The sets of a cluster, or those of each workspace."""
+        folders = self.manifests.folders
+        if folders is None:
+            yield OwnSets(self.manifests, within=self.within)
+            return
+        current, candidate = folders.current, folders.candidate
+        for path in sorted({*(current or {}), *(candidate or {})}):
+            now = None if current is None or path not in current else union([current[path]])
+            planned = None if candidate is None or path not in candidate else union([candidate[path]])
+            own = replace(self.manifests, current=now, candidate=planned)
+            yield OwnSets(own, path, self._decided_in(path), self.manifests.version)
+
+    def _decided_in(self, workspace: str) -> Predicate:
+        """The requests about which policies of a workspace may decide."""
+        texts = sorted(self._resources(workspace))
+        if not texts:
+            return Predicate("false", ())
+        listed = ", ".join(literal(each) for each in texts)
+        return Predicate(f"(concat_ws(chr(31), workspace, api_group, resource) in ({listed}))", ())
+
+    def _resources(self, workspace: str) -> Iterator[str]:
+        for (cluster, group, resource), places in self.places.resources.items():
+            if any(own == workspace and self._is_asked(target) for target, own in places):
+                yield f"{cluster}\x1f{group}\x1f{resource}"
+
+    def _is_asked(self, workspace: str) -> bool:
+        return self.workspaces is None or workspace in self.workspaces
+
+
+def scope_of(store: Store, manifests: Manifests, focus: Focus) -> ReportScope:
+    """The scope of a report about some namespaces and workspaces, or about all; the queries of the store are confined to it.
+
+    Raises ReplayError for a namespace that the log does not know, for a log without workspaces, and for a pattern that means none.
+    """
+    within = chosen(store, Focus(namespaces=focus.namespaces))
+    if focus.namespaces:
+        store.prepare(f"set variable namespaces = {literal(chr(10).join(focus.namespaces))}")
+    patterns = focus.workspaces
+    rows = [(str(row[0]), str(row[1] or row[0])) for row in store.answer("workspaces")]
+    if not rows:
+        if patterns:
+            raise ReplayError("the log has no workspaces: it is not of kcp", path="--workspace")
+        return ReportScope(manifests, Cluster(manifests.snapshot).discovery, within=within)
+    discovery = ShardCluster(manifests.snapshot, store.lookups(SHARD_LOOKUPS)).discovery
+    found = ReportScope(manifests, discovery, is_shard=True, places=places_of(store, manifests), within=within)
+    if not patterns:
+        return found
+    for pattern in patterns:
+        if not any(fnmatchcase(path, pattern) for _, path in rows):
+            known = ", ".join(sorted(path for _, path in rows))
+            raise ReplayError(f"the log has no workspace {pattern}: it has {known}", path="--workspace")
+    rows = [row for row in rows if any(fnmatchcase(row[1], pattern) for pattern in patterns)]
+    logical_clusters = "\n".join(cluster for cluster, _ in rows)
+    store.prepare(f"set variable workspaces = {literal(logical_clusters)}")
+    listed = ", ".join(literal(cluster) for cluster, _ in rows)
+    asked = frozenset(path for _, path in rows)
+    return replace(found, workspaces=asked, within=together(within, Predicate(f"(workspace in ({listed}))", ())))

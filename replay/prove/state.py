@@ -1,0 +1,79 @@
+"""What is known of both directions in the course of one proof."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from replay.prove.claim import UNBOUNDED, ClaimBound, Comparison, Proof
+from replay.prove.request import SymbolicRequest
+from replay.prove.search.hunt import WitnessSearch
+
+
+@dataclass(slots=True)
+class Direction:
+    """What is known of one direction: a request that shows it, or that there is none, or why that is not known."""
+
+    witness: SymbolicRequest | None = None
+    is_excluded: bool = False
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class ProofState:
+    """Both directions, and within what is excluded what is."""
+
+    stricter: Direction = field(default_factory=Direction)
+    looser: Direction = field(default_factory=Direction)
+    bound: ClaimBound = UNBOUNDED
+
+    def exclude(self, known: Iterable[Proof]) -> None:
+        """What all of some claims exclude."""
+        claims = tuple(known)
+        self.stricter.is_excluded = all(each.result in {Comparison.SAME, Comparison.LOOSER} for each in claims)
+        self.looser.is_excluded = all(each.result in {Comparison.SAME, Comparison.STRICTER} for each in claims)
+        for each in claims:
+            self.bound = self.bound.merge(each.bound)
+
+    def take(self, found: WitnessSearch) -> None:
+        """What was met by trying; it undoes what was excluded."""
+        for direction, request in ((self.stricter, found.stricter), (self.looser, found.looser)):
+            if request is not None and direction.witness is None:
+                if direction.is_excluded:
+                    direction.reason = "a request outside the bound shows it"
+                direction.witness, direction.is_excluded = request, False
+
+    def elsewhere(self) -> ProofState:
+        """The same for some of the requests: what is known already stays known."""
+        return ProofState(replace(self.stricter), replace(self.looser), self.bound)
+
+    def meet(self, parts: Sequence[ProofState]) -> None:
+        """What was found of all parts of the requests: one shows a difference, all of them exclude it."""
+        for each in parts:
+            self.bound = self.bound.merge(each.bound)
+        for mine, others in (
+            (self.stricter, [each.stricter for each in parts]),
+            (self.looser, [each.looser for each in parts]),
+        ):
+            mine.witness = mine.witness or next((each.witness for each in others if each.witness is not None), None)
+            mine.reason = mine.reason or next((each.reason for each in others if each.reason), "")
+            mine.is_excluded = mine.witness is None and all(each.is_excluded for each in others)
+
+    def leave_open(self, reason: str) -> None:
+        """Why what is open stays so; the first reason is the one that is told."""
+        for direction in (self.stricter, self.looser):
+            direction.reason = direction.reason or reason
+
+    def may_be(self, wanted: Collection[Comparison]) -> bool:
+        """Whether the claim may still be one of some."""
+        possible = set(Comparison)
+        if self.stricter.witness is not None:
+            possible -= {Comparison.SAME, Comparison.LOOSER}
+        if self.looser.witness is not None:
+            possible -= {Comparison.SAME, Comparison.STRICTER}
+        return bool(possible.intersection(wanted) - {Comparison.UNKNOWN})
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything is left to find out."""
+        return any(each.witness is None and not each.is_excluded for each in (self.stricter, self.looser))

@@ -1,0 +1,231 @@
+"""Functions from a text to a text, and the texts whose results are in a set (the set under the inverse of the function)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from replay.go.regexp_part import Ranges, complement
+from replay.prove.symbolic.text.pattern import NFA
+
+_ANY: Ranges = ((0, 0x10FFFF),)
+_CASE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class TextFunction:
+    """A function by its kind.
+
+    `lowerAscii`, `upperAscii`; `prepend` and `append` put `text` before or behind; `begin` and `drop` give what stands before or
+    from the place `number` on; `piece` gives what stands between separators (`text`, one character), by its index `number`,
+    negative from the end. A piece that is not there is the empty text: whoever asks for one asks first whether it is there.
+    """
+
+    kind: str
+    text: str = ""
+    number: int = 0
+
+    def of(self, text: str) -> str:
+        """The result for one text."""
+        return _RESULTS[self.kind](self, text)
+
+    def before(self, nfa: NFA) -> NFA:
+        """The texts whose results an automaton accepts."""
+        return _INVERSES[self.kind](self, nfa)
+
+
+def _piece_of(function: TextFunction, text: str) -> str:
+    pieces = text.split(function.text)
+    return pieces[function.number] if -len(pieces) <= function.number < len(pieces) else ""
+
+
+def _moved(text: str, first: str, step: int) -> str:
+    last = chr(ord(first) + 25)
+    return "".join(chr(ord(c) + step) if first <= c <= last else c for c in text)
+
+
+def _copied(nfa: NFA, made: NFA, without: Ranges = ()) -> list[int]:
+    """The states of an automaton in another one, without the edges of some characters."""
+    states = [made.state() for _ in range(nfa.count)]
+    kept = complement(without) if without else _ANY
+    for source, ranges, target in nfa.edges():
+        made.edge(states[source], both(ranges, kept), states[target])
+    return states
+
+
+def both(one: Ranges, other: Ranges) -> Ranges:
+    """The characters that are in both."""
+    found = ((max(a, c), min(b, d)) for a, b in one for c, d in other)
+    return tuple((low, high) for low, high in found if low <= high)
+
+
+def _bits(states: int) -> Iterator[int]:
+    while states:
+        low = states & -states
+        states ^= low
+        yield low.bit_length() - 1
+
+
+def _lettered(nfa: NFA, first: int, step: int) -> NFA:
+    """The 26 letters from `first` on are read as those `step` further."""
+    made = NFA()
+    states = [made.state() for _ in range(nfa.count)]
+    letters: Ranges = ((first, first + 25),)
+    for source, ranges, target in nfa.edges():
+        moved = tuple((low - step, high - step) for low, high in ranges)
+        made.edge(states[source], (*both(ranges, complement(letters)), *both(moved, letters)), states[target])
+    made.start, made.accepting = nfa.start, nfa.accepting
+    return made
+
+
+def _begun(nfa: NFA, text: str) -> NFA:
+    """A text was read before."""
+    made = NFA()
+    _copied(nfa, made)
+    made.start, made.accepting = nfa.start, nfa.accepting
+    for character in text:
+        made.start = nfa.step(made.start, ord(character))
+    return made
+
+
+def _ended(nfa: NFA, text: str) -> NFA:
+    """A text will be read behind."""
+    made = NFA()
+    _copied(nfa, made)
+    made.start = nfa.start
+    for state in range(nfa.count):
+        states = 1 << state
+        for character in text:
+            states = nfa.step(states, ord(character))
+        if states & nfa.accepting:
+            made.accept(state)
+    return made
+
+
+def _begin(nfa: NFA, count: int) -> NFA:
+    """The first characters alone are read."""
+    made = NFA()
+    states = [[made.state() for _ in range(nfa.count)] for _ in range(count + 1)]
+    for index in range(count):
+        for source, ranges, target in nfa.edges():
+            made.edge(states[index][source], ranges, states[index + 1][target])
+    for state in _bits(nfa.start):
+        made.begin(states[0][state])
+    for state in _bits(nfa.accepting):
+        for row in states:
+            made.accept(row[state])
+        made.edge(states[count][state], _ANY, states[count][state])
+    return made
+
+
+def _drop(nfa: NFA, count: int) -> NFA:
+    """The first characters are read by nobody."""
+    made = NFA()
+    states = _copied(nfa, made)
+    for state in _bits(nfa.accepting):
+        made.accept(states[state])
+    before = [made.state() for _ in range(count)]
+    for index, state in enumerate(before):
+        following = before[index + 1 : index + 2] or [states[each] for each in _bits(nfa.start)]
+        for each in following:
+            made.edge(state, _ANY, each)
+        if nfa.start & nfa.accepting:
+            made.accept(state)
+    for state in before[:1] or [states[each] for each in _bits(nfa.start)]:
+        made.begin(state)
+    return made
+
+
+def _piece(nfa: NFA, separator: str, number: int) -> NFA:
+    """One piece is read by the automaton, the others by nobody."""
+    made, at = NFA(), ((ord(separator), ord(separator)),)
+    states = _copied(nfa, made, without=at)
+    accepting = [states[each] for each in _bits(nfa.accepting)]
+    starting = [states[each] for each in _bits(nfa.start)]
+    few = _pieces(made, at, number if number >= 0 else -number - 1)
+    if number >= 0:
+        _enter(made, few, at, starting)
+        _leave(made, accepting, at)
+    else:
+        _enter_late(made, at, starting)
+        _end(made, accepting, at, -number - 1)
+    if nfa.start & nfa.accepting:  # a piece that is not there is empty
+        for state in few:
+            made.accept(state)
+        for state in few[:1]:
+            made.begin(state)
+    return made
+
+
+def _pieces(made: NFA, at: Ranges, count: int) -> list[int]:
+    """States in so many pieces, one after another."""
+    states = [made.state() for _ in range(count)]
+    for index, state in enumerate(states):
+        made.edge(state, complement(at), state)
+        if index + 1 < count:
+            made.edge(state, at, states[index + 1])
+    return states
+
+
+def _enter(made: NFA, before: list[int], at: Ranges, starting: list[int]) -> None:
+    """Come to some states after the pieces before them."""
+    if not before:
+        for state in starting:
+            made.begin(state)
+        return
+    made.begin(before[0])
+    for state in starting:
+        made.edge(before[-1], at, state)
+
+
+def _leave(made: NFA, accepting: list[int], at: Ranges) -> None:
+    """Whatever comes behind a piece is read."""
+    rest = made.state()
+    made.edge(rest, _ANY, rest)
+    for state in (*accepting, rest):
+        made.accept(state)
+    for state in accepting:
+        made.edge(state, at, rest)
+
+
+def _enter_late(made: NFA, at: Ranges, starting: list[int]) -> None:
+    """Come to some states at the beginning, or behind any separator."""
+    before = made.state()
+    made.begin(before)
+    made.edge(before, _ANY, before)
+    for state in starting:
+        made.begin(state)
+        made.edge(before, at, state)
+
+
+def _end(made: NFA, accepting: list[int], at: Ranges, count: int) -> None:
+    """So many pieces come behind some states, and nothing else."""
+    last = accepting
+    for _ in range(count):
+        following = made.state()
+        made.edge(following, complement(at), following)
+        for state in last:
+            made.edge(state, at, following)
+        last = [following]
+    for state in last:
+        made.accept(state)
+
+
+_RESULTS: Mapping[str, Callable[[TextFunction, str], str]] = {
+    "lowerAscii": lambda _, text: _moved(text, "A", _CASE),
+    "upperAscii": lambda _, text: _moved(text, "a", -_CASE),
+    "prepend": lambda function, text: function.text + text,
+    "append": lambda function, text: text + function.text,
+    "begin": lambda function, text: text[: function.number],
+    "drop": lambda function, text: text[function.number :],
+    "piece": _piece_of,
+}
+_INVERSES: Mapping[str, Callable[[TextFunction, NFA], NFA]] = {
+    "lowerAscii": lambda _, nfa: _lettered(nfa, ord("A"), _CASE),
+    "upperAscii": lambda _, nfa: _lettered(nfa, ord("a"), -_CASE),
+    "prepend": lambda function, nfa: _begun(nfa, function.text),
+    "append": lambda function, nfa: _ended(nfa, function.text),
+    "begin": lambda function, nfa: _begin(nfa, function.number),
+    "drop": lambda function, nfa: _drop(nfa, function.number),
+    "piece": lambda function, nfa: _piece(nfa, function.text, function.number),
+}

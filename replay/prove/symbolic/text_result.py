@@ -1,0 +1,119 @@
+"""Functions of texts that are followed: what they make of a text, its pieces, where one text stands in another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from replay.prove.symbolic.quantity import Followed
+from replay.prove.symbolic.selection import Guarded, joined, spread
+from replay.prove.symbolic.term import INT, Term, apply, at_most, conj, equal, implies, integer, negated
+from replay.prove.symbolic.text.function import TextFunction
+from replay.prove.symbolic.text.language import TextPredicate
+from replay.prove.symbolic.unknown import Maker
+from replay.prove.symbolic.value import FAILED, Int, Opaque, Pieces, Str, SymbolicOptional, SymbolicValue, known
+
+_LONGEST = 64
+
+
+def _text_function(name: str, make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
+    """A function from a text to a text that never fails."""
+    followed = TextFunction(name) if name in {"lowerAscii", "upperAscii"} else None
+    pairs: list[Guarded] = []
+    for guard, case in spread(arguments[0]):
+        if isinstance(case, Opaque | SymbolicOptional):
+            return None
+        if not isinstance(case, Str):
+            pairs.append((guard, FAILED))
+        elif followed is not None:
+            pairs.append((guard, known(Str(make.root.texts.result(followed, case.term)))))
+        else:
+            pairs.append((guard, known(Str(make.text_result(name, case.term)))))
+    return joined(pairs)
+
+
+def _split(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
+    """`text.split(separator)` for a separator of one character."""
+    pairs: list[Guarded] = []
+    for guard, case in spread(arguments[0]):
+        for other_guard, other in spread(arguments[1]):
+            if isinstance(case, Opaque | SymbolicOptional) or isinstance(other, Opaque | SymbolicOptional):
+                return None
+            here = conj(guard, other_guard)
+            if not isinstance(case, Str) or not isinstance(other, Str):
+                pairs.append((here, FAILED))
+                continue
+            separator = make.root.texts.text_of(other.term)
+            if separator is None or len(separator) != 1:
+                return None
+            pairs.append((here, known(Pieces(case.term, separator))))
+    return joined(pairs)
+
+
+def _index_of(name: str, make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
+    """`indexOf` and `lastIndexOf` of a constant: -1 where it is not there, 0 where nothing else stands before the first."""
+    pairs: list[Guarded] = []
+    texts = make.root.texts
+    for guard, case in spread(arguments[0]):
+        for other_guard, other in spread(arguments[1]):
+            if not isinstance(case, Str) or not isinstance(other, Str):
+                return None
+            text = texts.text_of(other.term)
+            if not text:
+                return None
+            index = apply(f"{name} {text.encode('unicode_escape').hex()}", (case.term,), INT)
+            there = texts.holds(TextPredicate("contains", text), case.term)
+            found = conj(implies(there, at_most(integer(0), index)), implies(negated(there), equal(index, integer(-1))))
+            make.root.facts.append(found)
+            if name == "indexOf":
+                first, begins = equal(index, integer(0)), texts.holds(TextPredicate("startsWith", text), case.term)
+                make.root.facts.append(conj(implies(first, begins), implies(begins, first)))
+            pairs.append((conj(guard, other_guard), known(Int(index))))
+    return joined(pairs)
+
+
+def _substring(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
+    """`substring` between constant indices; beyond the end it is an error."""
+    limits = [_constant(each) for each in arguments[1:]]
+    if any(each is None for each in limits):
+        return None
+    begin, *ends = (each for each in limits if each is not None)
+    most = max((begin, *ends))
+    if min((begin, *ends)) < 0 or (ends and ends[0] < begin):
+        return FAILED
+    if most > _LONGEST:
+        return None
+    pairs: list[Guarded] = []
+    texts = make.root.texts
+    for guard, case in spread(arguments[0]):
+        if isinstance(case, Opaque | SymbolicOptional):
+            return None
+        if not isinstance(case, Str):
+            pairs.append((guard, FAILED))
+            continue
+        reaches = texts.holds(TextPredicate("longer", number=most - 1), case.term) if most else conj()
+        result: Term = case.term
+        if ends:
+            result = texts.result(TextFunction("begin", number=ends[0]), result)
+        if begin:
+            result = texts.result(TextFunction("drop", number=begin), result)
+        pairs += [(conj(guard, reaches), known(Str(result))), (conj(guard, negated(reaches)), FAILED)]
+    return joined(pairs)
+
+
+def _constant(value: SymbolicValue) -> int | None:
+    """The number that a value is for certain."""
+    if len(value.cases) != 1 or not isinstance(value.cases[0][1], Int):
+        return None
+    number = value.cases[0][1].term.value
+    return number if type(number) is int and value.cases[0][1].term.op == "const" else None
+
+
+TEXTS: Mapping[tuple[str, int], Followed] = {
+    **{(name, 1): partial(_text_function, name) for name in ("lowerAscii", "upperAscii", "trim")},
+    **{(name, 2): partial(_index_of, name) for name in ("indexOf", "lastIndexOf")},
+    ("split", 2): _split,
+    ("substring", 2): _substring,
+    ("substring", 3): _substring,
+}
+"""By name and number of operands, the receiver among them."""

@@ -1,0 +1,61 @@
+"""What RuntimeClass and PodTopologyLabels add to a new pod: they look at its runtime and at the node that it names.
+
+`plugin/pkg/admission/runtimeclass/admission.go` and `plugin/pkg/admission/podtopologylabels/admission.go`. What they added is taken
+from the response where there is one, else from the cluster's state, else it is a hole.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from replay.json import JSON
+from replay.kube.attributes import Missing, PartialObject
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.lister import Lister
+from replay.reconstruct.record.known import Hole, Known, get
+
+_RUNTIME_CLASS: Final = GroupVersionKind("node.k8s.io", "v1", "RuntimeClass")
+_NODE: Final = GroupVersionKind("", "v1", "Node")
+_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+
+
+def with_runtime_class(pod: Known, shown: JSON, lister: Lister) -> Known:
+    """RuntimeClass: overhead, node selector and tolerations of the class that the pod names."""
+    name = get(pod.value, ("spec", "runtimeClassName"))
+    if not name:
+        return pod
+    if shown is not None:
+        return _with_scheduling(pod, shown.get("spec") or {}, get(shown, ("spec", "overhead")))
+    found = lister.get(_RUNTIME_CLASS, "", name)
+    if found is None or isinstance(found, (Missing, PartialObject)):
+        reason = f"what the RuntimeClass `{name}` adds is not known"
+        return pod.with_holes([Hole(("spec", field), reason) for field in ("overhead", "nodeSelector", "tolerations")])
+    return _with_scheduling(pod, found.get("scheduling") or {}, get(found, ("overhead", "podFixed")))
+
+
+def _with_scheduling(pod: Known, scheduling: JSON, overhead: JSON) -> Known:
+    """The pod with an overhead, and with what else a node selector and a list of tolerations have."""
+    own = pod.value.get("spec") or {}
+    fields: dict[str, JSON] = {}
+    if overhead and not own.get("overhead"):
+        fields["overhead"] = overhead
+    if selector := scheduling.get("nodeSelector"):
+        fields["nodeSelector"] = {**selector, **(own.get("nodeSelector") or {})}
+    tolerations = own.get("tolerations") or []
+    if more := [each for each in scheduling.get("tolerations") or () if each not in tolerations]:
+        fields["tolerations"] = [*tolerations, *more]
+    return pod.with_fields(("spec",), fields) if fields else pod
+
+
+def with_topology_labels(pod: Known, shown: JSON, lister: Lister) -> Known:
+    """PodTopologyLabels: zone and region of the node that the pod names, if it names one."""
+    name = get(pod.value, ("spec", "nodeName"))
+    if not name:
+        return pod
+    source = shown if shown is not None else lister.get(_NODE, "", name)
+    if isinstance(source, (Missing, PartialObject)):
+        reason = f"the labels of the node `{name}` are not known"
+        return pod.with_holes([Hole(("metadata", "labels", label), reason) for label in _LABELS])
+    labels = get(source, ("metadata", "labels")) or {}
+    found = {label: labels[label] for label in _LABELS if label in labels}
+    return pod.with_fields(("metadata", "labels"), found) if found else pod

@@ -1,0 +1,1 @@
+"""A shard of kcp: one log of many logical clusters."""

@@ -1,0 +1,267 @@
+"""The logical clusters of a shard, each with objects, kinds and history of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+from replay.audit.event import RequestRecord
+from replay.json import JSON
+from replay.kcp.annotation import workspace_of
+from replay.kcp.binding import (
+    API_BINDING,
+    API_RESOURCE_SCHEMA,
+    LOGICAL_CLUSTER,
+    APIBindings,
+    bound_from,
+    crd_of_schema,
+    is_local,
+    is_system,
+    schema_names,
+    system_resources,
+)
+from replay.kcp.mutation import REQUIRED_GROUPS
+from replay.kube.admissionregistration import GROUP, KINDS
+from replay.kube.attributes import Missing
+from replay.kube.discovery import Discovery, builtin_discovery, custom_resources
+from replay.kube.gvk import GroupResource, GroupVersionKind
+from replay.kube.object_ref import ObjectRef
+from replay.kube.schema import Schemas
+from replay.reconstruct.cluster import CACHE_DELAY, Cluster, ClusterLister, Writes, key_of
+from replay.reconstruct.history.clock import RevisionClock
+from replay.reconstruct.history.collected import CollectionDeletions
+from replay.reconstruct.history.derived import instant
+from replay.reconstruct.history.history import History
+from replay.reconstruct.record.known import get
+
+CREATED = 201
+_NO_DELETIONS = CollectionDeletions()
+_ALWAYS_WRITTEN = frozenset(
+    {
+        ("", "Namespace"),
+        ("apis.kcp.io", "APIBinding"),
+        *((GROUP, kind) for kind in KINDS),
+    }
+)
+"""Kinds of which every log of decisions has the writes."""
+_GIVE_BINDINGS = "give a snapshot with the objects of the workspace"
+
+
+class ShardDiscovery(Discovery):
+    """All kinds that a shard serves anywhere; `of` a workspace those that it has or binds."""
+
+    def __init__(self, cluster: ShardCluster) -> None:
+        """The cluster knows what each workspace has."""
+        super().__init__([*builtin_discovery(), *system_resources(), *custom_resources(cluster.crds)])
+        self._cluster = cluster
+
+    def of(self, workspace: str) -> Discovery:
+        """What is served in one workspace."""
+        return self._cluster.discovery_of(workspace)
+
+
+class ShardCluster(Cluster):
+    """All logical clusters of a shard; what stands in none of them is its own."""
+
+    def __init__(
+        self,
+        snapshot: Iterable[JSON] = (),
+        records: Writes | None = None,
+        clock: RevisionClock | None = None,
+        timed: Callable[[RequestRecord], RequestRecord] | None = None,
+        deletions: CollectionDeletions = _NO_DELETIONS,
+    ) -> None:
+        """See `Cluster`; objects of the snapshot name their workspace in an annotation."""
+        self._snapshots: dict[str, list[JSON]] = {}
+        for obj in snapshot:
+            self._snapshots.setdefault(workspace_of(obj), []).append(obj)
+        self._written_in: dict[str, set[ObjectRef]] = {}
+        self._all = records if records is not None else {}
+        for key in self._all:
+            self._written_in.setdefault(key.workspace, set()).add(key)
+        self._own: dict[str, Cluster] = {}
+        self._bound: dict[str, Discovery] = {}
+        self._schemas_in: dict[str, Schemas] = {}
+        self._gaps: dict[str, bool] = {}
+        self._definitions: dict[str, set[GroupResource]] = {}
+        self._clock, self._time = clock, timed
+        super().__init__(self._snapshots.get("", ()), self._writes_of(""), clock, timed, deletions)
+        self.snapshot = [obj for objects in self._snapshots.values() for obj in objects]
+        self.discovery = ShardDiscovery(self)
+
+    def _writes_of(self, workspace: str) -> Writes:
+        return _WritesOf(self._all, self._written_in.get(workspace, set()))
+
+    @property
+    def workspaces(self) -> Collection[str]:
+        """The logical clusters of which anything is known."""
+        return (self._snapshots.keys() | self._written_in.keys()) - {""}
+
+    def of(self, workspace: str) -> Cluster:
+        """See `Cluster.of`."""
+        if not workspace:
+            return self
+        known = self._own.get(workspace)
+        if known is None:
+            objects, writes = self._snapshots.get(workspace, ()), self._writes_of(workspace)
+            known = Cluster(objects, writes, self._clock, self._time, self.deletions)
+            self._own[workspace] = known
+        return known
+
+    def at(self, record: RequestRecord) -> ClusterLister:
+        """See `Cluster.at`: what the workspace of the request has."""
+        return ClusterLister(self.of(record.workspace), record.received, record.stage_time)
+
+    def discovery_of(self, workspace: str) -> Discovery:
+        """The kinds of a workspace: its own, those that it exports, and those that it ever bound."""
+        known = self._bound.get(workspace)
+        if known is None:
+            own = custom_resources(self.crds_of(workspace))
+            known = self._bound[workspace] = Discovery([*builtin_discovery(), *system_resources(), *own])
+        return known
+
+    def crds_of(self, workspace: str) -> list[JSON]:
+        """The definitions of a workspace's custom kinds, those of its exports, and those that it binds."""
+        found = [crd_of_schema(schema) for schema in self._states(workspace, API_RESOURCE_SCHEMA)]
+        for binding in self._states(workspace, API_BINDING):
+            source = str((binding.get("status") or {}).get("apiExportClusterName") or "")
+            wanted = set(schema_names(binding))
+            for schema in self._states(source, API_RESOURCE_SCHEMA) if wanted else ():
+                found += [crd_of_schema(schema)] if (schema.get("metadata") or {}).get("name") in wanted else []
+        return [*found, *self.of(workspace).crds]
+
+    @property
+    def crds(self) -> list[JSON]:
+        """All CustomResourceDefinitions of all workspaces."""
+        return [crd for workspace in sorted(self.workspaces) for crd in self.crds_of(workspace)]
+
+    def schemas_of(self, workspace: str) -> Schemas:
+        """See `Cluster.schemas_of`."""
+        known = self._schemas_in.get(workspace)
+        if known is None:
+            known = self._schemas_in[workspace] = Schemas(self.crds_of(workspace))
+        return known
+
+    def api_objects(self) -> list[JSON]:
+        """Which policies are asked depends on the workspace: none is there for all."""
+        return []
+
+    def _states(self, workspace: str, kind: GroupVersionKind) -> list[JSON]:
+        """All states that the objects of a kind ever had, in order, whatever the version."""
+        cluster, found = self.of(workspace), []
+        if not workspace:
+            return []
+        for key in cluster.keys(kind):
+            history = cluster.history(kind, key[2], key[3])
+            states = [effect.state for effect in history.effects if isinstance(effect.state, dict)] if history else []
+            found += states
+        return found
+
+    def is_born(self, workspace: str) -> bool:
+        """Whether the log shows how a workspace began, so that it holds all that ever was written to it, or need not."""
+        if is_system(workspace):
+            return True
+        cluster = self.of(workspace)
+        for key in cluster.keys(LOGICAL_CLUSTER):
+            writes = cluster.writes(LOGICAL_CLUSTER, key[2], key[3])
+            if any(record.verb == "create" and record.code == CREATED for record in writes):
+                return True
+        return False
+
+    def has_gaps(self, workspace: str, began: int) -> bool:
+        """Whether the log, which begins at an instant (microseconds), lacks writes to a workspace.
+
+        It does where the snapshot holds what was created since, of a kind that decisions look up, and the log does not show it.
+        """
+        known = self._gaps.get(workspace)
+        if known is None:
+            cluster = self.of(workspace)
+            known = self._gaps[workspace] = any(_is_unseen(cluster, obj, began) for obj in cluster.snapshot)
+        return known
+
+    def policy_workspace(self, workspace: str, resource: GroupResource, start: int, end: int) -> str | Missing:
+        """Whose policies decide about a resource of a workspace at a time (microseconds).
+
+        A resource that was served is bound if any APIBinding bound it then, since a workspace cannot have another of that name. What is
+        neither built in nor bound is served by a definition of the workspace's own, so that without one something is not known.
+        """
+        if is_local(resource) or is_system(workspace):
+            return workspace
+        bindings = self.bindings(workspace, start, end)
+        states = [state for each in bindings.states for state in each if not isinstance(state, Missing)]
+        sources = {bound_from(state, resource) for state in states} - {""}
+        if len(sources) == 1:
+            return sources.pop()
+        if sources:
+            return Missing("", f"the binding of {resource} was changing at the time")
+        if bindings.are_known and resource in self.defined(workspace):
+            return workspace
+        return Missing("", f"whether the workspace binds {resource}, and from whom, is not known", _GIVE_BINDINGS)
+
+    def bindings(self, workspace: str, start: int, end: int) -> APIBindings:
+        """The APIBindings of a workspace at a time (microseconds)."""
+        cluster, found = self.of(workspace), []
+        for key in cluster.keys(API_BINDING):
+            history = cluster.history(API_BINDING, key[2], key[3])
+            assert history is not None
+            found.append([_state(history, place) for place in history.window(start - CACHE_DELAY, end)])
+        return APIBindings(found, cluster.is_covered(API_BINDING) or self.is_born(workspace))
+
+    def bindings_of(self, record: RequestRecord) -> APIBindings:
+        """See `Cluster.bindings_of`."""
+        return self.bindings(record.workspace, record.received, record.stage_time)
+
+    def required_groups(self, record: RequestRecord) -> str | Missing | None:
+        """See `Cluster.required_groups`: an annotation of its LogicalCluster."""
+        found = self.at(record).known(LOGICAL_CLUSTER, "", "cluster")
+        if isinstance(found, Missing) or found is None or found.holes:
+            return Missing("", "the LogicalCluster of its workspace is not known", _GIVE_BINDINGS)
+        groups = get(found.value, REQUIRED_GROUPS)
+        return groups if isinstance(groups, str) else None
+
+    def defined(self, workspace: str) -> Collection[GroupResource]:
+        """The resources that a workspace ever had a definition of its own for."""
+        known = self._definitions.get(workspace)
+        if known is None:
+            found = custom_resources(self.of(workspace).crds)
+            known = self._definitions[workspace] = {each.resource.group_resource for each in found}
+        return known
+
+
+def _state(history: History, place: int) -> JSON | Missing:
+    """The state of an object after an effect, or before all of them."""
+    if place < 0:
+        first = history.effects[0]
+        is_creation = first.exchange is not None and first.exchange.record.code == CREATED
+        return None if is_creation else Missing("", "its state before the log begins is not known")
+    after = history.after(place)
+    if isinstance(after, Missing):
+        return after
+    return Missing("", after.holes[0].reason) if after.holes else after.value
+
+
+def _is_unseen(cluster: Cluster, obj: JSON, began: int) -> bool:
+    group, kind, namespace, name = key_of(obj)
+    if (group, kind) not in _ALWAYS_WRITTEN:
+        return False
+    created = instant((obj.get("metadata") or {}).get("creationTimestamp"))
+    gvk = GroupVersionKind(group, "", kind)
+    return created > began and not cluster.is_written(gvk, namespace, name)
+
+
+class _WritesOf(Mapping[ObjectRef, list[RequestRecord]]):
+    """Those writes that are about some objects."""
+
+    def __init__(self, writes: Writes, keys: set[ObjectRef]) -> None:
+        self._writes = writes
+        self._keys = keys
+
+    def __getitem__(self, key: ObjectRef) -> list[RequestRecord]:
+        if key not in self._keys:
+            raise KeyError(key)
+        return list(self._writes[key])
+
+    def __iter__(self) -> Iterator[ObjectRef]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)

@@ -1,0 +1,133 @@
+"""What a shard shows of the objects of a request beside what its event holds.
+
+`replay.kcp.annotation` says who sees the annotation `kcp.io/cluster`, `replay.kcp.claim` which labels are set; what was stored has
+them, what was refused does not show them.
+"""
+
+from __future__ import annotations
+
+from replay.audit.event import annotations_of
+from replay.kcp.annotation import CLUSTER, PATH, annotation
+from replay.kcp.binding import APIBindings
+from replay.kcp.claim import CLAIMED, claim_labels
+from replay.kcp.mutation import REQUIRED_GROUPS, creates_workspace, set_unseen
+from replay.kube.attributes import Missing, Operation
+from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.rebuild import NOT_ASKED, Rebuilt
+from replay.reconstruct.record.body import BodyShape
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Hole, Known, get
+from replay.reconstruct.request_fields import user_of
+
+_ANNOTATIONS = ("metadata", "annotations")
+_LABELS = ("metadata", "labels")
+_PATH = (*_ANNOTATIONS, CLUSTER)
+
+
+def as_sent_to_shard(exchange: Exchange, rebuilt: Rebuilt, cluster: Cluster) -> Rebuilt:
+    """What admission was told of a request to a workspace: responses and states have the annotation, requests need not."""
+    if not exchange.record.workspace:
+        return rebuilt
+    before, sent = rebuilt.before_mutation, _sent(exchange, rebuilt, rebuilt.object)
+    return rebuilt._replace(
+        object=sent if _is_shown(exchange) else _as_validated(exchange, rebuilt.operation, sent, cluster),
+        old_object=_of_scale(rebuilt.old_object) if exchange.record.subresource == "scale" else rebuilt.old_object,
+        before_mutation=before if before is NOT_ASKED else _sent(exchange, rebuilt, before),
+    )
+
+
+def _sent(exchange: Exchange, rebuilt: Rebuilt, known: Known | Missing) -> Known | Missing:
+    if isinstance(known, Missing) or known.value is None:
+        return known
+    record = exchange.record
+    if record.subresource == "scale":
+        return _of_scale(known)
+    if exchange.request.json is None and record.verb != "patch":
+        return known.with_holes([Hole(_PATH, "the request is not recorded", "record the request")])
+    if rebuilt.operation is Operation.CREATE:
+        sent = annotation(exchange.request.json, CLUSTER)
+        return known if sent == record.workspace and get(known.value, _PATH) else _without(known)
+    if record.verb == "patch" or rebuilt.operation is not Operation.UPDATE:
+        return known.with_holes([_CHANGED]) if _is_named(exchange) else known
+    sent = annotation(exchange.request.json, CLUSTER)
+    return known.with_value(_PATH, sent) if sent else _without(known)
+
+
+def _is_shown(exchange: Exchange) -> bool:
+    """Whether the response has the metadata of what was stored."""
+    return exchange.succeeded and exchange.shape in (BodyShape.OBJECT, BodyShape.PARTIAL_METADATA)
+
+
+def _as_validated(
+    exchange: Exchange, operation: Operation, known: Known | Missing, cluster: Cluster
+) -> Known | Missing:
+    """What was not stored, or not shown, as the plugins of kcp leave it between mutating and validating policies."""
+    is_asked = operation in (Operation.CREATE, Operation.UPDATE) and not exchange.record.subresource
+    if isinstance(known, Missing) or known.value is None or not is_asked:
+        return known
+    record, resource = exchange.record, exchange.resource.group_resource
+    path = annotations_of(record).get(PATH, "")
+    unseen = set_unseen(resource, operation, user_of(record), path, known.value)
+    if creates_workspace(resource, operation):
+        unseen[REQUIRED_GROUPS] = cluster.required_groups(record)
+    known = _claimed(exchange, known, cluster.bindings_of(record))
+    for place, value in unseen.items():
+        if isinstance(value, Missing):
+            known = known.with_holes([Hole(place, value.reason, value.fix)])
+        else:
+            known = known.without(place) if value is None else known.with_value(place, value)
+    return known
+
+
+def _claimed(exchange: Exchange, known: Known, bindings: APIBindings) -> Known:
+    """An object with the labels of the claims that are accepted for it, and no other of their kind."""
+    if not bindings.are_known:
+        return known.with_holes([_UNBOUND])
+    labels = get(known.value, _LABELS)
+    own = {key: text for key, text in labels.items() if isinstance(text, str)} if isinstance(labels, dict) else {}
+    resource, name = exchange.resource.group_resource, exchange.record.name
+    expected: dict[str, str] = {}
+    holes: list[Hole] = []
+    for states in bindings.states:
+        each = [claim_labels(state, resource, name, own) for state in states]
+        expected |= each[-1]
+        changing = {key for found in each for key in found if any(other.get(key) != found[key] for other in each)}
+        holes += [Hole((*_LABELS, key), _REBOUND) for key in sorted(changing)]
+    for key in own:
+        if key.startswith(CLAIMED) and key not in expected:
+            known = known.without((*_LABELS, key))
+    return (known.with_fields(_LABELS, expected) if expected else known).with_holes(holes)
+
+
+_UNBOUND = Hole(_LABELS, "which labels of claims it was given is not known: the APIBindings of its workspace are not")
+_REBOUND = "which labels of claims it was given is not known: an APIBinding of its workspace was changing"
+
+
+def _is_named(exchange: Exchange) -> bool:
+    """Whether a patch may say something else of the annotation than what is there."""
+    patch = exchange.request.json
+    if isinstance(patch, list):
+        return "kcp.io~1cluster" in (exchange.record.request_object or "")
+    annotations = get(patch, _ANNOTATIONS)
+    return (
+        isinstance(annotations, dict)
+        and annotations.get(CLUSTER, exchange.record.workspace) != exchange.record.workspace
+    )
+
+
+_CHANGED = Hole(_PATH, "the patch names the annotation that the server sets itself")
+
+
+def _of_scale(known: Known | Missing) -> Known | Missing:
+    """A Scale has no annotations, whatever its object has."""
+    if isinstance(known, Missing) or not isinstance(get(known.value, ("metadata",)), dict):
+        return known
+    return known.without(_ANNOTATIONS)
+
+
+def _without(known: Known | Missing) -> Known | Missing:
+    """An object without the annotation, and without annotations where it was the only one."""
+    if isinstance(known, Missing) or get(known.value, _PATH) is None:
+        return known
+    bare = known.without(_PATH)
+    return bare if get(bare.value, _ANNOTATIONS) else bare.without(_ANNOTATIONS)

@@ -1,0 +1,81 @@
+"""One finding at a file and line, whatever tells it: the value between a report and the formats of code hosts and CI servers."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import quote
+
+
+class FindingLevel(StrEnum):
+    """How grave a finding is, in the words of SARIF."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class FindingRule:
+    """What a class of findings is: a sentence, and what to do about it."""
+
+    id: str
+    summary: str
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """A finding. `subject` is what it is about (a policy, an object); `path` is empty where no file holds it.
+
+    With the rule and the file, `subject` and `detail` make the fingerprint: counts in `message` may change, and lines move.
+    """
+
+    rule: str
+    level: FindingLevel
+    message: str
+    subject: str = ""
+    path: str = ""
+    line: int = 0
+    column: int = 0
+    detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """What it is about, and what of it; bytes that are no UTF-8 are spelled out."""
+        told = f"{self.subject}: {self.message}" if self.subject else self.message
+        return told.encode("utf-8", "backslashreplace").decode()
+
+    @property
+    def uri(self) -> str:
+        """The file relative to the working directory, as a URI; an absolute `file:` URI where it lies elsewhere."""
+        path = relative(self.path)
+        return Path(path).as_uri() if Path(path).is_absolute() else quote(path)
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that stay the same from run to run."""
+        parts = (self.rule, relative(self.path), self.subject, self.detail)
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """All findings of a command, the rules that they are of, and what was looked at without a finding, with its place."""
+
+    title: str
+    found: Sequence[Annotation]
+    rules: Mapping[str, FindingRule] = field(default_factory=dict)
+    clean: Sequence[tuple[str, str]] = ()
+
+
+def relative(path: str) -> str:
+    """A path as seen from the working directory, with `/`; as it is where it lies elsewhere."""
+    if not path:
+        return ""
+    found = os.path.relpath(path)
+    return Path(path).as_posix() if found.startswith("..") else Path(found).as_posix()

@@ -1,0 +1,96 @@
+"""The findings of a run at the policies that make them: what a pull request is told, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.compare.outcome import MUTATIONS, OutcomeKind
+from replay.compare.result import RunResult
+from replay.compare.summary import Cell, CellKey
+from replay.report.annotate.annotation import Annotation, Annotations, FindingLevel, FindingRule
+from replay.report.render.document import inert, number, plural
+from replay.report.run.views import WORDS, by_policy, cells_with, grouped, lockout, roots
+
+MOST_WORKLOADS = 5
+_EXPLAIN = "`replay run` with the same arguments lists whom it hits, and `replay explain` with an audit id shows why."
+_RULES = (
+    FindingRule(
+        "lockout",
+        "The cluster's own components would be denied",
+        "Real requests of the control plane, of a node or of a controller would be denied by this policy, which nothing else"
+        " denies: the cluster may not be able to undo the change. Leave these users or namespaces out with a match condition"
+        f" before rolling it out. {_EXPLAIN}",
+    ),
+    FindingRule(
+        "newly-denied",
+        "Real requests would newly be denied",
+        "Requests of the audit log that the current manifests admit would be denied by this policy. Talk to the owners of these"
+        " workloads, narrow the policy, or accept what is meant with `replay accept`."
+        f" {_EXPLAIN}",
+    ),
+    *(
+        FindingRule(
+            kind.value.replace("_", "-"),
+            f"Real requests would be {WORDS[kind]}",
+            f"This policy changes requests of the audit log otherwise than the current manifests do. {_EXPLAIN}",
+        )
+        for kind in MUTATIONS
+    ),
+    FindingRule(
+        "undecided",
+        "Requests could not be decided",
+        "The audit log does not hold what this policy reads. `replay coverage` says what to record.",
+    ),
+)
+RULES = {rule.id: rule for rule in _RULES}
+_LEVELS = {"lockout": FindingLevel.ERROR, "newly-denied": FindingLevel.ERROR, "undecided": FindingLevel.NOTE}
+_ENDS = {
+    "lockout": "of the cluster's own components would be denied",
+    "newly-denied": "would newly be denied",
+    **{kind.value.replace("_", "-"): f"would be {WORDS[kind]}" for kind in MUTATIONS},
+    "undecided": "could not be decided",
+}
+_CellItems = list[tuple[CellKey, Cell]]
+
+
+def run_annotations(result: RunResult) -> Annotations:
+    """One finding for each rule and policy, the gravest first; policies of the candidate without any are clean."""
+    found = list(_annotations(result))
+    hit = {each.subject for each in found}
+    clean = [(origin.file, policy) for policy, origin in sorted(result.candidate.origins.items()) if policy not in hit]
+    return Annotations("replay run", found, RULES, clean)
+
+
+def _annotations(result: RunResult) -> Iterator[Annotation]:
+    denied = cells_with(result.summary, OutcomeKind.NEWLY_DENIED)
+    locked = [item for item in denied if lockout(item[0])]
+    yield from _of_rule(result, "lockout", locked, locked)
+    yield from _of_rule(result, "newly-denied", [item for item in denied if item not in locked], denied)
+    for kind in MUTATIONS:
+        cells = cells_with(result.summary, kind)
+        yield from _of_rule(result, kind.value.replace("_", "-"), cells, cells)
+    cells = cells_with(result.summary, OutcomeKind.UNDETERMINED)
+    yield from _of_rule(result, "undecided", cells, cells)
+
+
+def _of_rule(result: RunResult, rule: str, cells: _CellItems, among: _CellItems) -> Iterator[Annotation]:
+    """A finding for each policy of some cells; what follows another denial is told apart."""
+    follows = {each.label: each.follows for each in grouped(among, by_policy) if each.follows}
+    for group in grouped(roots(cells), by_policy):
+        workloads = sorted(map(inert, group.workloads))
+        listed = ", ".join(workloads[:MOST_WORKLOADS])
+        more = f" and {number(len(workloads) - MOST_WORKLOADS)} more" if len(workloads) > MOST_WORKLOADS else ""
+        then = f"; {number(follows[group.label])} more follow from other denials" if group.label in follows else ""
+        yield Annotation(
+            rule,
+            _LEVELS.get(rule, FindingLevel.WARNING),
+            f"{plural(group.requests, 'request')} {_ENDS[rule]}: {listed}{more}{then}",
+            inert(group.label),
+            *_place(result, group.label),
+        )
+
+
+def _place(result: RunResult, policy: str) -> tuple[str, int]:
+    """Where a policy was read: in the candidate set, else in the current one; nowhere where the cluster holds it."""
+    origin = result.origin(policy)
+    return (origin.file, origin.line) if origin is not None else ("", 0)

@@ -1,0 +1,50 @@
+"""What changed from one run to the next, in one line: `-120 denied: prod-pay/Deployment/api, ...; +3 denied: ...`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from replay.compare.outcome import MUTATIONS, OutcomeKind
+from replay.compare.result import RunResult
+from replay.report.render.document import inert, number
+from replay.report.run.views import workload_label
+
+MOST_WORKLOADS = 3
+NOTHING = "no difference"
+_WORDS = (
+    ("denied", (OutcomeKind.NEWLY_DENIED,)),
+    ("mutated", MUTATIONS),
+    ("undecided", (OutcomeKind.UNDETERMINED,)),
+    ("admitted", (OutcomeKind.NEWLY_ADMITTED,)),
+)
+_Counts = Counter[tuple[str, str]]
+
+
+def difference_line(before: RunResult, after: RunResult) -> str:
+    """How many root findings are gone and how many are new, and of which workloads; those that follow come and go with them.
+
+    A workload that is hit by as many requests as before, though by others, is told nothing of.
+    """
+    old, new = _counts(before), _counts(after)
+    told = [part for word, _ in _WORDS for part in _parts(word, old, new)]
+    return "; ".join(told) or NOTHING
+
+
+def _counts(result: RunResult) -> _Counts:
+    """Requests by what happens to them and workload."""
+    words = {kind: word for word, kinds in _WORDS for kind in kinds}
+    found: _Counts = Counter()
+    for key, cell in result.summary.cells.items():
+        if not key.follows and key.outcome in words:
+            found[words[key.outcome], inert(workload_label(key)).replace(" ", "/", 1)] += cell.count
+    return found
+
+
+def _parts(word: str, old: _Counts, new: _Counts) -> Iterator[str]:
+    for sign, changes in (("-", old - new), ("+", new - old)):
+        mine = Counter({workload: count for (each, workload), count in changes.items() if each == word})
+        if mine:
+            named = sorted(mine, key=lambda workload: (-mine[workload], workload))
+            more = ", ..." if len(named) > MOST_WORKLOADS else ""
+            yield f"{sign}{number(mine.total())} {word}: {', '.join(named[:MOST_WORKLOADS])}{more}"

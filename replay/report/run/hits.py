@@ -1,0 +1,101 @@
+"""Who is hit by which policy: on a page all of it, and the rows as CSV and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from replay.compare.result import RunResult
+from replay.compare.subject.hit import Hit, hits
+from replay.report.outcome_line import timestamp
+from replay.report.render.document import Align, Column, Section, Table, Tone, inert, minute, number, plural
+from replay.report.run.views import WORDS
+
+PAGE = 50
+"""How many rows a page shows at a time."""
+BETWEEN = "; "
+"""What stands between several names in a cell of the CSV."""
+
+
+def hits_section(result: RunResult, rows: int | None) -> Section | None:
+    """The section with at most so many rows, all of them if None; None where nothing is found."""
+    found = hits(result.summary.cells)
+    if not found or rows == 0:
+        return None
+    columns = (
+        Column("policy", Align.CODE),
+        Column("what", Align.SHORT),
+        Column("owner", Align.SHORT),
+        Column("namespace", Align.SHORT),
+        Column("workload", Align.CODE),
+        Column("requests", Align.NUMBER),
+        Column("follow", Align.NUMBER),
+        Column("users", Align.CODE, optional=True),
+        Column("last seen, UTC", Align.SHORT, optional=True),
+    )
+    table = Table("hits-table", "", columns, tuple(map(_row, found[:rows])), len(found), page=PAGE)
+    policies = {(each.key.outcome, each.key.policy) for each in found}
+    lead = (
+        f"{plural(len(found), 'row')}: each policy with every workload that it concerns, the owner that its namespace's label names, and "
+        f"who sends the requests. {plural(len(policies), 'policy', 'policies')}; `follow` are requests that would not come so far, because "
+        "an earlier one ends otherwise."
+    )
+    return Section("hits", "Who is hit, by policy", lead, (table,), Tone.PLAIN)
+
+
+def _row(hit: Hit) -> tuple[str, ...]:
+    return (
+        inert(hit.key.policy),
+        WORDS[hit.key.outcome],
+        inert(hit.key.owner),
+        inert(hit.key.namespace) or "(cluster)",
+        inert(hit.key.workload),
+        number(hit.requests),
+        number(hit.follows),
+        inert(", ".join(sorted(hit.users))),
+        minute(hit.last),
+    )
+
+
+def hit_values(result: RunResult) -> Iterator[dict[str, Any]]:
+    """Every row as JSON: the columns of `findings.csv`."""
+    for hit in hits(result.summary.cells):
+        origin = result.origin(hit.key.policy)
+        yield {
+            "outcome": hit.key.outcome.value,
+            "policy": hit.key.policy,
+            "origin": f"{origin.file}:{origin.line}" if origin is not None else "",
+            "owner": hit.key.owner,
+            "namespace": hit.key.namespace,
+            "workload": hit.key.workload,
+            "resources": sorted(hit.resources),
+            "users": sorted(hit.users),
+            "requests": hit.requests,
+            "alone": hit.alone,
+            "follow": hit.follows,
+            "first": timestamp(hit.first),
+            "last": timestamp(hit.last),
+            "message": hit.message,
+            "auditID": hit.example.audit_id if hit.example is not None else "",
+        }
+
+
+COLUMNS = (
+    *("outcome", "policy", "origin", "owner", "namespace", "workload", "resources", "users", "requests", "alone"),
+    *("follow", "first", "last", "message", "auditID"),
+)
+
+
+def hits_csv(result: RunResult) -> str:
+    """`findings.csv`: a spreadsheet takes no cell for a formula, see `csv_text`."""
+    import polars as pl  # noqa: PLC0415 - only this format needs it
+
+    from replay.report.render.rows import csv_text  # noqa: PLC0415
+
+    numbers = {"requests", "alone", "follow"}
+    schema = {name: pl.Int64 if name in numbers else pl.String for name in COLUMNS}
+    rows = [
+        {name: BETWEEN.join(value) if isinstance(value, list) else value for name, value in row.items()}
+        for row in hit_values(result)
+    ]
+    return csv_text(pl.DataFrame(rows, schema=schema))

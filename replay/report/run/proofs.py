@@ -1,0 +1,73 @@
+"""What each changed policy can ever do, beside what it did to the requests of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from replay.compare.outcome import MUTATIONS, OutcomeKind
+from replay.compare.summary import Summary
+from replay.report.render.document import Align, Column, Section, Table, inert, number, plural
+from replay.report.run.views import by_policy, cells_with, grouped
+
+if TYPE_CHECKING:  # `replay run` loads what proves only where it is asked to
+    from replay.compare.result import RunResult
+    from replay.prove.sets import PolicyProof
+
+_STRICTER = (OutcomeKind.NEWLY_DENIED, OutcomeKind.NEWLY_WARNED, OutcomeKind.NEWLY_AUDITED)
+_SHOWN = (*_STRICTER, OutcomeKind.NEWLY_ADMITTED, *MUTATIONS)
+_CAN = {
+    "same": "nothing new is possible",
+    "stricter": "no new admission is possible",
+    "looser": "no new denial is possible",
+    "both": "new denials and new admissions are possible",
+    "unknown": "more is possible than the log shows",
+}
+_EXCLUDED: Mapping[str, tuple[OutcomeKind, ...]] = {
+    "same": _SHOWN,
+    "stricter": (OutcomeKind.NEWLY_ADMITTED,),
+    "looser": _STRICTER,
+}
+"""The outcomes that a claim says cannot be."""
+
+
+def findings_of(summary: Summary, proof: PolicyProof) -> dict[str, int]:
+    """How many requests of the log a policy makes what, under either of its names."""
+    names = {proof.name, proof.new_name}
+    counts = {
+        kind.value: sum(each.requests for each in grouped(cells_with(summary, kind), by_policy) if each.label in names)
+        for kind in _SHOWN
+    }
+    return {kind: count for kind, count in counts.items() if count}
+
+
+def comparison(summary: Summary, proof: PolicyProof) -> str:
+    """How what the log shows compares with the claim, in words."""
+    result, found = proof.proof.result.value, findings_of(summary, proof)
+    shown = ", ".join(f"{number(count)} {kind.replace('_', ' ')}" for kind, count in found.items())
+    beyond = sum(found.get(kind.value, 0) for kind in _EXCLUDED.get(result, ()))
+    if beyond:
+        return f"{shown}: {plural(beyond, 'request')} outside what the claim is about, or of another change in the sets"
+    return f"{_CAN[result]}; the log shows {shown or 'no difference'}"
+
+
+def proof_section(result: RunResult) -> Section | None:
+    """A line for each policy that changed; nothing where proofs were not asked for."""
+    changed = [each for each in result.proofs if each.is_changed]
+    if not changed:
+        return None
+    lines = tuple((inert(each.name), inert(each.proof.text), comparison(result.summary, each)) for each in changed)
+    columns = (Column("policy", Align.CODE), Column("over all requests"), Column("beside the log"))
+    table = Table("proofs", "", columns, lines, len(changed))
+    lead = "What each change can ever do; `replay diff --prove` shows requests for it."
+    return Section("proofs", "What the log does not show", lead, (table,))
+
+
+def proofs_summary(result: RunResult) -> list[dict[str, Any]]:
+    """The same as plain JSON."""
+    from replay.report.proof import proofs_json  # noqa: PLC0415 - only where something was proved
+
+    return [
+        {**shown, "findings": findings_of(result.summary, each), "comparison": comparison(result.summary, each)}
+        for each, shown in zip(result.proofs, proofs_json(result.proofs), strict=True)
+    ]

@@ -1,0 +1,259 @@
+"""Object storage: S3 and what speaks like it, Google Cloud Storage, Azure Blob Storage, through obstore.
+
+Files are fetched to a directory of this run and read there; what a run writes is put as a whole. Credentials and endpoints
+come from the environment, as for the tools of the clouds (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...). Nothing but the
+named place is contacted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from replay.errors import StoreError
+from replay.storage.location import NEEDS_EXTRA
+from replay.storage.scratch import scratch
+from replay.storage.storage import StoredFile
+
+try:
+    import obstore
+    from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+    from obstore.store import from_url
+except ImportError as error:  # pragma: no cover - where the extra is not installed
+    raise StoreError(NEEDS_EXTRA) from error
+
+LEASE_SECONDS = 60.0
+"""How long a lock counts that nobody renews: its holder was killed, or lost the network."""
+PATIENCE_SECONDS = 120.0
+_WAIT_SECONDS = 1.0
+_RENEWALS = 3
+"""How many times a lock is renewed before it would lapse."""
+
+_Found = TypeVar("_Found")
+
+
+class BucketStorage:
+    """See `Storage`; a prefix of a bucket. Readers fetch what they read when they open it, and hold no lock."""
+
+    def __init__(self, url: str, store: Any, mirror: Path) -> None:
+        """`store` is obstore's, `mirror` a directory for what is fetched."""
+        self._url = url
+        self._store = store
+        self._mirror = mirror
+        self._leases: list[_Lease] = []
+        self._versions: dict[str, Any] = {}
+        """The version of each file that was read or put last, `create` where there was none."""
+
+    @property
+    def location(self) -> str:
+        """The URL."""
+        return self._url
+
+    def make(self, name: str) -> None:
+        """See `Storage.make`: there are no folders."""
+
+    def has(self, name: str) -> bool:
+        """See `Storage.has`."""
+        try:
+            self._do(lambda: obstore.head(self._store, name))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def read(self, name: str) -> bytes:
+        """See `Storage.read`."""
+        try:
+            found = self._do(lambda: obstore.get(self._store, name))
+        except FileNotFoundError:
+            self._versions[name] = "create"
+            raise
+        self._versions[name] = _version_of(found.meta)
+        return bytes(self._do(found.bytes))
+
+    def put(self, name: str, content: bytes, *, durable: bool = False) -> None:
+        """See `Storage.put`: a put is seen whole or not at all, and is durable when it is answered.
+
+        What is durable is put only while the locks are held, and only over what was read before.
+        """
+        if durable and not all(lease.is_held for lease in self._leases):
+            raise StoreError("the lock of the store was lost: run again", path=self._url)
+        mode: Any = self._versions.get(name, "overwrite") if durable else "overwrite"
+        try:
+            self._versions[name] = _version_of(self._do(lambda: obstore.put(self._store, name, content, mode=mode)))
+        except (AlreadyExistsError, PreconditionError) as error:
+            raise StoreError("another process wrote to the store meanwhile: run again", path=self._url) from error
+        except FileNotFoundError as error:
+            raise StoreError("there is no such bucket", path=self._url) from error
+
+    def entries(self, prefix: str = "") -> Iterator[StoredFile]:
+        """See `Storage.entries`."""
+        pages = self._do(lambda: list(obstore.list(self._store, prefix.rstrip("/") or None)))
+        for page in pages:
+            for each in page:
+                yield StoredFile(each["path"], each["size"], each["last_modified"].timestamp())
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """See `Storage.folders`."""
+        found = self._do(lambda: obstore.list_with_delimiter(self._store, prefix.rstrip("/")))
+        yield from (str(name).rpartition("/")[2] for name in found["common_prefixes"])
+
+    def touch(self, name: str) -> None:
+        """See `Storage.touch`: an object tells when it was written, and is not written again for this."""
+
+    def remove(self, name: str) -> None:
+        """See `Storage.remove`."""
+        names = [entry.name for entry in self.entries(f"{name}/")] or [name]
+        with suppress(FileNotFoundError):
+            self._do(lambda: obstore.delete(self._store, names))
+
+    @contextmanager
+    def locked(self, name: str, told: str, *, shared: bool = False, patience: float | None = None) -> Iterator[None]:
+        """See `Storage.locked`: an object that is put only where there is none, renewed until it is given back.
+
+        One that nobody renewed counts no longer: it is taken over by a put that succeeds only if nobody else was faster.
+        """
+        if shared:
+            yield
+            return
+        lease = _Lease(self._store, name)
+        deadline = time.monotonic() + (PATIENCE_SECONDS if patience is None else patience)
+        while not self._do(lease.take):
+            if time.monotonic() >= deadline:
+                raise StoreError(told, path=self._url)
+            time.sleep(_WAIT_SECONDS)
+        self._leases.append(lease)
+        try:
+            with lease.renewed():
+                yield
+        finally:
+            self._leases.remove(lease)
+
+    def local(self, name: str) -> Path:
+        """See `Storage.local`; a folder is where its files were fetched to."""
+        path = self._mirror / name
+        if not path.exists():
+            content = self.read(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            fetched = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+            fetched.write_bytes(content)
+            fetched.replace(path)
+        return path
+
+    def workspace(self, name: str) -> Path:
+        """See `Storage.workspace`: in the mirror."""
+        place = self._mirror / name
+        place.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix="new-", dir=place))
+
+    def adopt(self, path: Path, name: str, *, durable: bool = False) -> None:
+        """See `Storage.adopt`: all files are put, in no order, and are the mirror's."""
+        del durable
+        for each in sorted(each for each in path.rglob("*") if each.is_file()):
+            target = f"{name}/{each.relative_to(path).as_posix()}"
+            self._do(partial(obstore.put, self._store, target, each))
+        path.rename(self._mirror / name)
+
+    def sweep(self) -> None:
+        """See `Storage.sweep`: nothing is half written."""
+
+    def _do(self, ask: Callable[[], _Found]) -> _Found:
+        """What the storage answers; raises `StoreError` for what it refuses."""
+        try:
+            return ask()
+        except (AlreadyExistsError, PreconditionError):
+            raise
+        except BaseError as error:
+            raise StoreError(first_line(error), path=self._url) from error
+
+
+class _Lease:
+    """An exclusive lock that lapses by itself."""
+
+    def __init__(self, store: Any, name: str) -> None:
+        self._store = store
+        self._name = name
+        self._owner = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex}"
+        self._version: dict[str, str] = {}
+        self._until = 0.0
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nobody else can have taken the lock over."""
+        return time.time() < self._until
+
+    def take(self) -> bool:
+        """Take the lock where nobody has it, or where it has lapsed."""
+        if self._put("create"):
+            return True
+        try:
+            found = obstore.get(self._store, self._name)
+        except FileNotFoundError:
+            return self._put("create")
+        return _until(bytes(found.bytes())) < time.time() and self._put(_version_of(found.meta))
+
+    def _put(self, mode: Any) -> bool:
+        until = time.time() + LEASE_SECONDS
+        content = json.dumps({"owner": self._owner, "until": until}).encode()
+        try:
+            self._version = _version_of(obstore.put(self._store, self._name, content, mode=mode))
+        except (AlreadyExistsError, PreconditionError):
+            return False
+        self._until = until
+        return True
+
+    @contextmanager
+    def renewed(self) -> Iterator[None]:
+        """Hold the lock, and give it back."""
+        ended = threading.Event()
+        renewal = threading.Thread(target=self._renew, args=(ended,), daemon=True)
+        renewal.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            renewal.join()
+            if self.is_held:  # else it may be somebody else's by now
+                with suppress(BaseError, OSError):
+                    obstore.delete(self._store, self._name)
+
+    def _renew(self, ended: threading.Event) -> None:
+        while not ended.wait(LEASE_SECONDS / _RENEWALS):
+            with suppress(BaseError, OSError):  # the next time may do
+                self._put(self._version)
+
+
+def _until(content: bytes) -> float:
+    """Until when a lock counts; one that says nothing of the kind was put by nobody who would give it back."""
+    try:
+        return float(json.loads(content)["until"])
+    except (ValueError, KeyError, TypeError):
+        return 0.0
+
+
+def _version_of(meta: Any) -> dict[str, str]:
+    """What names one version of an object; clouds use either or both."""
+    return {key: meta[key] for key in ("e_tag", "version") if meta.get(key)}
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, in one line."""
+    return " ".join(str(error).partition("\n")[0].split())
+
+
+def open_bucket(url: str, stack: ExitStack) -> BucketStorage:
+    """The storage at a URL, whose mirror is removed when `stack` closes; raises `StoreError` for what is no such URL."""
+    try:
+        store = from_url(url.rstrip("/"), client_options={"allow_http": True})
+    except (BaseError, ValueError) as error:
+        raise StoreError(first_line(error), path=url) from error
+    return BucketStorage(url.rstrip("/"), store, stack.enter_context(scratch()).resolve())

@@ -1,0 +1,62 @@
+"""Many clusters in one store: each is a partition of it, a store of its own below `cluster=NAME`, so that no state of two ever meets."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from fnmatch import fnmatchcase
+
+from replay.errors import StoreError
+from replay.storage.location import opened
+
+_FOLDER = "cluster="
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_MAGIC = re.compile(r"[*?\[]")
+_OPTION = "--cluster-name"
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a name may mean several clusters."""
+    return _MAGIC.search(name) is not None
+
+
+def cluster_location(store: str, name: str) -> str:
+    """Where a store keeps one cluster; raises `StoreError` for what no cluster is called."""
+    if not _NAME.fullmatch(name):
+        raise StoreError(f"`{name}` names no cluster: letters, digits, `.`, `_` and `-`, 63 at most", path=_OPTION)
+    return f"{store.rstrip('/')}/{_FOLDER}{name}"
+
+
+def cluster_names(store: str) -> tuple[str, ...]:
+    """The clusters that a store has, by name."""
+    with ExitStack() as stack:
+        folders = opened(store, stack).folders("")
+        return tuple(sorted(name.removeprefix(_FOLDER) for name in folders if name.startswith(_FOLDER)))
+
+
+def clusters_meant(store: str, pattern: str) -> dict[str, str]:
+    """The locations of the clusters that a pattern means, by name; raises `StoreError` where there is none."""
+    known = cluster_names(store)
+    found = {name: cluster_location(store, name) for name in known if fnmatchcase(name, pattern)}
+    if not found:
+        told = f"it has {', '.join(known)}" if known else "it was filled without names"
+        raise StoreError(f"the store has no cluster `{pattern}`: {told}", path=_OPTION)
+    return found
+
+
+def one_cluster(store: str | None, name: str | None) -> str | None:
+    """The location of a store, or of the one cluster of it that a name or pattern means. Raises `StoreError`."""
+    if name is None:
+        return store
+    if store is None:
+        raise StoreError("clusters are told apart by a store: give --store", path=_OPTION)
+    if not is_pattern(name):
+        return cluster_location(store, name)
+    found = clusters_meant(store, name)
+    if len(found) > 1:
+        raise StoreError(
+            f"`{name}` means {', '.join(found)}: name one; `replay sql`, `lookup` and `report` ask several",
+            path=_OPTION,
+        )
+    (location,) = found.values()
+    return location

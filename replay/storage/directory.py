@@ -1,0 +1,194 @@
+"""A directory of this machine."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from replay.errors import StoreError
+from replay.storage.storage import StoredFile
+
+PARTIAL = ".partial-"
+"""What the name of a file that is being written ends with, before the name of a machine and the number of its process."""
+PATIENCE_SECONDS = 120.0
+"""How long a process waits for another one that writes to the same store."""
+_WAIT_SECONDS = 0.2
+_READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+class DirectoryStorage:
+    """See `Storage`; files of one user, readable by nobody else where they are made here."""
+
+    def __init__(self, path: Path) -> None:
+        """The directory at `path`, which need not be there yet."""
+        self.path = path
+
+    @property
+    def location(self) -> str:
+        """The path."""
+        return str(self.path)
+
+    def make(self, name: str) -> None:
+        """See `Storage.make`."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self.path / name).mkdir(exist_ok=True)
+
+    def has(self, name: str) -> bool:
+        """See `Storage.has`."""
+        return (self.path / name).is_file()
+
+    def read(self, name: str) -> bytes:
+        """See `Storage.read`."""
+        return (self.path / name).read_bytes()
+
+    def put(self, name: str, content: bytes, *, durable: bool = False) -> None:
+        """See `Storage.put`."""
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f"{path.name}{PARTIAL}{socket.gethostname()}-{os.getpid()}")
+        with temporary.open("wb") as file:
+            file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+        if durable:
+            sync(path.parent)
+
+    def entries(self, prefix: str = "") -> Iterator[StoredFile]:
+        """See `Storage.entries`; files that are being written are none."""
+        for path in (self.path / prefix).rglob("*"):
+            if PARTIAL not in path.name:
+                with suppress(FileNotFoundError):
+                    found = path.stat()
+                    if path.is_file():
+                        yield StoredFile(path.relative_to(self.path).as_posix(), found.st_size, found.st_mtime)
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """See `Storage.folders`; empty ones count."""
+        place = self.path / prefix
+        if place.is_dir():
+            yield from (path.name for path in place.iterdir() if path.is_dir())
+
+    def touch(self, name: str) -> None:
+        """See `Storage.touch`."""
+        os.utime(self.path / name)
+
+    def remove(self, name: str) -> None:
+        """See `Storage.remove`."""
+        path = self.path / name
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+    @contextmanager
+    def locked(self, name: str, told: str, *, shared: bool = False, patience: float | None = None) -> Iterator[None]:
+        """See `Storage.locked`.
+
+        On a file system that is mounted read-only nobody can write, so that readers share a lock file that is there, or none.
+        """
+        path = self.path / name
+        descriptor = _lock_file(path, shared=shared)
+        try:
+            mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+            if descriptor is not None:
+                _acquire(descriptor, path, told, mode, PATIENCE_SECONDS if patience is None else patience)
+            yield
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def local(self, name: str) -> Path:
+        """See `Storage.local`: the file itself."""
+        return self.path / name
+
+    def workspace(self, name: str) -> Path:
+        """See `Storage.workspace`: beside what it becomes, because only there it can be renamed."""
+        place = self.path / name
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise store_error(error, place) from error
+        if not os.access(place, os.W_OK):
+            raise StoreError("the store is read-only", path=str(place))
+        return Path(tempfile.mkdtemp(prefix="new-", dir=place))
+
+    def adopt(self, path: Path, name: str, *, durable: bool = False) -> None:
+        """See `Storage.adopt`: the directory is renamed."""
+        if durable:
+            for each in path.rglob("*"):
+                sync(each)
+            sync(path)
+        target = self.path / name
+        path.rename(target)
+        if durable:
+            sync(target.parent)
+
+    def sweep(self) -> None:
+        """See `Storage.sweep`."""
+        for path in self.path.rglob(f"*{PARTIAL}*"):
+            machine, _, process = path.name.rpartition(PARTIAL)[2].rpartition("-")
+            with suppress(OSError):
+                if machine == socket.gethostname() and process.isdecimal() and not _is_alive(int(process)):
+                    path.unlink()
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the entries of a directory, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _lock_file(path: Path, *, shared: bool) -> int | None:
+    """A descriptor of a lock file, None where there is none and none can be made, which only readers may put up with."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        if error.errno not in _READ_ONLY:
+            raise store_error(error, path) from error
+        if not shared:
+            raise StoreError("the store is read-only", path=str(path.parent)) from error
+    try:
+        return os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+
+
+def _acquire(descriptor: int, path: Path, told: str, mode: int, patience: float) -> None:
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() >= deadline:
+                raise StoreError(told, path=str(path.parent)) from error
+            time.sleep(_WAIT_SECONDS)
+        else:
+            return
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def store_error(error: OSError, place: Path | str) -> StoreError:
+    """What the operating system refused, as the operator's error."""
+    return StoreError((error.strerror or str(error)).lower(), path=str(error.filename or place))

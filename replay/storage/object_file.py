@@ -1,0 +1,93 @@
+"""Objects of a bucket that are only read: one by its name, all below a folder, or all that a pattern means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import translate
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import from_url
+
+from replay.errors import AuditLogError
+from replay.storage.bucket import first_line
+from replay.storage.remote import RemoteFile, shown
+
+_MAGIC = re.compile(r"[*?\[]")
+
+
+def objects(url: str) -> Iterator[RemoteFile]:
+    """The objects that a URL names, by name; see `remote_files`."""
+    scheme, bucket, path = urlsplit(url, allow_fragments=False)[:3]
+    root, path = f"{scheme}://{bucket}", path.lstrip("/")
+    if "?" in url:  # to a URL the rest is a query, to a pattern any letter
+        path = url.removeprefix(root).lstrip("/")
+    try:
+        store = from_url(root, client_options={"allow_http": True})
+        names = list(_names(store, path))
+    except (BaseError, ValueError, OSError) as error:
+        raise AuditLogError(first_line(error), path=shown(url)) from error
+    if not names:
+        raise AuditLogError("no such object, and none below it", path=shown(url))
+    for name in sorted(names):
+        own = f"{root}/{name}"
+        yield RemoteFile(own, partial(_pieces, store, name, own))
+
+
+def _names(store: Any, path: str) -> Iterator[str]:
+    """The names that a path means; objects that begin with a dot are left out of folders, as files are."""
+    magic = _MAGIC.search(path)
+    if magic is None and path and not path.endswith("/") and _is_there(store, path):
+        yield path
+        return
+    folder = path[: path.rfind("/", 0, magic.start()) + 1] if magic is not None else path
+    meant = _pattern(path) if magic is not None else None
+    for listed in obstore.list(store, prefix=folder or None):
+        for meta in listed:
+            name = str(meta["path"])
+            hidden = name.rpartition("/")[2].startswith(".")
+            if meant.fullmatch(name) if meant is not None else not hidden:
+                yield name
+
+
+def _is_there(store: Any, path: str) -> bool:
+    try:
+        obstore.head(store, path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    """As the shell means it: `*` within one folder, `**` through any number of them."""
+    parts = path.split("/")
+    texts = [
+        "(?:[^/]+/)*" if part == "**" else _of_one(part) + ("/" if number < len(parts) else "")
+        for number, part in enumerate(parts, 1)
+    ]
+    return re.compile("".join(texts))
+
+
+def _of_one(part: str) -> str:
+    """A pattern of one name; one that begins with `*` or `?` means none that begins with a dot."""
+    text = translate(part).removeprefix("(?s:").removesuffix(r")\Z").replace(".*", "[^/]*")
+    return text if part.startswith(".") else rf"(?!\.){text}"
+
+
+def _pieces(store: Any, name: str, url: str) -> Iterator[bytes]:
+    try:
+        found = obstore.get(store, name)
+        fetched = 0
+        for piece in found.stream():
+            fetched += len(piece)
+            yield bytes(piece)
+    except (BaseError, OSError) as error:
+        raise AuditLogError(first_line(error), path=shown(url)) from error
+    if fetched != found.meta["size"]:
+        raise AuditLogError(
+            f"the object ended after {fetched} of {found.meta['size']} bytes: run again", path=shown(url)
+        )

@@ -1,0 +1,87 @@
+"""Directories for one run alone: removed at its end, and where the run was killed, by the next one.
+
+Each holds a lock file that its owner keeps locked: the system gives up the lock of a killed process. Only directories of the
+same user, with the name, the mode and the lock file of ours are ever removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_PREFIX = "replay-"
+_NAME = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
+_LOCK = "owner"
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A new directory that nobody else can read, as long as the context lasts; raises `OSError` if none can be made."""
+    _sweep(Path(tempfile.gettempdir()))
+    path, descriptor = _made()
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(descriptor)
+
+
+def is_of_one_run(path: Path) -> bool:
+    """Whether a path is a directory that `scratch` made, or below one."""
+    temporary = Path(tempfile.gettempdir()).resolve()
+    return any(_NAME.fullmatch(each.name) and each.parent.resolve() == temporary for each in (path, *path.parents))
+
+
+def _made() -> tuple[Path, int]:
+    """A locked directory; another one where somebody swept it between its making and its locking."""
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        with suppress(FileNotFoundError):
+            descriptor = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if _is_locked(descriptor) and (path / _LOCK).exists():
+                return path, descriptor
+            os.close(descriptor)
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Whether the lock is ours now."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _sweep(place: Path) -> None:
+    """Remove the directories whose owners have ended."""
+    try:
+        found = [Path(entry.path) for entry in os.scandir(place) if _NAME.fullmatch(entry.name)]
+    except OSError:
+        return
+    for path in found:
+        with suppress(OSError):
+            _sweep_one(path)
+
+
+def _sweep_one(path: Path) -> None:
+    """Remove one directory, if it is ours and nobody's; raises `OSError` for what others remove meanwhile."""
+    mode = path.lstat()
+    if not stat.S_ISDIR(mode.st_mode) or mode.st_uid != os.geteuid() or stat.S_IMODE(mode.st_mode) != stat.S_IRWXU:
+        return
+    try:
+        descriptor = os.open(path / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        path.rmdir()  # its owner was killed before it locked; only an empty one can be removed like this
+        return
+    try:
+        if _is_locked(descriptor):
+            shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(descriptor)

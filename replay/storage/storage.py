@@ -1,0 +1,83 @@
+"""What a store needs of the place where its files are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+
+class StoredFile(NamedTuple):
+    """A file: its name below the storage, its size in bytes, and when it was written or touched (seconds since the epoch)."""
+
+    name: str
+    size: int
+    modified: float
+
+
+class Storage(Protocol):
+    """Files by names relative to one place, with `/` between the parts of a name.
+
+    All methods raise `OSError` for what the place refuses, `FileNotFoundError` for a name that is not there. A reader sees a
+    file as it was or as it is, never half of it.
+    """
+
+    @property
+    def location(self) -> str:
+        """The place, as its user names it."""
+        ...
+
+    def make(self, name: str) -> None:
+        """Make sure that the place and a folder of it are there, readable by their owner alone where they are made now."""
+        ...
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file."""
+        ...
+
+    def read(self, name: str) -> bytes:
+        """The content of a file."""
+        ...
+
+    def put(self, name: str, content: bytes, *, durable: bool = False) -> None:
+        """Write a file in one step; with `durable` it outlives a loss of power."""
+        ...
+
+    def entries(self, prefix: str = "") -> Iterator[StoredFile]:
+        """All files whose names begin with `prefix`, which is empty or ends in `/`; none where there is no such place."""
+        ...
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """The first part of what follows `prefix`, which ends in `/`, in the names that have more than that part."""
+        ...
+
+    def touch(self, name: str) -> None:
+        """Say that a file is still of use."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a file, or everything below a name, as far as it is there."""
+        ...
+
+    def locked(
+        self, name: str, told: str, *, shared: bool = False, patience: float | None = None
+    ) -> AbstractContextManager[None]:
+        """Hold a lock; raises `StoreError` saying `told` if another process holds it for longer than `patience` seconds."""
+        ...
+
+    def local(self, name: str) -> Path:
+        """A file of this machine with the content of a file, fetched if it has to be; it stands as long as the storage is open."""
+        ...
+
+    def workspace(self, name: str) -> Path:
+        """A new directory of this machine, in which the files below a name come to be; raises `StoreError` if nothing can."""
+        ...
+
+    def adopt(self, path: Path, name: str, *, durable: bool = False) -> None:
+        """Make what was written in a `workspace` the files below `name`."""
+        ...
+
+    def sweep(self) -> None:
+        """Remove what killed processes left half written."""
+        ...

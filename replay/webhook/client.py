@@ -1,0 +1,192 @@
+"""A POST of JSON to a webhook, as the API server's REST client makes it (`client-go/rest/request.go`)."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import orjson
+
+from replay.errors import ReplayError
+from replay.go.duration import duration_text
+from replay.go.format import quote
+
+MAX_RESPONSE_BYTES = 16 * 1024 * 1024
+"""A longer answer is taken for a failed call."""
+
+_CHUNK = 64 * 1024
+_MAX_TEXT = 2048
+_PORTS = {"https": 443, "http": 80}
+
+
+class CallError(Exception):
+    """No usable answer came; `str()` is the text of the server's client.
+
+    `is_late`: none came in time. `is_forbidden`: the endpoint answered with 403, which the server passes on as it is.
+    """
+
+    def __init__(self, text: str, *, is_late: bool = False, is_forbidden: bool = False) -> None:
+        """Keep what went wrong."""
+        super().__init__(text)
+        self.is_late = is_late
+        self.is_forbidden = is_forbidden
+
+
+class Response(NamedTuple):
+    """What came back; `content_type` is empty where the endpoint named none."""
+
+    code: int
+    content_type: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTls:
+    """What makes a connection safe: whom to trust, and the name that the endpoint must prove."""
+
+    context: ssl.SSLContext
+    server_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Posts to one URL, over a new connection each time."""
+
+    url: str
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @classmethod
+    def of(cls, url: str, *schemes: str) -> Client:
+        """For a URL with one of some schemes, `https` or `http`. Raises `ReplayError` for one that the API server would not call."""
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise ReplayError(f"`{url}` is no URL: {error}") from None
+        if parts.scheme not in schemes or not parts.hostname:
+            raise ReplayError(f"a webhook is called over {' or '.join(schemes)} only, not at `{url}`")
+        if parts.username is not None or parts.query or parts.fragment:
+            raise ReplayError(f"a webhook's URL has neither user, query nor fragment: `{url}`")
+        return cls(url, parts.scheme, parts.hostname, port or _PORTS[parts.scheme], parts.path or "/")
+
+    @property
+    def tls(self) -> ClientTls | None:
+        """Whom this machine trusts, None over http."""
+        return ClientTls(ssl.create_default_context(), self.host) if self.scheme == "https" else None
+
+    def post(self, body: bytes, timeout: float, tls: ClientTls | None) -> Response:
+        """The response that says success; arguments as for `send`. Raises `CallError`."""
+        response = self.send(body, timeout, tls)
+        if not 200 <= response.code <= 206:
+            raise _refused(response)
+        return response
+
+    def send(self, body: bytes, timeout: float, tls: ClientTls | None) -> Response:
+        """The response to a body of JSON, within `timeout` seconds; `tls` for https. Raises `CallError` where none comes."""
+        deadline = time.monotonic() + timeout
+        query = f"timeout={duration_text(round(timeout * 1e9))}"
+        shown = f'Post "{self.url}?{query}"'
+        connection = _Connection(self.host, self.port, timeout, tls)
+        try:
+            headers = {"Content-Type": "application/json", "Accept": "application/json"}
+            connection.request("POST", f"{self.path}?{query}", body, headers)
+            response = connection.getresponse()
+            content = _read(connection, response, deadline)
+        except TimeoutError:
+            raise CallError(f"{shown}: context deadline exceeded", is_late=True) from None
+        except ssl.SSLError as error:
+            reason = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error.reason
+            raise CallError(f"{shown}: tls: failed to verify certificate: {reason}") from None
+        except (OSError, HTTPException) as error:
+            strerror = error.strerror if isinstance(error, OSError) else None
+            raise CallError(f"{shown}: {(strerror or str(error) or type(error).__name__).lower()}") from None
+        finally:
+            connection.close()
+        return Response(response.status, response.getheader("Content-Type") or "", content)
+
+
+class _Connection(HTTPConnection):
+    """A connection that is safe where it is asked to be."""
+
+    def __init__(self, host: str, port: int, timeout: float, tls: ClientTls | None) -> None:
+        super().__init__(host, port, timeout=timeout)
+        self._tls = tls
+
+    def connect(self) -> None:
+        """Connect and verify."""
+        plain = socket.create_connection((self.host, self.port), self.timeout)
+        if self._tls is None:
+            self.sock = plain
+            return
+        try:
+            self.sock = self._tls.context.wrap_socket(plain, server_hostname=self._tls.server_name)
+        except BaseException:
+            plain.close()
+            raise
+
+
+def _read(connection: _Connection, response: HTTPResponse, deadline: float) -> bytes:
+    """The body, within the deadline and the size limit."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            raise TimeoutError
+        if connection.sock is not None:
+            connection.sock.settimeout(remaining)
+        part = response.read1(_CHUNK)
+        if not part:
+            return b"".join(parts)
+        size += len(part)
+        if size > MAX_RESPONSE_BYTES:
+            raise CallError(f"the answer is longer than {MAX_RESPONSE_BYTES} bytes")
+        parts.append(part)
+
+
+def _refused(response: Response) -> CallError:
+    """What the client makes of a response that is no success: the Status in it, else what its code says (`Result.Error`)."""
+    try:
+        status = orjson.loads(response.content)
+    except orjson.JSONDecodeError:
+        status = None
+    if isinstance(status, dict) and status.get("kind") == "Status" and status.get("status") == "Failure":
+        text = str(status.get("message") or "")
+        return CallError(text, is_forbidden=status.get("reason") == "Forbidden")
+    return CallError(_code_text(response), is_forbidden=response.code == 403)
+
+
+def _code_text(response: Response) -> str:
+    """What is said about a code (`apierrors.NewGenericServerResponse`); text in the body counts, other content does not."""
+    code = response.code
+    is_text = not response.content_type or response.content_type.strip().lower().startswith("text/")
+    said = response.content[:_MAX_TEXT].decode("utf-8", "replace").strip() if is_text else "unknown"
+    known = {
+        400: "the server rejected our request for an unknown reason",
+        401: "the server has asked for the client to provide credentials",
+        403: said,
+        404: "the server could not find the requested resource",
+        405: "the server does not allow this method on the requested resource",
+        406: said
+        if said not in {"", "unknown"}
+        else "the server was unable to respond with a content type that the client supports",
+        409: "the server reported a conflict",
+        415: said,
+        422: "the server rejected our request due to an error in our request",
+        429: "the server has received too many requests and has asked us to try again later",
+        503: "the server is currently unable to handle the request",
+        504: "the server was unable to return a response in the time allotted, but may still be processing the request",
+    }
+    if code in known:
+        return known[code]
+    if code >= 500:
+        return f"an error on the server ({quote(said)}) has prevented the request from succeeding"
+    return f"the server responded with the status code {code} but did not return more information"

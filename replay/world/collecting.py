@@ -1,0 +1,162 @@
+"""What becomes of one object in a `deletecollection`: it goes in the log, in the candidate's world, in both or in neither."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from replay.admission.decision import Verdict
+from replay.kube.attributes import Missing
+from replay.kube.lister import Lister
+from replay.reconstruct.reconstructor import RebuildStep, Reconstructor
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Known
+from replay.world.collection import Collection
+from replay.world.controller import NAMESPACE_CONTROLLER
+from replay.world.elsewhere import Elsewhere
+from replay.world.existence import Existence
+from replay.world.judge import Judge
+from replay.world.looked_up import LookedUp, WorldLister
+from replay.world.namespace import NamespaceAt
+from replay.world.result import DELETED, NOT_SENT, UNKNOWN, RequestEnd, answered
+from replay.world.server import Server, ServerAnswer, denied
+from replay.world.state import GONE, LABELS, Branch, Later, State, content
+
+
+class Collecting(NamedTuple):
+    """A `deletecollection` that meets an object; `number` is that of the object among those that it deleted in the log, if it did.
+
+    `name` is that of the object. `is_stopped` says that an object before it is refused in this world, at which the server ends.
+    """
+
+    collection: Collection
+    exchange: Exchange
+    number: int | None
+    namespace: NamespaceAt
+    name: str
+    looked_up: LookedUp
+    is_stopped: bool = False
+
+    @property
+    def logged(self) -> RequestEnd:
+        """What the server of the log answered."""
+        return answered(self.collection.record)
+
+    @property
+    def by_controller(self) -> bool:
+        """Whether the namespace controller empties a namespace."""
+        return self.collection.record.user.username == NAMESPACE_CONTROLLER
+
+    @property
+    def admitted(self) -> RequestEnd:
+        """The answer where nothing is refused."""
+        return DELETED if self.collection.is_refused else self.logged
+
+
+@dataclass(frozen=True)
+class Collector:
+    """The deletions of collections, for one object: `told` are all its requests."""
+
+    server: Server
+    judge: Judge
+    elsewhere: Elsewhere
+    reconstructor: Reconstructor
+    findings: Container[int]
+    stops: Mapping[int, str]
+    """By the number of a collection the name of the first object that is refused in this world."""
+    told: Sequence[RebuildStep]
+    existence: Existence
+
+    def meeting(self, collection: Collection, uid: str, namespace: NamespaceAt, looked_up: LookedUp) -> Collecting:
+        """A collection that meets the object with a uid of the log."""
+        number = collection.items.get(uid) if uid else None
+        exchange = Exchange(collection.record, self.reconstructor.cluster.discovery)
+        stop = self.stops.get(collection.record.seq)
+        name = next((told.exchange.record.name for told in self.told if told.exchange.record.name), "")
+        return Collecting(collection, exchange, number, namespace, name, looked_up, stop is not None and stop < name)
+
+    def concerns(self, met: Collecting, branches: Sequence[Branch]) -> bool:
+        """Whether it may find the object in one of the worlds."""
+        is_there = any(branch.state is not None and not branch.is_absent for branch in branches)
+        return met.number is not None or is_there or (met.collection.is_refused and self.existence.now)
+
+    def answers(self, met: Collecting, branch: Branch) -> Iterator[ServerAnswer]:
+        """What may be answered in one branch, as far as this object is concerned."""
+        number, state = met.number, branch.state
+        if state is None and number is None and not (met.collection.is_refused and self.existence.now):
+            yield ServerAnswer(met.logged, None)
+        elif branch.is_absent:
+            is_unsent = met.by_controller
+            yield ServerAnswer(NOT_SENT if is_unsent else met.admitted, None if number is not None else state)
+        elif met.is_stopped:
+            yield ServerAnswer(met.logged, state if state is not None else self._left())
+        elif self._is_alike(met, state):
+            yield ServerAnswer(met.logged, None)
+        elif number is None and isinstance(state, Later) and self._is_not_selected(met, state):
+            yield ServerAnswer(met.logged, state)
+        elif met.by_controller and self._is_left(met.namespace):
+            yield ServerAnswer(NOT_SENT, state if state is not None else self._left())
+        else:
+            yield from self._of_content(met, branch)
+
+    def _is_alike(self, met: Collecting, state: State) -> bool:
+        """Whether it is decided about the object as it was in the log."""
+        is_found = met.collection.record.seq in self.findings
+        is_same = met.number is not None and not (met.namespace.differs or met.looked_up.states or is_found)
+        return is_same and self.server.meets_alike(met.collection.record, state)
+
+    def _is_not_selected(self, met: Collecting, state: Later) -> bool:
+        """Whether the object was there in the log with the same labels, and was not selected."""
+        return not met.collection.is_refused and not state.differs_at(LABELS) and self.existence.now
+
+    @staticmethod
+    def _is_left(namespace: NamespaceAt) -> bool:
+        """Whether the namespace is not deleted in this world, so that nobody empties it."""
+        return namespace.differs and not namespace.is_terminating and not namespace.is_absent
+
+    def _of_content(self, met: Collecting, branch: Branch) -> Iterator[ServerAnswer]:
+        state = branch.state
+        here = content(state) if state is not None else self._log_state(self.existence.passed)
+        is_listed = state is None and not met.collection.is_refused
+        if isinstance(here, Missing) and met.collection.is_refused:
+            yield ServerAnswer(UNKNOWN, state)
+        elif isinstance(here, Missing):
+            yield ServerAnswer(met.logged, here)
+        elif not is_listed and not met.collection.selects(met.exchange, here.value):
+            yield ServerAnswer(met.admitted, state)
+        else:
+            yield from self._decided(met, branch, here)
+
+    def _decided(self, met: Collecting, branch: Branch, here: Known) -> Iterator[ServerAnswer]:
+        """The verdict about the object."""
+        lister: Lister = self.reconstructor.cluster.at(met.collection.record)
+        if met.looked_up.states:
+            lister = WorldLister(lister, met.looked_up.states)
+        is_gone_in_log = met.number is not None
+        gone: State = None if is_gone_in_log else GONE
+        kept: State = here if is_gone_in_log or branch.state is not None else None
+        if met.exchange.dry_run:
+            gone = kept = branch.state
+        decision = self.judge.elsewhere(self.elsewhere.deleted(met.exchange, here), lister).decision
+        if decision.denials:
+            yield ServerAnswer(denied(decision), kept, decision)
+        elif decision.verdict is Verdict.UNDETERMINED:
+            yield ServerAnswer(UNKNOWN, here if is_gone_in_log else kept)
+            yield ServerAnswer(UNKNOWN, gone)
+        else:
+            yield ServerAnswer(met.admitted, gone)
+
+    def _left(self) -> Later:
+        """The object as the last write of the log left it, worked out when somebody asks."""
+        return Later(partial(self._log_state, self.existence.passed))
+
+    def _log_state(self, passed: int) -> Known | Missing:
+        """The object as the last write of the log left it, of as many requests."""
+        history = self.told[0].olds.history
+        for told in reversed(self.told[:passed]):
+            place = history.index_of(told.exchange)
+            if place is not None:
+                return history.after(place)
+        return Missing("", "no write to it is logged")

@@ -1,0 +1,141 @@
+"""Objects that policies and authorizers look up, where they are others in the candidate's world: RBAC, parameters, definitions."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from replay.audit.event import RequestRecord, annotations_of
+from replay.audit.place import LogPosition
+from replay.authorization.request_info import attributes_from_uri
+from replay.json import JSON
+from replay.kube.attributes import Missing, PartialObject
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.lister import Lister
+from replay.kube.object_lister import ObjectKey
+from replay.kube.rbac.authorizer import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, RBACAuthorizer
+from replay.reconstruct.record.known import Known, attribute
+from replay.world.result import FORBIDDEN, UNKNOWN, Blame, RequestEnd
+from replay.world.state import SAME, content
+from replay.world.timeline import WorldChange, branches_at
+
+LookedUpChanges = Mapping[ObjectKey, Sequence[WorldChange]]
+"""The objects that differ at some time, with when they do."""
+RBAC_KINDS = {f"{kind.kind.lower()}s": kind for kind in (ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)}
+"""By resource."""
+RBAC_GROUP = ROLE.group
+DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
+_ALLOWED = re.compile(r'RBAC: allowed by (\w+) "([^"/]*)(?:/([^"]*))?" of (\w+) "([^"]*)"')
+"""The reason of RBAC's authorizer, which names a RoleBinding with its namespace (`plugin/pkg/auth/authorizer/rbac`)."""
+_OPEN = Missing("", "it may be another one in this world")
+
+
+class LookedUp(NamedTuple):
+    """The objects that are others at one time, null where they are absent, and who is to blame."""
+
+    states: Mapping[ObjectKey, Known | Missing]
+    blame: Blame | None = None
+
+
+SAME_LOOKED_UP = LookedUp({})
+
+
+class LookedUpInTime:
+    """What requests find of objects that differ at some time: put together once for all that come between two changes."""
+
+    def __init__(self, changes: LookedUpChanges) -> None:
+        """Of no change in particular."""
+        self._changes = changes
+        self._places = sorted({change.place for found in changes.values() for change in found})
+        self._after: dict[int, LookedUp] = {}
+
+    def at(self, place: LogPosition) -> LookedUp:
+        """What a request finds."""
+        passed = bisect_left(self._places, place)
+        found = self._after.get(passed)
+        if found is None:
+            found = self._after[passed] = self._put_together(place)
+        return found
+
+    def _put_together(self, place: LogPosition) -> LookedUp:
+        states: dict[ObjectKey, Known | Missing] = {}
+        blame: Blame | None = None
+        for key, found in self._changes.items():
+            branches = branches_at(found, place)
+            if branches != SAME:
+                state = branches[0].state
+                states[key] = _OPEN if len(branches) > 1 or state is None else content(state)
+                blame = blame or next((branch.blame for branch in branches if branch.blame), None)
+        return LookedUp(states, blame) if states else SAME_LOOKED_UP
+
+
+class WorldLister:
+    """`replay.kube.lister.Lister` with some objects of the candidate's world."""
+
+    def __init__(self, lister: Lister, states: Mapping[ObjectKey, Known | Missing]) -> None:
+        """All but `states` is that of the log."""
+        self._lister = lister
+        self._states = states
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | PartialObject | Missing | None:
+        """See `Lister.get`."""
+        state = self._states.get((kind.group, kind.kind, namespace, name))
+        return self._lister.get(kind, namespace, name) if state is None else attribute(state, kind.kind)
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
+        """See `Lister.list`."""
+        listed = self._lister.list(kind, namespace)
+        own = {key: state for key, state in self._states.items() if key[:2] == (kind.group, kind.kind)}
+        if isinstance(listed, Missing) or not own:
+            return listed
+        kept = [each for each in listed if not any(_is(each, key) for key in own)]
+        here = (state for key, state in own.items() if namespace in (None, key[2]))
+        kept += [attribute(state, kind.kind) for state in here if isinstance(state, Missing) or state.value is not None]
+        return kept
+
+
+def _is(obj: JSON | PartialObject | Missing, key: ObjectKey) -> bool:
+    value = obj.value if isinstance(obj, PartialObject) else obj
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    return isinstance(metadata, dict) and (metadata.get("namespace") or "", metadata.get("name")) == key[2:]
+
+
+def is_served(record: RequestRecord, looked_up: LookedUp) -> bool:
+    """Whether the definition of a custom resource is there."""
+    state = looked_up.states.get((*DEFINITION, "", f"{record.resource}.{record.api_group}"))
+    return not isinstance(state, Known) or state.value is not None
+
+
+def refused(record: RequestRecord, lister: Lister, looked_up: LookedUp) -> RequestEnd | None:
+    """How the authorizers end a request otherwise than in the log; None where they do not.
+
+    What they did not let in brought nothing that the log holds.
+    """
+    if not any(key[0] == RBAC_GROUP for key in looked_up.states):
+        return None
+    told = annotations_of(record)
+    was_allowed = told.get("authorization.k8s.io/decision") != "forbid"
+    if was_allowed and granting(told.get("authorization.k8s.io/reason", "")).isdisjoint(looked_up.states):
+        return None
+    asked = attributes_from_uri(record.user, record.verb, record.request_uri)
+    answer = RBACAuthorizer(lister).authorize(asked)
+    if isinstance(answer, Missing):
+        return UNKNOWN
+    if answer.allowed == was_allowed:
+        return None
+    return FORBIDDEN if was_allowed else UNKNOWN
+
+
+@lru_cache(maxsize=1024)
+def granting(reason: str) -> frozenset[ObjectKey]:
+    """The binding and the role that allowed a request; neither where something else did."""
+    found = _ALLOWED.match(reason)
+    if found is None:
+        return frozenset()
+    binding, name, namespace, role, role_name = found.groups()
+    place = namespace or ""
+    role_place = place if role == ROLE.kind else ""
+    return frozenset({(RBAC_GROUP, binding, place, name), (RBAC_GROUP, role, role_place, role_name)})

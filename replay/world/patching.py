@@ -1,0 +1,63 @@
+"""What a patch makes of another object than that of the log, parts of which may not be known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from replay.json import JSON, FieldPath
+from replay.kube.attributes import Basis, Missing
+from replay.reconstruct.mutation_input import patched
+from replay.reconstruct.patch.body import UnappliedPatchError, touched
+from replay.reconstruct.patch.result import after_patch
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Hole, Known, replaced
+
+_STAND_IN = "\x00hole {}"
+"""What stands for a part that is not known while a patch is applied: no client sends it, and so no patch means it."""
+
+
+def after_patch_of(exchange: Exchange, found: Known | Missing, *, strategic: bool | None) -> Known | Missing:
+    """The object after a JSON, merge or strategic merge patch.
+
+    What form a patch had shows in what it did in the log (`strategic`); where it did nothing, it is taken for the one that
+    `kubectl` sends.
+    """
+    if isinstance(found, Known) and found.value is not None:
+        in_lists = {_STAND_IN.format(number): hole for number, hole in enumerate(found.holes) if _is_in_list(hole.path)}
+        others = tuple(hole for hole in found.holes if not _is_in_list(hole.path))
+        if not _meets(touched(exchange.request.json), others):
+            try:
+                after = after_patch(exchange, _with(in_lists, found.value), strategic=strategic is not False)
+            except UnappliedPatchError:
+                return patched(exchange, found)
+            return Known(after, Basis.RECONSTRUCTED, (*others, *_holes(after, in_lists, ())))
+    return patched(exchange, found)
+
+
+def _is_in_list(path: FieldPath) -> bool:
+    """Whether a part may stand elsewhere after a patch."""
+    return any(isinstance(part, int) for part in path)
+
+
+def _meets(paths: list[FieldPath], holes: tuple[Hole, ...]) -> bool:
+    return any(
+        all(one == other for one, other in zip(path, hole.path, strict=False)) for path in paths for hole in holes
+    )
+
+
+def _with(stand_ins: Mapping[str, Hole], value: JSON) -> JSON:
+    for text, hole in stand_ins.items():
+        value = replaced(value, hole.path, text)
+    return value
+
+
+def _holes(value: JSON, stand_ins: Mapping[str, Hole], at: FieldPath) -> Iterator[Hole]:
+    """The holes where their stand-ins are now."""
+    if isinstance(value, str) and value in stand_ins:
+        yield stand_ins[value]._replace(path=at)
+    elif isinstance(value, dict) and stand_ins:
+        for key, inner in value.items():
+            yield from _holes(inner, stand_ins, (*at, key))
+    elif isinstance(value, list) and stand_ins:
+        for index, inner in enumerate(value):
+            yield from _holes(inner, stand_ins, (*at, index))

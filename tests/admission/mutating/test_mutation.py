@@ -1,0 +1,62 @@
+"""Single mutations of a pod against the dispatcher of the API server (k8s.io/apiserver 0.37.1), run on the same input.
+
+`data/mutation.jsonl` holds an expression a line and the patch from the pod before to the pod after, or the refusal. Refusals
+that differ between runs or builds of the server are left out.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from replay.admission.chain import Chain
+from replay.admission.json_patch import apply
+from replay.cellib.version import NEWEST
+from replay.kube.admissionregistration import (
+    ManifestSet,
+    MatchResources,
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+    Mutation,
+    Rule,
+)
+from replay.kube.attributes import Attributes, Operation, UserInfo
+from replay.kube.discovery import builtin_discovery
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.object_lister import ObjectTracker
+from replay.kube.schema import Schemas
+from tests.support.chain_sets import POD
+
+ROWS = [
+    orjson.loads(line) for line in Path(__file__).with_name("data").joinpath("mutation.jsonl").read_bytes().splitlines()
+]
+ATTRIBUTES = Attributes(
+    operation=Operation.CREATE,
+    kind=GroupVersionKind("", "v1", "Pod"),
+    resource=GroupVersionResource("", "v1", "pods"),
+    subresource="",
+    namespace="shop",
+    name="web",
+    user_info=UserInfo("jane", "", ("g",)),
+    object=POD,
+    namespace_object={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"q": "r"}}},
+)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
+def test_mutation(row: dict[str, Any]) -> None:
+    everything = MatchResources(resource_rules=(Rule(("*",), ("*",), ("*",), ("*",)),))
+    mutation = Mutation("JSONPatch" if row["expression"].startswith("[") else "ApplyConfiguration", row["expression"])
+    policy = MutatingAdmissionPolicy("p", True, match_constraints=everything, mutations=(mutation,))
+    binding = MutatingAdmissionPolicyBinding("p-binding", True, "p")
+    sets = [ManifestSet(mutating_policies=(policy,), mutating_bindings=(binding,))]
+    (decision,) = Chain(sets, NEWEST, builtin_discovery(), Schemas()).decide(ATTRIBUTES, ATTRIBUTES, ObjectTracker())
+    if "patch" in row:
+        assert (decision.denials, apply(POD, decision.patch)) == ((), apply(POD, row["patch"]))
+    else:
+        assert [(each.message, each.reason, each.code) for each in decision.denials] == [
+            (row["message"], row["reason"], row["code"])
+        ]

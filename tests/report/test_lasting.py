@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from replay.report.lookup_report import PastDecision, lasting
+from replay.report.render.document import MICROSECONDS
+
+
+def at(seconds: int) -> PastDecision:
+    return PastDecision(
+        at=seconds * MICROSECONDS,
+        seq=seconds,
+        action="deny",
+        plugin="policy",
+        policy="p",
+        binding="b",
+        expression_index=None,
+        message="no",
+        validation_actions=(),
+        patch=None,
+        source="",
+        audit_id=f"id-{seconds}",
+        verb="create",
+        username="ann",
+        resource="pods",
+        namespace="a",
+        object_name="o",
+        code=422,
+        is_static=False,
+        place="log:1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "end", "goes_on", "text"),
+    [
+        ((5,), 65, None, "once, 1 min before the end"),
+        ((0, 10, 15), 25, True, "still happens: 10 s before the end, and pauses were as long as 10 s"),
+        ((0, 10, 15), 26, False, "no longer: not for the last 11 s, and pauses were 10 s at most before"),
+        ((10, 0), 5, True, "still happens: 0 s before the end, and pauses were as long as 10 s"),
+    ],
+    ids=["once", "a usual pause", "a longer pause", "an end before the last"],
+)
+def test_what_goes_on_is_told_by_its_pauses(
+    seconds: tuple[int, ...], end: int, goes_on: bool | None, text: str
+) -> None:
+    assert lasting([at(each) for each in seconds], end * MICROSECONDS) == (goes_on, text)
