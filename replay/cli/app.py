@@ -135,13 +135,12 @@ def main() -> None:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         interrupts.append(number)
-        if _is_import(frame):
+        if not _may_be_cut_off(frame):
             again = Timer(_IMPORT_SECONDS, signal.raise_signal, [number])
             again.daemon = True
             again.start()
             return
-        for ending in _ENDINGS:
-            signal.signal(ending, signal.SIG_IGN)  # what is being removed is removed to its end
+        _ignore(*_ENDINGS)  # what is being removed is removed to its end
         raise TerminatedError(number)
 
     signal.signal(signal.SIGINT, interrupt)
@@ -149,17 +148,33 @@ def main() -> None:
         if signal.getsignal(ending) is not signal.SIG_IGN:  # as `nohup` wants it
             signal.signal(ending, interrupt)
     try:
-        try:
-            app()
-        finally:
-            sys.stdout.flush()  # what fails at the exit of the interpreter is told in a way of its own
+        _run_command()
     except BaseException as error:  # noqa: BLE001 - what is interrupted may end in any error, or in Typer's silent exit
+        _ignore(signal.SIGINT, *_ENDINGS)  # one that waited for an import may come while the error is told
         sys.exit(_told(TerminatedError(interrupts[0]) if interrupts else _cause(error)))
 
 
-def _is_import(frame: FrameType | None) -> bool:
-    """Whether a module is being imported: a native one that an exception cuts off aborts the process."""
-    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+def _ignore(*signals: int) -> None:
+    """Ignore signals, by a handler: Python complains of `SIG_IGN` where one has come that was not handled yet."""
+    for number in signals:
+        signal.signal(number, lambda *_: None)
+
+
+def _run_command() -> None:
+    try:
+        app()
+    finally:
+        sys.stdout.flush()  # what fails at the exit of the interpreter is told in a way of its own
+
+
+def _may_be_cut_off(frame: FrameType | None) -> bool:
+    """Whether an exception may be raised here: in the command, whose errors are told, but in none of its imports.
+
+    A native module that an exception cuts off in its import aborts the process.
+    """
+    while frame is not None and frame.f_code is not _run_command.__code__:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return False
         frame = frame.f_back
     return frame is not None
 

@@ -103,10 +103,17 @@ def test_ctrl_c_while_the_command_is_imported(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "replay: interrupted; nothing was written\n")
 
 
-def test_ctrl_c_waits_for_an_import(tmp_path: Path) -> None:
-    """A native module that is cut off in its import aborts the process, as `duckdb` did."""
+@pytest.mark.parametrize("then", ["", "; import time; time.sleep(0.1)", "; raise ImportError('as if cut off')"])
+@pytest.mark.parametrize("seconds", [0, 0.02, 0.5])
+def test_ctrl_c_waits_for_an_import(seconds: float, then: str, tmp_path: Path) -> None:
+    """A native module that is cut off in its import aborts the process, as `duckdb` did.
+
+    What waits comes at any moment: in the module's import, after it, or while the end is told.
+    """
     imported = (
-        "import os, pathlib, signal; os.kill(os.getpid(), signal.SIGINT); pathlib.Path(__file__ + '.whole').touch()"
+        "import os, pathlib, signal, replay.cli.app as app; "
+        f"app._IMPORT_SECONDS = {seconds}; "
+        "os.kill(os.getpid(), signal.SIGINT); pathlib.Path(__file__ + '.whole').touch()" + then
     )
     (tmp_path / "duckdb.py").write_text(imported, encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
