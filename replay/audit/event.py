@@ -65,8 +65,13 @@ def has_query(record: RequestRecord) -> bool:
 
 def annotations_of(record: RequestRecord) -> dict[str, str]:
     """The audit annotations of a record; what is no text, or no JSON, counts as absent."""
+    return annotations_from_json(record.annotations)
+
+
+def annotations_from_json(told: str | None) -> dict[str, str]:
+    """The same of their JSON text."""
     try:
-        value = orjson.loads(record.annotations) if record.annotations else None
+        value = orjson.loads(told) if told else None
     except orjson.JSONDecodeError:
         return {}
     if not isinstance(value, dict):

@@ -71,16 +71,17 @@ class Collector:
 
     def meeting(self, collection: Collection, uid: str, namespace: NamespaceAt, looked_up: LookedUp) -> Collecting:
         """A collection that meets the object with a uid of the log."""
-        number = collection.items.get(uid) if uid else None
+        number = collection.items.get(uid)
         exchange = Exchange(collection.record, self.reconstructor.cluster.discovery)
         stop = self.stops.get(collection.record.seq)
         name = next((told.exchange.record.name for told in self.told if told.exchange.record.name), "")
         return Collecting(collection, exchange, number, namespace, name, looked_up, stop is not None and stop < name)
 
-    def concerns(self, met: Collecting, branches: Sequence[Branch]) -> bool:
-        """Whether it may find the object in one of the worlds."""
-        is_there = any(branch.state is not None and not branch.is_absent for branch in branches)
-        return met.number is not None or is_there or (met.collection.is_refused and self.existence.now)
+    def concerns(self, collection: Collection, uid: str, branches: Sequence[Branch]) -> bool:
+        """Whether it may find the object with a uid of the log in one of the worlds."""
+        if uid in collection.items or (collection.is_refused and self.existence.now):
+            return True
+        return any(branch.state is not None and not branch.is_absent for branch in branches)
 
     def answers(self, met: Collecting, branch: Branch) -> Iterator[ServerAnswer]:
         """What may be answered in one branch, as far as this object is concerned."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from replay.audit.event import RequestRecord
@@ -16,7 +18,8 @@ from replay.reconstruct.record.known import Known, get
 from replay.world.result import Cause, answered
 
 
-class Collection(NamedTuple):
+@dataclass(frozen=True)
+class Collection:
     """A `deletecollection`; `items` are the uids of the objects that it deleted in the log, with their numbers.
 
     `names` are those of the same objects, in the order in which the server deletes them (`Store.DeleteCollection`, which has one
@@ -32,7 +35,7 @@ class Collection(NamedTuple):
         """The position of the request."""
         return LogPosition(self.record.seq, 0)
 
-    @property
+    @cached_property
     def is_refused(self) -> bool:
         """Whether a policy or webhook refused it in the log; the answer does not tell for which object."""
         return answered(self.record).cause == Cause.DENIED
@@ -67,7 +70,7 @@ class Collections(NamedTuple):
         found: dict[tuple[str, str, str, str], list[Collection]] = {}
         for record in records:
             listed = list(_listed(Exchange(record, discovery)))
-            items = {uid: number for uid, number, _ in listed}
+            items = {uid: number for uid, number, _ in listed if uid}
             names = tuple(name for _, _, name in listed)
             key = (record.api_group, record.resource, record.namespace, record.workspace)
             found.setdefault(key, []).append(Collection(record._replace(response_object=None), items, names))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
-from replay.audit.event import RequestRecord, annotations_of
+from replay.audit.event import RequestRecord, annotations_from_json
 from replay.audit.place import LogPosition
 from replay.authorization.request_info import attributes_from_uri
 from replay.json import JSON
@@ -18,7 +18,7 @@ from replay.kube.lister import Lister
 from replay.kube.object_lister import ObjectKey
 from replay.kube.rbac.authorizer import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, RBACAuthorizer
 from replay.reconstruct.record.known import Known, attribute
-from replay.world.result import FORBIDDEN, UNKNOWN, Blame, RequestEnd
+from replay.world.result import ABSENT, FORBIDDEN, UNKNOWN, Blame, RequestEnd
 from replay.world.state import SAME, content
 from replay.world.timeline import WorldChange, branches_at
 
@@ -33,11 +33,38 @@ _ALLOWED = re.compile(r'RBAC: allowed by (\w+) "([^"/]*)(?:/([^"]*))?" of (\w+) 
 _OPEN = Missing("", "it may be another one in this world")
 
 
-class LookedUp(NamedTuple):
+@dataclass(frozen=True)
+class LookedUp:
     """The objects that are others at one time, null where they are absent, and who is to blame."""
 
     states: Mapping[ObjectKey, Known | Missing]
     blame: Blame | None = None
+
+    def ends(self, record: RequestRecord) -> bool:
+        """Whether a request may end before admission otherwise than in the log."""
+        return bool(self.states) and (not self._serves(record) or self._may_authorize(record))
+
+    def end(self, record: RequestRecord, lister: Lister) -> RequestEnd | None:
+        """How a request ends before admission, None where that is as in the log; all else that is looked up is that of a lister."""
+        if not self._serves(record):
+            return ABSENT
+        return refused(record, WorldLister(lister, self.states)) if self._may_authorize(record) else None
+
+    def _serves(self, record: RequestRecord) -> bool:
+        """Whether the definition of a custom resource is there."""
+        state = self.states.get((*DEFINITION, "", f"{record.resource}.{record.api_group}"))
+        return not isinstance(state, Known) or state.value is not None
+
+    def _may_authorize(self, record: RequestRecord) -> bool:
+        """Whether what authorizers look up is another one than in the log for a request."""
+        if not self._has_rbac:
+            return False
+        is_forbidden, granted = _authorized(record.annotations)
+        return is_forbidden or not granted.isdisjoint(self.states)
+
+    @cached_property
+    def _has_rbac(self) -> bool:
+        return any(key[0] == RBAC_GROUP for key in self.states)
 
 
 SAME_LOOKED_UP = LookedUp({})
@@ -103,30 +130,27 @@ def _is(obj: JSON | PartialObject | Missing, key: ObjectKey) -> bool:
     return isinstance(metadata, dict) and (metadata.get("namespace") or "", metadata.get("name")) == key[2:]
 
 
-def is_served(record: RequestRecord, looked_up: LookedUp) -> bool:
-    """Whether the definition of a custom resource is there."""
-    state = looked_up.states.get((*DEFINITION, "", f"{record.resource}.{record.api_group}"))
-    return not isinstance(state, Known) or state.value is not None
-
-
-def refused(record: RequestRecord, lister: Lister, looked_up: LookedUp) -> RequestEnd | None:
-    """How the authorizers end a request otherwise than in the log; None where they do not.
+def refused(record: RequestRecord, lister: Lister) -> RequestEnd | None:
+    """How the authorizers end a request, None where they do so as in the log.
 
     What they did not let in brought nothing that the log holds.
     """
-    if not any(key[0] == RBAC_GROUP for key in looked_up.states):
-        return None
-    told = annotations_of(record)
-    was_allowed = told.get("authorization.k8s.io/decision") != "forbid"
-    if was_allowed and granting(told.get("authorization.k8s.io/reason", "")).isdisjoint(looked_up.states):
-        return None
+    is_forbidden, _ = _authorized(record.annotations)
     asked = attributes_from_uri(record.user, record.verb, record.request_uri)
     answer = RBACAuthorizer(lister).authorize(asked)
     if isinstance(answer, Missing):
         return UNKNOWN
-    if answer.allowed == was_allowed:
+    if answer.allowed != is_forbidden:
         return None
-    return FORBIDDEN if was_allowed else UNKNOWN
+    return UNKNOWN if is_forbidden else FORBIDDEN
+
+
+@lru_cache(maxsize=4096)
+def _authorized(annotations: str | None) -> tuple[bool, frozenset[ObjectKey]]:
+    """Whether the authorizers refused a request, and the binding and the role that allowed it."""
+    told = annotations_from_json(annotations)
+    is_forbidden = told.get("authorization.k8s.io/decision") == "forbid"
+    return is_forbidden, granting(told.get("authorization.k8s.io/reason", ""))
 
 
 @lru_cache(maxsize=1024)

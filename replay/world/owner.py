@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from replay.admission.place import Place
 from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.reconstruct.record.known import Known, get
-from replay.world.controller import STATEFULSET_CONTROLLER, Retry, is_controller, retry_of
+from replay.world.controller import NAMESPACE_CONTROLLER, STATEFULSET_CONTROLLER, Retry, is_controller, retry_of
 from replay.world.result import Cause, RequestEnd
-from replay.world.state import GONE
+from replay.world.state import GONE, Branch, State, content
 from replay.world.step import WorldStep
 from replay.world.timeline import OwnerChange, Presence
 
@@ -39,6 +41,28 @@ def left_by(presence: Presence, step: WorldStep) -> Known | Missing:
     # The pods of a StatefulSet have the same names whenever they are made.
     is_named = presence is Presence.EARLIER and step.record.user.username == STATEFULSET_CONTROLLER
     return Missing("", "it was made before, for another object of the same name") if is_named else GONE
+
+
+def owners_of(known: Known | Missing) -> list[str]:
+    """The uids of the owners of an object, as far as it is known."""
+    references = get(known.value, ("metadata", "ownerReferences")) if isinstance(known, Known) else None
+    return [str(each["uid"]) for each in references or () if isinstance(each, dict) and each.get("uid")]
+
+
+def is_finalized(step: WorldStep, state: State) -> bool:
+    """Whether a controller ends a namespace that nobody deleted in this world."""
+    if step.record.user.username != NAMESPACE_CONTROLLER or step.record.subresource != "finalize":
+        return False
+    here = content(state) if state is not None else None
+    return isinstance(here, Known) and not get(here.value, ("metadata", "deletionTimestamp"))
+
+
+def template_of(branches: Sequence[Branch]) -> JSON:
+    """The pod template of an object that is there, where it is certain."""
+    if len(branches) > 1 or branches[0].state is None:
+        return None
+    here = content(branches[0].state)
+    return get(here.value, ("spec", "template")) if isinstance(here, Known) else None
 
 
 def plain_template(template: JSON) -> JSON:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -60,6 +61,14 @@ EXISTS = RequestEnd(Cause.EXISTS, 409)
 CONFLICT = RequestEnd(Cause.CONFLICT, 409)
 INVALID = RequestEnd(Cause.INVALID, 422)
 FORBIDDEN = RequestEnd(Cause.FORBIDDEN, 403)
+
+
+def merged_end(ends: Iterable[RequestEnd]) -> RequestEnd:
+    """What several possible ends of a request have in common."""
+    found = list(dict.fromkeys(ends))
+    if len({end.cause for end in found}) > 1:
+        return UNKNOWN
+    return found[0]._replace(certain=all(end.certain for end in found))
 
 
 def answered(record: RequestRecord) -> RequestEnd:

@@ -79,6 +79,11 @@ class Branch(NamedTuple):
 SAME = (Branch(),)
 
 
+def settled(branch: Branch) -> Branch:
+    """A branch whose content is worked out."""
+    return branch if branch.state is None else Branch(content(branch.state), branch.blame)
+
+
 def merged_branches(branches: list[Branch]) -> tuple[Branch, ...]:
     """The branches that differ from each other."""
     if len(branches) == 1:

@@ -12,16 +12,14 @@ from replay.admission.decision import Denial
 from replay.audit.event import RequestRecord
 from replay.audit.place import LogPosition
 from replay.errors import UNFORESEEN
-from replay.json import JSON
-from replay.kube.attributes import Missing
 from replay.kube.object_lister import ObjectKey
 from replay.reconstruct import reconstructor
-from replay.reconstruct.reconstructor import Reconstructor
+from replay.reconstruct.reconstructor import CREATED, Reconstructor
 from replay.reconstruct.record.body import UnusableBodyError
-from replay.reconstruct.record.known import Known, get
+from replay.reconstruct.record.exchange import Exchange
 from replay.world.collecting import Collector
 from replay.world.collection import Collection, Collections
-from replay.world.controller import GARBAGE_COLLECTOR, NAMESPACE_CONTROLLER, is_controller
+from replay.world.controller import GARBAGE_COLLECTOR, is_controller
 from replay.world.elsewhere import Elsewhere
 from replay.world.existence import Existence
 from replay.world.judge import Judge
@@ -30,27 +28,34 @@ from replay.world.looked_up import (
     LookedUp,
     LookedUpChanges,
     LookedUpInTime,
-    WorldLister,
-    is_served,
-    refused,
 )
 from replay.world.made import Made, RefusedPods, makes_pods
 from replay.world.namespace import NamespaceChanges, namespaces_at
-from replay.world.owner import ONCE_FOR, TEMPLATE, TEMPLATES_OF, is_missing, left_by, retry
+from replay.world.owner import (
+    ONCE_FOR,
+    TEMPLATE,
+    TEMPLATES_OF,
+    is_finalized,
+    is_missing,
+    left_by,
+    owners_of,
+    retry,
+    template_of,
+)
 from replay.world.result import (
     ABSENT,
     FORBIDDEN,
     NOT_SENT,
-    UNKNOWN,
     Alone,
     Blame,
     Cause,
     Consequence,
     RequestEnd,
     label,
+    merged_end,
 )
 from replay.world.server import Server, ServerAnswer, denied
-from replay.world.state import GONE, SAME, Branch, Later, content, merged_branches
+from replay.world.state import GONE, SAME, Branch, Later, merged_branches, settled
 from replay.world.step import WorldStep
 from replay.world.timeline import OwnerChange, OwnerChanges, Presence, WorldChange, presence_at
 from replay.world.version import WorldVersion
@@ -152,10 +157,6 @@ class _ObjectWalk:
 
     def run(self) -> Walked:
         collections = self._around.collections.about(self._told[0].exchange.record)
-        if not collections:
-            for step in self._told:
-                self._take(step)
-            return self._found
         events: list[reconstructor.RebuildStep | Collection] = [*collections, *self._told]
         for event in sorted(events, key=_seq):
             if isinstance(event, Collection):
@@ -167,6 +168,9 @@ class _ObjectWalk:
     def _take(self, told: reconstructor.RebuildStep) -> None:
         """One request."""
         before, record = self._branches, told.exchange.record
+        if self._is_unsent(record):
+            self._leave(told.exchange)
+            return
         step: WorldStep | None = None
         place = LogPosition(record.seq, 0)
         answers: list[tuple[ServerAnswer, Branch]] = []
@@ -187,20 +191,44 @@ class _ObjectWalk:
                     (answer, _branch(branch, answer, blame, step.own)) for answer in self._answers(step, branch)
                 ]
         assert step is not None
-        result = _merged([answer.result for answer, _ in answers])
+        result = merged_end([answer.result for answer, _ in answers])
         if step.stores and result.cause == Cause.SUCCEEDS:
             self._version.write(record.seq, record.response_uid if step.is_creation else None)
         self._consider(step, result, [answer for answer, _ in answers])
         self._branches = merged_branches([branch for _, branch in answers])
         self._existence.follow()
-        if step.exchange.succeeded and record.verb != "delete" and step.exchange.concerns_parent and not step.is_dry:
-            self._uid = record.response_uid or record.object_uid or self._uid
-            if step.is_creation:
-                self._is_earlier = all(branch.state is not None and not branch.is_absent for branch in before)
+        self._identify(step.exchange, before)
         self._note(place, before)
         if self._made is not None and not self._branches == SAME == before:
             self._made.follow(step, self._branches, is_alone=not self._existence.now)
             self._found.refused = self._made.refused
+
+    def _is_unsent(self, record: RequestRecord) -> bool:
+        """Whether a controller, which sees that the object is absent, has nothing to do to it, whatever the log's object was."""
+        if not self._branches[0].is_absent or len(self._branches) > 1 or not is_controller(record.user.username):
+            return False
+        is_creation = record.verb == "create" and not record.subresource
+        if is_creation or record.user.username == GARBAGE_COLLECTOR or record.seq in self._around.barred:
+            return False
+        return not self._around.looked_up(record).ends(record)
+
+    def _leave(self, exchange: Exchange) -> None:
+        """A request that is not sent, because the object is absent."""
+        record, blame = exchange.record, self._branches[0].blame
+        place = LogPosition(record.seq, 0)
+        self._found.consequences.append(Consequence(place, Blame(record.audit_id, label(record)), NOT_SENT, blame))
+        self._existence.follow()
+        self._identify(exchange, self._branches)
+        self._note(place, self._branches)
+
+    def _identify(self, exchange: Exchange, before: tuple[Branch, ...]) -> None:
+        """Take over the uid of the log's object, as an answer tells it."""
+        record = exchange.record
+        if record.verb == "delete" or not (exchange.succeeded and exchange.concerns_parent) or exchange.dry_run:
+            return
+        self._uid = record.response_uid or record.object_uid or self._uid
+        if not record.subresource and (record.verb == "create" or record.code == CREATED):
+            self._is_earlier = all(branch.state is not None and not branch.is_absent for branch in before)
 
     def _answers(self, step: WorldStep, branch: Branch) -> Iterator[ServerAnswer]:
         """What may be answered in one branch: first by what is around the object, then by the server."""
@@ -219,7 +247,7 @@ class _ObjectWalk:
             yield ServerAnswer(NOT_SENT if controls else FORBIDDEN, branch.state)
         elif branch.state is None and not step.around_differs:
             yield from self._server.as_decided(step) if step.is_finding else [ServerAnswer(step.logged, None)]
-        elif (controls and branch.is_absent and not is_creation) or self._is_finalized(step, branch):
+        elif (controls and branch.is_absent and not is_creation) or is_finalized(step, branch.state):
             yield ServerAnswer(NOT_SENT, branch.state)
         else:
             for answer in self._server.answers(step, branch.state):
@@ -230,11 +258,7 @@ class _ObjectWalk:
     def _refused(self, step: WorldStep) -> RequestEnd | None:
         """How a request ends before admission because of what is looked up, None where it does not."""
         looked_up = self._around.looked_up(step.record)
-        if not looked_up.states:
-            return None
-        if not is_served(step.record, looked_up):
-            return ABSENT
-        return refused(step.record, WorldLister(step.lister, looked_up.states), looked_up)
+        return looked_up.end(step.record, step.lister) if looked_up.ends(step.record) else None
 
     def _owner_of(self, step: WorldStep, *, is_creation: bool) -> OwnerChange | None:
         """An owner that makes a request one that is not sent: absent for a creation, still there for the collector."""
@@ -249,15 +273,7 @@ class _ObjectWalk:
     def _owners_of(self, step: WorldStep) -> Sequence[str]:
         """The uids of the owners of the object that is there."""
         known = self._around.owned.get(self._uid)
-        return known if known is not None else _owners(step.before)
-
-    @staticmethod
-    def _is_finalized(step: WorldStep, branch: Branch) -> bool:
-        """Whether a controller ends a namespace that nobody deleted in this world."""
-        if step.record.user.username != NAMESPACE_CONTROLLER or step.record.subresource != "finalize":
-            return False
-        here = content(branch.state) if branch.state is not None else None
-        return isinstance(here, Known) and not get(here.value, ("metadata", "deletionTimestamp"))
+        return known if known is not None else owners_of(step.before)
 
     def _without_namespace(self, step: WorldStep, *, controls: bool) -> ServerAnswer:
         if controls:
@@ -305,15 +321,15 @@ class _ObjectWalk:
     def _collect(self, collection: Collection) -> None:
         """A `deletecollection`, which deletes the object in the log, in this world, in both or in neither."""
         before, record = self._branches, collection.record
+        if not self._collector.concerns(collection, self._uid, before):
+            return
         place = LogPosition(record.seq, collection.items.get(self._uid) or 0)
         at = namespaces_at(self._around.namespaces, record.namespace, place, record.workspace)[0]
         looked_up = self._around.looked_up(record) if self._walker.judge.consults(record) else SAME_LOOKED_UP
         met = self._collector.meeting(collection, self._uid, at, looked_up)
-        if not self._collector.concerns(met, before):
-            return
         own = Blame(record.audit_id, label(record))
         found = [(answer, branch) for branch in before for answer in self._collector.answers(met, branch)]
-        result = _merged([answer.result for answer, _ in found])
+        result = merged_end([answer.result for answer, _ in found])
         self._branches = merged_branches([_branch(branch, answer, at.blame, own) for answer, branch in found])
         differs = result.cause != met.logged.cause
         blame = (before[0].blame or at.blame) if differs else None
@@ -334,7 +350,7 @@ class _ObjectWalk:
             return
         is_looked_up = (record.api_group, record.resource) in self._around.kinds
         if is_looked_up and self._branches != before:
-            self._found.changes.append(WorldChange(place, tuple(map(_settled, self._branches))))
+            self._found.changes.append(WorldChange(place, tuple(map(settled, self._branches))))
         if self._uid not in self._around.owning:
             return
         known = self._found.owners.setdefault(self._uid, [])
@@ -342,18 +358,11 @@ class _ObjectWalk:
         state = self._branches[0].state
         is_alike = isinstance(state, Later) and not state.differs_at(TEMPLATE)
         has_template = presence is Presence.OTHER and record.resource in TEMPLATES_OF and not is_alike
-        template = self._template() if has_template else None
+        template = template_of(self._branches) if has_template else None
         last = (known[-1].presence, known[-1].template) if known else (Presence.SAME, None)
         if (presence, template) != last:
             blame = next((branch.blame for branch in self._branches if branch.blame), None)
             known.append(OwnerChange(place, presence, blame, template))
-
-    def _template(self) -> JSON:
-        """The pod template of an object that is there, where it is certain."""
-        if len(self._branches) > 1 or self._branches[0].state is None:
-            return None
-        here = content(self._branches[0].state)
-        return get(here.value, ("spec", "template")) if isinstance(here, Known) else None
 
     def _presence(self) -> Presence:
         is_gone = all(branch.is_absent for branch in self._branches)
@@ -373,28 +382,11 @@ def _branch(before: Branch, answer: ServerAnswer, around: Blame | None, own: Bla
     return SAME[0] if answer.state is None else Branch(answer.state, before.blame or answer.blame or around or own)
 
 
-def _settled(branch: Branch) -> Branch:
-    return branch if branch.state is None else Branch(content(branch.state), branch.blame)
-
-
 def _seq(event: reconstructor.RebuildStep | Collection) -> int:
     return event.record.seq if isinstance(event, Collection) else event.exchange.record.seq
-
-
-def _merged(results: Iterable[RequestEnd]) -> RequestEnd:
-    """What several possible answers have in common."""
-    found = list(dict.fromkeys(results))
-    if len({result.cause for result in found}) > 1:
-        return UNKNOWN
-    return found[0]._replace(certain=all(result.certain for result in found))
 
 
 def _denials(answers: Iterable[ServerAnswer]) -> tuple[Denial, ...] | None:
     """Those of the first answer that was decided on another object and has any."""
     decisions = (answer.decision for answer in answers if answer.decision is not None)
     return next((decision.denials for decision in decisions if decision.denials), None)
-
-
-def _owners(known: Known | Missing) -> list[str]:
-    references = get(known.value, ("metadata", "ownerReferences")) if isinstance(known, Known) else None
-    return [str(each["uid"]) for each in references or () if isinstance(each, dict) and each.get("uid")]

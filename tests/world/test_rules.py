@@ -20,9 +20,9 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known
 from replay.world.collection import Collection
 from replay.world.controller import attempts, is_controller, retry_of
-from replay.world.looked_up import LookedUp, LookedUpInTime, WorldLister, is_served, refused
+from replay.world.looked_up import LookedUp, LookedUpInTime, WorldLister
 from replay.world.patching import after_patch_of
-from replay.world.result import Blame, RequestEnd, answered
+from replay.world.result import ABSENT, Blame, RequestEnd, answered
 from replay.world.state import (
     GONE,
     LABELS,
@@ -402,8 +402,7 @@ def test_who_is_let_in_where_a_binding_is_another(
         user=UserInfo("jane"),
         annotations=orjson.dumps(told).decode(),
     )
-    looked_up = LookedUp({NAMED: state})
-    found = refused(asked, WorldLister(ObjectTracker(objects), looked_up.states), looked_up)
+    found = LookedUp({NAMED: state}).end(asked, ObjectTracker(objects))
     assert (found.cause if found is not None else None) == expected
 
 
@@ -419,9 +418,10 @@ def test_what_a_lister_of_the_other_world_shows() -> None:
 def test_a_resource_is_served_while_its_definition_is_there() -> None:
     asked = record(api_group="example.com", resource="widgets")
     key = ("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com")
-    assert not is_served(asked, LookedUp({key: GONE}))
-    assert is_served(asked, LookedUp({key: Missing("", "open")}))
-    assert is_served(asked, LookedUp({}))
+    lister = ObjectTracker([])
+    assert LookedUp({key: GONE}).end(asked, lister) == ABSENT
+    assert LookedUp({key: Missing("", "open")}).end(asked, lister) is None
+    assert LookedUp({}).end(asked, lister) is None
 
 
 def test_what_is_looked_up_at_a_time() -> None:
