@@ -37,7 +37,7 @@ from replay.cli import (
 )
 from replay.cli.forensic import explain, lookup, mutations, sql, timeline
 from replay.cli.project import accept, init, manual
-from replay.cli.project.command import Command
+from replay.cli.project.command import Command, Group
 from replay.cli.project.defaults import default_map
 from replay.cli.project.file import find_project_file, read_project_file
 from replay.errors import ReplayError
@@ -56,12 +56,13 @@ RARELY = (50_000, 50, 1000)
 
 app = typer.Typer(
     name="replay",
+    cls=Group,
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # Rich takes as long as all else that help needs
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     help="Replay Kubernetes audit logs against admission manifests, before you roll them out.\n\n"
-    "Start with [bold]replay run sample_audit/shop[/bold].",
+    "Start with replay run sample_audit/shop.",
 )
 command = partial(app.command, cls=Command)
 command("run", epilog=run.EPILOG)(run.run)

@@ -182,7 +182,6 @@ def _print(
 ) -> None:
     from replay.pipeline.whole_file import put  # noqa: PLC0415
     from replay.report import findings as report  # noqa: PLC0415
-    from replay.report.annotate.formats import ANNOTATED  # noqa: PLC0415
     from replay.report.property import property_findings, property_json, property_lines  # noqa: PLC0415
 
     if output is CheckFormat.JSON:
@@ -197,6 +196,8 @@ def _print(
         lines += [line for proved in properties for each in proved for line in property_lines(each)]
         text = "".join(f"{line}\n" for line in lines)
     else:
+        from replay.report.annotate.formats import ANNOTATED  # noqa: PLC0415
+
         both = zip(checked, properties, strict=True)
         shown = [
             replace(each, findings=(*each.findings, *property_findings(proved, each.path))) for each, proved in both

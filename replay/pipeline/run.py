@@ -52,7 +52,6 @@ from replay.pipeline.replay.webhook import NOBODY, webhook_answers
 from replay.pipeline.replay.workers import Crew, Whole, prepare_workers
 from replay.pipeline.replay.world import Beginning, world_of
 from replay.pipeline.scenario import Scenario
-from replay.pipeline.testing.save import save_cases
 from replay.pipeline.whole_file import whole_file
 from replay.reconstruct.cluster import Cluster
 from replay.report.set_diff import diff_text
@@ -151,6 +150,8 @@ def _saved(store: Store, job: Job, summary: Summary, scenario: Scenario, options
     """The cases of the findings, where they are wanted, and what is to be said of them."""
     if options.save_cases is None:
         return []
+    from replay.pipeline.testing.save import save_cases  # noqa: PLC0415 - other runs do not pay for it
+
     ready = with_history(store, job)
     return save_cases(store, ready, summary, scenario.candidate_paths, options)
 

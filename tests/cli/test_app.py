@@ -126,3 +126,21 @@ def test_run_exits_with_1_where_something_is_new_and_writes_what_it_is_told_to(
     assert max(map(len, result.output.splitlines())) <= 80
     assert outcomes.read_bytes().count(b"\n") > 500
     assert {path.name for path in report.iterdir()} == {"findings.csv", "report.html", "report.md"}
+
+
+COSTLY = ("pydantic", "rich", "polars", "pyarrow", "duckdb", "matplotlib")
+"""Packages whose import takes as long as a small command."""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["run", "--help"], ["cel", "1"], ["check", str(SAMPLE / "candidate")]],
+    ids=["help", "help of a command", "cel", "check"],
+)
+def test_what_asks_no_log_imports_nothing_costly(arguments: list[str]) -> None:
+    program = (
+        "import sys\nfrom replay.cli.app import main\ntry:\n    main()\nfinally:\n"
+        f"    sys.stderr.write(repr([each for each in {COSTLY} if each in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "[]")

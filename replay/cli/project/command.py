@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
+
+from replay.cli.project.coercion import coerce_literally
 
 _RANKS = {"DEFAULT": 0, "DEFAULT_MAP": 1, "ENVIRONMENT": 2, "PROMPT": 3, "COMMANDLINE": 3}
 _TOGETHER = (("logs", "store"), ("candidate", "add"))
@@ -15,6 +17,15 @@ _OF_EACH = ("lookup", "report")
 _OF_A_SCENARIO = ("current", "candidate", "add", "cluster")
 
 
+class Group(TyperGroup):
+    """The command without a name, whose options come before those of a command."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the options off the arguments."""
+        coerce_literally(self.get_params(ctx))
+        return super().parse_args(ctx, args)
+
+
 class Command(TyperCommand):
     """A command of which what is said nearer to the user silences what else is said of the same thing."""
 
@@ -22,11 +33,17 @@ class Command(TyperCommand):
         """Make the command; each option has a variable of the environment."""
         super().__init__(*args, **kwargs)
         self.rich_markup_mode = None  # a table would cut words and names where the terminal is narrow
+        self.short_help = self.short_help or (self.help or "").partition("\n\n")[0]  # which is not cut
         for parameter in self.params:
             long = next((each for each in parameter.opts if each.startswith("--")), "")
             if long and parameter.envvar is None:  # what several commands share has one of its own, which help shows
                 parameter.envvar = f"REPLAY_{self.name}_{long[2:]}".upper().replace("-", "_")
                 parameter.show_envvar = False  # type: ignore[attr-defined]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the options and the arguments off what the command line says."""
+        coerce_literally(self.get_params(ctx))
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command with what is left: `replay run other.jsonl` does not read the project's store, too."""
