@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from replay.admission.place import Place, place_of, read_places
 from replay.cel.value.typed import TypedMap
 from replay.cellib.activation import Activation
-from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
+from replay.cellib.composition import Evaluated, Evaluation
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.identity import IdentityMap
 from replay.json import JSON, FieldPath
 from replay.kube.attributes import Missing, PartialObject
@@ -99,6 +100,23 @@ class Inputs:
         rewrapped = PartialObject(value, tuple(reversed(leaves))) if leaves else value
         is_struct = isinstance(self._bindings[name], TypedMap)
         return TypedMap(cast("dict[str, Any]", rewrapped)) if is_struct else rewrapped
+
+
+class KindEvaluation(Protocol):
+    """The expressions of one kind."""
+
+    def evaluate(self, compiled: CompiledExpression, /) -> Evaluated:
+        """The outcome of the next one."""
+        ...
+
+    def covers(self, limit: int, /) -> bool:
+        """Whether so much is certainly left of the budget."""
+        ...
+
+    @property
+    def remaining(self) -> int:
+        """What is left of the budget, at least."""
+        ...
 
 
 def evaluations(

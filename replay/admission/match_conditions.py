@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from replay.admission.inputs import Evaluations
-from replay.cellib.composition import CompiledExpression, Evaluation
+from replay.admission.inputs import KindEvaluation
+from replay.cellib.expression import CompiledExpression
 from replay.kube.admissionregistration import FailurePolicy
 from replay.kube.attributes import Missing
 
@@ -28,7 +28,7 @@ SKIPPED = MatchConditionsResult(matches=False)
 
 
 def match_conditions(
-    compiled: Sequence[CompiledExpression], evaluation: Evaluation | Evaluations, failure_policy: FailurePolicy
+    compiled: Sequence[CompiledExpression], evaluation: KindEvaluation, failure_policy: FailurePolicy
 ) -> MatchConditionsResult:
     """Evaluate the conditions: one that is false skips, else an error counts as `failure_policy` says.
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from replay.admission.inputs import Inputs
 from replay.admission.match_conditions import MatchConditionsResult
 from replay.admission.params import Params, ParamsError
-from replay.cellib.composition import CompiledExpression, ExpressionCompiler
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.discovery import APIResource
 from replay.matching.matcher import MatchResult

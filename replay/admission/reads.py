@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from replay.cellib.composition import ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import ExpressionCompiler
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import (
     LabelSelector,

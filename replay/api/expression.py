@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.admission.validating.validator import RUNTIME_BUDGET
+from replay.admission.validating.evaluations import RUNTIME_BUDGET
 from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
 from replay.cel.value.text import type_text
 from replay.cel.value.values import OptionalValue, Value
-from replay.cellib.composition import CompiledExpression, Evaluation, ExpressionCompiler
+from replay.cellib.composition import Evaluation
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.tagged import shown
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ReplayError

@@ -18,8 +18,8 @@ from replay.cel.declare.library import Library, VariableDecl
 from replay.cel.env import Env
 from replay.cel.program import Program
 from replay.cel.value.types import STRING, Type, list_type, map_type, struct_type
-from replay.cellib.composition import compile_expression
 from replay.cellib.environment import SCALAR_FIELDS, SCALAR_NAMES, ExpressionKind, base_env
+from replay.cellib.expression import compile_expression
 from replay.cellib.version import KubernetesVersion
 
 _SPEC = struct_type("kubernetes.SubjectAccessReviewSpec")

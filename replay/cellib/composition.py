@@ -1,83 +1,30 @@
-"""Expressions of one policy, compiled and evaluated together (apiserver `pkg/admission/plugin/cel/composition.go`).
+"""Expressions of one policy, evaluated together (apiserver `pkg/admission/plugin/cel/composition.go`).
 
-Variables are compiled in order, each seeing those before it, and evaluated when they are first read. An `Evaluation` is
-one `ForInput` of the server: the expressions of one kind, for one request, binding and parameter, on one cost budget.
+Variables are evaluated when they are first read. An `Evaluation` is one `ForInput` of the server: the expressions of one
+kind, for one request, binding and parameter, on one cost budget.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 from replay.cel.ast.depth import with_room
-from replay.cel.ast.footprint import LazyMap, Reads, trace_of
-from replay.cel.ast.issues import Issues
 from replay.cel.compiled.codegen import Compiled
 from replay.cel.compiled.fastpath import SCALARS, LeaveError
-from replay.cel.env import Env
-from replay.cel.program import Program
-from replay.cel.release import with_type_names
-from replay.cel.strict.folding import PlanError
 from replay.cel.value.bounds import UndeterminedError, UndeterminedValue
 from replay.cel.value.materialize import materialized
-from replay.cel.value.text import type_text
-from replay.cel.value.types import (
-    ANY,
-    BOOL,
-    BYTES,
-    DOUBLE,
-    DURATION,
-    DYN,
-    INT,
-    NULL,
-    STRING,
-    TIMESTAMP,
-    UINT,
-    Kind,
-    Type,
-    list_type,
-    map_type,
-    struct_type,
-)
 from replay.cel.value.values import Unknown, Value
-from replay.cellib.activation import Activation, Views
+from replay.cellib.activation import Activation
 from replay.cellib.budget import Remaining
-from replay.cellib.environment import VARIABLES, ExpressionKind, admission_env
+from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.variables import CompiledVariable, FastVariables, VariableValues
-from replay.cellib.version import KubernetesVersion
 from replay.kube.attributes import Missing
 
 OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 
-_RESULT_TYPES: dict[ExpressionKind, tuple[Type, ...]] = {
-    ExpressionKind.VALIDATION: (BOOL,),
-    ExpressionKind.MATCH_CONDITION: (BOOL,),
-    ExpressionKind.MESSAGE_EXPRESSION: (STRING,),
-    ExpressionKind.AUDIT_ANNOTATION: (STRING, NULL),
-    ExpressionKind.APPLY_CONFIGURATION: (struct_type("Object"),),
-    ExpressionKind.JSON_PATCH: (list_type(struct_type("JSONPatch")),),
-}
-"""The types an expression of a kind may have; any type where a kind is absent."""
-
 _NO_VARIABLES: Mapping[str, Value] = {}
-_KEPT = frozenset({ANY, BOOL, BYTES, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, UINT})
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledExpression:
-    """An expression of a policy: a program, or the exact text of why there is none.
-
-    `footprint` are the paths that it may read, `{"object.spec.containers[].image", ...}`, those of its variables included.
-    """
-
-    kind: ExpressionKind
-    expression: str
-    program: Program | None
-    error: str | None
-    output_type: Type | None
-    footprint: frozenset[str] = frozenset()
 
 
 class Evaluated(NamedTuple):
@@ -94,100 +41,8 @@ class Evaluated(NamedTuple):
     cost: int | None = None
 
 
-_TRUE = Evaluated(True)
-_FALSE = Evaluated(False)
-
-
-class ExpressionCompiler:
-    """Compiles the expressions of one policy for a server of one version."""
-
-    def __init__(
-        self,
-        version: KubernetesVersion,
-        *,
-        has_params: bool,
-        composed: bool = True,
-        compatible: KubernetesVersion | None = None,
-    ) -> None:
-        """`has_params` declares `params`; not `composed`: no `variables`.
-
-        `compatible` is the version whose libraries there are, where it is not the server's own: for new expressions.
-        """
-        self._composed = composed
-        self._compatible = compatible
-        self._version = version
-        self._has_params = has_params
-        self.views = Views.of(version)
-        self._types: dict[str, Type] = {}
-        self._traces: dict[str, Reads] = {}
-        self.variables: dict[str, CompiledExpression] = {}
-
-    def type_text(self, type_: Type) -> str:
-        """A type as the server prints it."""
-        return with_type_names(type_text(type_), self._version.cel_go)
-
-    def declare_variable(self, name: str, expression: str) -> CompiledExpression:
-        """Compile a variable and let later expressions read it; one that does not compile fails where it is read."""
-        # apiserver (mutating/compilation.go): variables of a mutating policy do not see `Object` and `JSONPatch` either.
-        compiled = self.compile(ExpressionKind.VARIABLE, expression)
-        self._types = {**self._types, name: declared_type(compiled.output_type)}
-        if compiled.program is not None:
-            self._traces[name] = trace_of(compiled.program.ast, LazyMap(VARIABLES, self._traces))
-        self.variables[name] = compiled
-        return compiled
-
-    def compile(self, kind: ExpressionKind, expression: str) -> CompiledExpression:
-        """Compile an expression of a kind, seeing the variables declared so far."""
-        variables = self._types if self._composed else None
-        env = admission_env(
-            self._version,
-            kind,
-            has_params=self._has_params,
-            variables=variables,
-            compatible=self._compatible,
-        )
-        program, error, output_type = compile_expression(env, self._version, kind, expression)
-        if program is None:
-            return CompiledExpression(kind, expression, None, error, None)
-        footprint = trace_of(program.ast, LazyMap(VARIABLES, self._traces)).footprint
-        return CompiledExpression(kind, expression, program, None, output_type, footprint)
-
-
-@lru_cache(maxsize=8192)
-def compile_expression(
-    env: Env, server: KubernetesVersion, kind: ExpressionKind, expression: str
-) -> tuple[Program | None, str, Type | None]:
-    """`(program, error, type)`; equal texts in equal environments are compiled once."""
-    ast = env.compile(expression)
-    if isinstance(ast, Issues):
-        return None, f"compilation failed: {ast.to_display_string()}", None
-    output_type = ast.type_map[ast.expr.id]
-    wanted = _RESULT_TYPES.get(kind)
-    if wanted is not None and output_type not in wanted:
-        names = " ".join(map(type_text, wanted))
-        required = names if len(wanted) == 1 else f"one of [{names}]"
-        found = f" but got {type_text(output_type)}" if server.minor >= 32 else ""
-        return None, f"must evaluate to {required}{found}", None
-    if any(type_.kind is Kind.UNKNOWN for type_ in ast.type_map.values()):
-        # A field that a message does not have, selected: the server cannot write down its type.
-        return None, "unexpected compilation error: missing type conversion to proto: ", None
-    try:
-        return env.program(ast), "", output_type
-    except PlanError as error:
-        return None, f"program instantiation failed: {error.message}", None
-
-
-def declared_type(output: Type | None) -> Type:
-    """The type under which a variable is declared: opaque, optional and message types become dyn (`convertCelTypeToDeclType`)."""
-    if output is None:
-        return DYN
-    if output in _KEPT:
-        return output
-    if output.kind is Kind.LIST:
-        return list_type(declared_type(output.parameters[0]))
-    if output.kind is Kind.MAP:
-        return map_type(*map(declared_type, output.parameters))
-    return DYN
+TRUE = Evaluated(True)
+FALSE = Evaluated(False)
 
 
 class Evaluation:
@@ -245,6 +100,11 @@ class Evaluation:
         return self._floor >= limit
 
     @property
+    def floor(self) -> int:
+        """What is certainly left of the budget."""
+        return self._floor
+
+    @property
     def remaining(self) -> int:
         """What is left of the budget, at least; as the budget of another evaluation it becomes exact when that needs it."""
         return Remaining(self._floor, self.exactly_remaining)
@@ -294,7 +154,7 @@ class Evaluation:
         self._bounded += spent
         self._uncounted.append(compiled)
         if value is True or value is False:
-            return _TRUE if value else _FALSE
+            return TRUE if value else FALSE
         return Evaluated(value if type(value) in SCALARS else _handed_on(compiled.kind, value))
 
     def _strictly(self) -> _StrictVariables:

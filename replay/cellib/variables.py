@@ -128,7 +128,7 @@ class StrictValues(Protocol):
 class FastVariables(dict[str, Value]):
     """The variables as compiled code reads them: plain values, computed on first use; raises where there is none."""
 
-    __slots__ = ("_inputs", "_kind", "_variables", "bound", "strict")
+    __slots__ = ("_inputs", "_kind", "_running", "_variables", "bound", "strict")
 
     def __init__(
         self,
@@ -141,18 +141,22 @@ class FastVariables(dict[str, Value]):
         self._variables = variables
         self._inputs = inputs
         self._kind = kind
+        self._running: set[str] = set()
         self.strict = strict
         self.bound = 0
         """An upper bound of the cost of the variables computed since this was last set to zero."""
 
     def __missing__(self, name: str) -> Value:
-        """Compute a variable."""
+        """Compute a variable; one that reads itself is for the strict engine."""
+        if name in self._running:
+            raise LeaveError
         program = self._variables[unescaped(name) or name].program
         code = program.compiled if program is not None else None
         if code is None:
             value = plain_value(self.strict.value(self._kind, name))
         else:
             self.bound += code.bound
+            self._running.add(name)
             try:
                 value = code.function(self._inputs, self)
                 if code.has_loops:
@@ -160,6 +164,8 @@ class FastVariables(dict[str, Value]):
                     self.bound += looped
             except Exception:  # noqa: BLE001 - whatever compiled code does not answer is for the strict engine
                 value = plain_value(self.strict.value(self._kind, name))
+            finally:
+                self._running.discard(name)
         self[name] = value
         return value
 

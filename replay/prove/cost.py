@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
-from replay.admission.validating.validator import RUNTIME_BUDGET
+from replay.admission.validating.evaluations import RUNTIME_BUDGET
 from replay.cel.ast import operator
 from replay.cel.ast.below import descendants
 from replay.cel.ast.tree import Call
 from replay.cel.declare.estimate import Range
-from replay.cellib.composition import CompiledExpression
 from replay.cellib.environment import PER_CALL_LIMIT
+from replay.cellib.expression import CompiledExpression
 from replay.kube.admissionregistration import FailurePolicy
 from replay.prove.unit import BoundPolicy, CompiledUnit
 

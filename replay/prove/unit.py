@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from replay.cellib.composition import CompiledExpression, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import (
     ManifestSet,

@@ -8,7 +8,8 @@ import pytest
 
 from replay.admission.decision import Decision, Denial, Verdict
 from replay.admission.validating.plugin import ValidatingAdmission
-from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation
+from replay.cellib.composition import Evaluated, Evaluation
+from replay.cellib.expression import CompiledExpression
 from replay.cellib.version import NEWEST
 from replay.kube.admissionregistration import (
     LabelSelector,

@@ -18,8 +18,9 @@ import celpy
 from celpy.adapter import json_to_cel
 
 from replay.cellib.activation import Activation, Views
-from replay.cellib.composition import Evaluation, ExpressionCompiler
+from replay.cellib.composition import Evaluation
 from replay.cellib.environment import ExpressionKind, admission_env
+from replay.cellib.expression import ExpressionCompiler
 from replay.cellib.version import NEWEST
 from replay.json import decode_json
 from replay.pipeline.cel.cases import bindings_of

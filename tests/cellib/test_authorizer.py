@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from replay.cellib.composition import Evaluated, Evaluation, ExpressionCompiler
+from replay.cellib.composition import Evaluated, Evaluation
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import ExpressionCompiler
 from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.version import NEWEST
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
-from replay.cellib.composition import OUT_OF_BUDGET, Evaluated, Evaluation, ExpressionCompiler
+from replay.cellib.composition import OUT_OF_BUDGET, Evaluated, Evaluation
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import ExpressionCompiler
 from replay.cellib.version import NEWEST
 
 TOO_MANY = "it visits more values than is done here"

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from replay.cel.value.typed import TypedMap
-from replay.cellib.composition import OUT_OF_BUDGET, CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
+from replay.cellib.composition import OUT_OF_BUDGET, Evaluated, Evaluation
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.kube.attributes import Missing, PartialObject
 

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from replay.cel.value.typed import TypedMap
-from replay.cellib.composition import Evaluated, Evaluation, ExpressionCompiler
+from replay.cellib.composition import Evaluated, Evaluation
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import ExpressionCompiler
 from replay.cellib.tagged import tagged
 from replay.cellib.version import NEWEST
 from replay.pipeline.cel.cases import bindings_of

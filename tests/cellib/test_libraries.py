@@ -11,8 +11,9 @@ import pytest
 
 from replay.cel.value.text import type_text
 from replay.cel.value.typed import TypedMap
-from replay.cellib.composition import Evaluation, ExpressionCompiler
+from replay.cellib.composition import Evaluation
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import ExpressionCompiler
 from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.tagged import tagged
 from replay.cellib.version import NEWEST

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from replay.cel.value.typed import TypedMap
-from replay.cellib.composition import Evaluation, ExpressionCompiler
+from replay.cellib.composition import Evaluation
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import ExpressionCompiler
 from replay.cellib.version import NEWEST_MINOR, OLDEST_MINOR, KubernetesVersion
 
 OBJECT = {"u": "http://a/b", "l": [1, 2], "m": {"a": "x"}, "s": "abc"}

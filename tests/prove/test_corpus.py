@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from replay.cellib.composition import ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import ExpressionCompiler
 from replay.cellib.version import NEWEST
 from replay.prove.symbolic.node import Bounds, Root
 from replay.prove.symbolic.term import boolean, forget

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from replay.admission.decision import Denial
 from replay.cel.strict.trace import Trace
 from replay.cel.value.values import Value
-from replay.cellib.composition import CompiledExpression
+from replay.cellib.expression import CompiledExpression
 from replay.json import JSON
 from replay.kube.admissionregistration import FailurePolicy
 

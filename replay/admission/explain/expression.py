@@ -10,7 +10,7 @@ from replay.admission.inputs import Inputs
 from replay.admission.match_conditions import MatchConditionsResult
 from replay.cel.value.values import EvalError
 from replay.cellib.activation import Activation
-from replay.cellib.composition import CompiledExpression, ExpressionCompiler
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.variables import CompiledVariable, VariableValues
 from replay.identity import IdentityMap
 from replay.kube.admissionregistration import MatchCondition

@@ -14,7 +14,7 @@ from replay.admission.inputs import Inputs
 from replay.admission.match_conditions import MatchConditionsResult
 from replay.admission.mutating.invocation import MutationOutcome
 from replay.admission.mutating.plugin import MutatingAdmission, PolicyPlugin
-from replay.cellib.composition import CompiledExpression, ExpressionCompiler
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.json import JSON
 from replay.kube.admissionregistration import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
 from replay.kube.attributes import Attributes, Operation

@@ -17,7 +17,7 @@ from replay.admission.ordered.plugin import Asking
 from replay.admission.validating.plugin import ValidatingAdmission
 from replay.admission.validating.policy_decision import Action, ValidateResult
 from replay.cel.value.values import EvalError, Unknown
-from replay.cellib.composition import CompiledExpression, ExpressionCompiler
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.kube.admissionregistration import (
     FailurePolicy,
     ValidatingAdmissionPolicy,

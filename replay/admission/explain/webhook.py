@@ -15,7 +15,7 @@ from replay.admission.match_conditions import MatchConditionsResult
 from replay.admission.ordered.plugin import Asking
 from replay.admission.webhook.plugin import MutatingWebhookPlugin, validate
 from replay.admission.webhook.webhooks import WebhookAdmission, WebhookHook, WebhookInvocation, match_resources
-from replay.cellib.composition import CompiledExpression, ExpressionCompiler
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.lister import Lister

@@ -18,11 +18,12 @@ from replay.admission.mutating.shown import AS_IT_CAME, Shown
 from replay.admission.observer import MutationObserver
 from replay.admission.partial_patch import is_same, patch_partially
 from replay.admission.place import shown_roots
-from replay.admission.validating.validator import RUNTIME_BUDGET
+from replay.admission.validating.evaluations import RUNTIME_BUDGET
 from replay.cel.ast.depth import with_room
 from replay.cel.value.values import Unknown
-from replay.cellib.composition import CompiledExpression, Evaluated, ExpressionCompiler
+from replay.cellib.composition import Evaluated
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.version import KubernetesVersion
 from replay.identity import IdentityMemo
 from replay.json import JSON

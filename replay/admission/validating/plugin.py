@@ -24,6 +24,7 @@ from replay.admission.request import admission_request
 from replay.admission.validating.mutation_effect import with_mutation_effects
 from replay.admission.validating.outcome import OutcomeCollector
 from replay.admission.validating.policy_decision import NO_DECISION, ValidateResult
+from replay.admission.validating.shared_evaluation import SharedEvaluation
 from replay.admission.validating.validator import Validator
 from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.version import KubernetesVersion
@@ -191,7 +192,7 @@ class _Request:
             self._changed = _difference(beside.attributes.object, walk.attributes.object, changes)
         self.attributes: Attributes = walk.attributes
         self._walk = walk
-        self.inputs: dict[Any, Inputs] = {}
+        self.shared: dict[Any, SharedEvaluation] = {}
         self.results: dict[Any, ValidateResult] = {}
         self._params: list[JSON | PartialObject | None] = []
 
@@ -290,7 +291,7 @@ class _Request:
         results = []
         for param in params:
             watcher = observer.evaluating(hook, bound.binding, param)
-            results.append(hook.evaluator.validate(self._input(match, param), watcher))
+            results.append(hook.evaluator.validate(self._shared(match, param).inputs, watcher))
             observer.evaluated(results[-1])
         return results
 
@@ -299,7 +300,7 @@ class _Request:
         key = (id(validator), match.resource, id(param))
         result = self.results.get(key)
         if result is None:
-            result = self._same_beside(key, validator, match) or validator.validate(self._input(match, param))
+            result = self._same_beside(key, validator, match) or validator.decide(self._shared(match, param))
             self.results[key] = result
         return result
 
@@ -323,22 +324,23 @@ class _Request:
         known = self._beside.results.get(key)
         return None if known is None or read_places(validator.footprint, self._changed) else known
 
-    def _input(self, match: Match, param: JSON | PartialObject | None) -> Inputs:
-        """What expressions read for a parameter, made once for each version of the objects."""
+    def _shared(self, match: Match, param: JSON | PartialObject | None) -> SharedEvaluation:
+        """The expressions for a parameter, made once for each version of the objects."""
         key = (match.resource, id(param))
-        found = self.inputs.get(key)
+        found = self.shared.get(key)
         if found is None:
-            found = self.inputs[key] = self._input_beside(key, match) or self._admission.inputs(
+            inputs = self._input_beside(key, match) or self._admission.inputs(
                 match, self.attributes, self._walk.lister, param
             )
+            found = self.shared[key] = SharedEvaluation(inputs)
         return found
 
     def _input_beside(self, key: Any, match: Match) -> Inputs | None:
         """What the same request with another object has in common with this one, if it was wanted there."""
-        beside = None if self._beside is None else self._beside.inputs.get(key)
+        beside = None if self._beside is None else self._beside.shared.get(key)
         if beside is None or match.kind != self.attributes.kind:
             return None
-        return beside.with_object(self._admission.cel_value(self.attributes.object, match.kind))
+        return beside.inputs.with_object(self._admission.cel_value(self.attributes.object, match.kind))
 
 
 def _difference(one: Object, other: Object, changes: Changes) -> frozenset[Place] | None:

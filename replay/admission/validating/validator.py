@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from replay.admission.inputs import Evaluations, Inputs, evaluations
+from replay.admission.inputs import Inputs, KindEvaluation
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
 from replay.admission.observer import ValidationObserver
+from replay.admission.validating.evaluations import RUNTIME_BUDGET, OwnEvaluation, PolicyEvaluation
 from replay.admission.validating.policy_decision import (
     ADMITTED,
     DEFAULT_REASON,
@@ -21,13 +22,12 @@ from replay.admission.validating.policy_decision import (
     ValidateResult,
     error_decision,
 )
-from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
+from replay.admission.validating.shared_evaluation import SharedEvaluation
+from replay.cellib.composition import Evaluated
 from replay.cellib.environment import PER_CALL_LIMIT, ExpressionKind
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import FailurePolicy, ValidatingAdmissionPolicy, Validation
-
-RUNTIME_BUDGET = 10_000_000
-"""Cost units for all validations of a policy, binding and parameter (`apis/cel.RuntimeCELCostBudget`)."""
 
 MAX_MESSAGE_BYTES = 5 * 1024
 
@@ -93,9 +93,48 @@ class Validator:
         expressions = (*self._match_conditions, *self._validations, *self._messages, *annotations)
         return frozenset().union(*(each.footprint for each in expressions if each is not None))
 
+    @cached_property
+    def _affordable(self) -> int:
+        """What one expression may cost at most, so that the budgets cover all of them with the variables."""
+        variables = len(self._policy.variables)
+        conditions, annotations = len(self._policy.match_conditions), len(self._policy.audit_annotations)
+        return min(
+            MATCH_CONDITIONS_BUDGET // (conditions + variables or 1),
+            (RUNTIME_BUDGET - self._messages_limit) // (len(self._policy.validations) + variables or 1),
+            RUNTIME_BUDGET // (annotations + variables or 1),
+            PER_CALL_LIMIT,
+        )
+
+    def decide(self, shared: SharedEvaluation) -> ValidateResult:
+        """Decide by what was evaluated for all policies; `NO_DECISION` is returned for every result that changes nothing."""
+        result = NO_DECISION if self._is_silent(shared) else self._decided(shared, None)
+        # Who may run out of a budget evaluates by itself, and counts.
+        return result if shared.most <= self._affordable else self.validate(shared.inputs)
+
+    def _is_silent(self, shared: SharedEvaluation) -> bool:
+        """Whether nothing can come of the policy: the usual case, found out cheaply."""
+        is_skipped = False
+        for condition in self._match_conditions:  # all of them, for the budget must cover all
+            value = shared[condition].value
+            if value is False:
+                is_skipped = True
+            elif value is not True:
+                return False
+        if is_skipped or self._policy.audit_annotations:
+            return is_skipped
+        for validation in self._validations:  # noqa: SIM110 - a generator costs more than what it asks for
+            if shared[validation].value is not True:
+                return False
+        return True
+
     def validate(self, inputs: Inputs, observer: ValidationObserver | None = None) -> ValidateResult:
-        """Decide; `NO_DECISION` is returned for every result that changes nothing."""
-        matched = self._match(inputs)
+        """Decide as if there were no other policy."""
+        return self._decided(OwnEvaluation(self._compiler, inputs), observer)
+
+    def _decided(self, policy: PolicyEvaluation, observer: ValidationObserver | None) -> ValidateResult:
+        """Match conditions, then all else."""
+        inputs = policy.inputs
+        matched = self._match(policy)
         if observer is not None:
             observer.conditions(self._compiler, self._match_conditions, inputs, matched)
         if matched.error:
@@ -106,52 +145,51 @@ class Validator:
             validations = tuple(zip(self._validations, self._messages, strict=True))
             observer.validations(self._compiler, validations, self._audit_annotations, inputs)
         if not matched.unknown:
-            return self._validate(inputs)
-        if self.failure_policy is FailurePolicy.IGNORE and self._validate(inputs) is NO_DECISION:
+            return self._validate(policy)
+        if self.failure_policy is FailurePolicy.IGNORE and self._validate(policy) is NO_DECISION:
             return NO_DECISION  # true, false or an error: the policy decides nothing
         return ValidateResult(unknown=matched.unknown)
 
-    def _match(self, inputs: Inputs) -> MatchConditionsResult:
+    def _match(self, policy: PolicyEvaluation) -> MatchConditionsResult:
         """The match conditions."""
         if not self._policy.match_conditions:
             return MATCHES
-        evaluation = evaluations(self._compiler, inputs, MATCH_CONDITIONS_BUDGET, matching=True)
-        return match_conditions(self._match_conditions, evaluation, self.failure_policy)
+        return match_conditions(self._match_conditions, policy.conditions(), self.failure_policy)
 
-    def _validate(self, inputs: Inputs) -> ValidateResult:
+    def _validate(self, policy: PolicyEvaluation) -> ValidateResult:
         """The validations with their messages, then the audit annotations, which have a budget of their own."""
-        evaluation = evaluations(self._compiler, inputs, RUNTIME_BUDGET)
+        validations = policy.validations()
         results: list[Evaluated | None] = []
         for compiled in self._validations:
-            evaluated = None if compiled.error else evaluation.evaluate(compiled)
+            evaluated = None if compiled.error else validations.evaluate(compiled)
             if evaluated is not None and evaluated.out_of_budget:
                 return self._error(str(evaluated.error))
             results.append(evaluated)
-        if not self._are_all_true(results, evaluation):
-            decisions = self._decide(results, inputs, evaluation)
+        if not self._are_all_true(results, validations):
+            decisions = self._decide(results, policy, validations)
         elif self._policy.audit_annotations:
             decisions = (ADMITTED,) * len(results)
         else:
             return NO_DECISION
-        annotations = self._annotate(inputs)
+        annotations = self._annotate(policy)
         if isinstance(annotations, str):
             return self._error(annotations)
         if not annotations and all(decision.action is Action.ADMIT for decision in decisions):
             return NO_DECISION
         return ValidateResult(decisions, annotations)
 
-    def _are_all_true(self, results: list[Evaluated | None], evaluation: Evaluation | Evaluations) -> bool:
+    def _are_all_true(self, results: list[Evaluated | None], validations: KindEvaluation) -> bool:
         """Whether nothing can come of the validations any more: the usual case, found out cheaply."""
         for evaluated in results:
             if evaluated is None or evaluated.value is not True:
                 return False
-        return evaluation.covers(self._messages_limit)
+        return validations.covers(self._messages_limit)
 
     def _decide(
-        self, results: list[Evaluated | None], inputs: Inputs, evaluation: Evaluation | Evaluations
+        self, results: list[Evaluated | None], policy: PolicyEvaluation, validations: KindEvaluation
     ) -> tuple[PolicyDecision, ...]:
         """A decision for each validation; None stands for an expression that does not compile."""
-        messages = self._evaluate_messages(results, inputs, evaluation)
+        messages = self._evaluate_messages(results, policy, validations)
         decisions = []
         for index, (compiled, evaluated) in enumerate(zip(self._validations, results, strict=True)):
             error = _error_of(compiled, evaluated)
@@ -169,14 +207,14 @@ class Validator:
         return tuple(decisions)
 
     def _evaluate_messages(
-        self, results: list[Evaluated | None], inputs: Inputs, evaluation: Evaluation | Evaluations
+        self, results: list[Evaluated | None], policy: PolicyEvaluation, validations: KindEvaluation
     ) -> list[Evaluated | None] | str:
         """The message expressions on what the validations left of the budget, or the error of running out of it.
 
         The server evaluates them all, whatever the validations say. Of one that does not deny only what it spends could
         matter, and not where the budget covers the limit of every expression: then it is not evaluated.
         """
-        covered = evaluation.covers(self._messages_limit)
+        covered = validations.covers(self._messages_limit)
         messages = None
         evaluated_messages: list[Evaluated | None] = []
         for compiled, result in zip(self._messages, results, strict=True):
@@ -184,18 +222,18 @@ class Validator:
                 evaluated_messages.append(None)
                 continue
             if messages is None:
-                messages = evaluations(self._compiler, inputs, evaluation.remaining)
+                messages = policy.messages(validations.remaining)
             evaluated = messages.evaluate(compiled)
             if evaluated.out_of_budget:
                 return str(evaluated.error)
             evaluated_messages.append(evaluated)
         return evaluated_messages
 
-    def _annotate(self, inputs: Inputs) -> tuple[PolicyAuditAnnotation, ...] | str:
+    def _annotate(self, policy: PolicyEvaluation) -> tuple[PolicyAuditAnnotation, ...] | str:
         """The audit annotations that are not excluded, or the error of running out of budget."""
         if not self._policy.audit_annotations:
             return ()
-        evaluation = evaluations(self._compiler, inputs, RUNTIME_BUDGET)
+        evaluation = policy.annotations()
         annotations = []
         for key, compiled in self._audit_annotations:
             evaluated = None if compiled.error else evaluation.evaluate(compiled)

@@ -16,8 +16,9 @@ from replay.admission.inputs import Inputs
 from replay.admission.match_conditions import BUDGET, MATCHES, MatchConditionsResult, match_conditions
 from replay.admission.observer import ConditionsObserver, WebhookObserver
 from replay.admission.request import admission_request
-from replay.cellib.composition import CompiledExpression, Evaluation, ExpressionCompiler
+from replay.cellib.composition import Evaluation
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import ManifestSet, MatchResources, Webhook, WebhookConfiguration

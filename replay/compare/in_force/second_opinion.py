@@ -18,9 +18,10 @@ from celpy.evaluation import CELEvalError, CELUnsupportedError
 
 from replay.admission.namespace import namespace_object
 from replay.admission.request import admission_request
-from replay.admission.validating.validator import RUNTIME_BUDGET
-from replay.cellib.composition import CompiledExpression, Evaluation, ExpressionCompiler
+from replay.admission.validating.evaluations import RUNTIME_BUDGET
+from replay.cellib.composition import Evaluation
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.version import KubernetesVersion
 from replay.compare.in_force.opinion import Opinion, Opinions
 from replay.json import JSON

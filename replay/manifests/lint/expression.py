@@ -105,7 +105,8 @@ def _is_always_false(checked: CheckedExpression) -> bool:
 
 def _evaluated(checked: CheckedExpression, **known: JSON) -> Evaluated:
     """An expression with nothing known but some variables."""
-    from replay.cellib.composition import Evaluation, ExpressionCompiler  # noqa: PLC0415 - one evaluation per condition
+    from replay.cellib.composition import Evaluation  # noqa: PLC0415 - one evaluation per condition
+    from replay.cellib.expression import ExpressionCompiler  # noqa: PLC0415 - one evaluation per condition
     from replay.cellib.version import NEWEST  # noqa: PLC0415
     from replay.kube.attributes import Missing  # noqa: PLC0415
 

@@ -24,12 +24,14 @@ from replay.admission.mutating.mutation_value import (
 )
 from replay.admission.namespace import NAMESPACE_KIND
 from replay.admission.params import as_read_again
-from replay.admission.validating.validator import RUNTIME_BUDGET, audit_annotation, denial
+from replay.admission.validating.evaluations import RUNTIME_BUDGET
+from replay.admission.validating.validator import audit_annotation, denial
 from replay.cel.ast.depth import with_room
 from replay.cel.value.typed import TypedMap
 from replay.cellib.activation import Views
-from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
+from replay.cellib.composition import Evaluated, Evaluation
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.tagged import tagged
 from replay.cellib.version import NEWEST, KubernetesVersion

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from replay.admission.validating.validator import RUNTIME_BUDGET
+from replay.admission.validating.evaluations import RUNTIME_BUDGET
 from replay.cel.value.text import type_text
-from replay.cellib.composition import CompiledExpression, Evaluated, Evaluation, ExpressionCompiler
+from replay.cellib.composition import Evaluated, Evaluation
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.tagged import shown, tagged
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON

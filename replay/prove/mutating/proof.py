@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replay.admission.chain import Chain
-from replay.cellib.composition import CompiledExpression, ExpressionCompiler
 from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.errors import UNFORESEEN
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, MutatingAdmissionPolicy, ValidatingAdmissionPolicy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from replay.cellib.composition import CompiledExpression
+from replay.cellib.expression import CompiledExpression
 from replay.cellib.version import KubernetesVersion
 from replay.prove.normal.expression import Normal, NormalForm, conjuncts, normal_form, written_form
 from replay.prove.normal.match import canonical

@@ -17,7 +17,7 @@ from replay.cel.ast.tree import (
     ListExpr,
     Select,
 )
-from replay.cellib.composition import CompiledExpression
+from replay.cellib.expression import CompiledExpression
 from replay.kube.quantity import QuantityError, parse_quantity
 from replay.prove.search.text_sample import samples_beside, samples_of_pattern
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from replay.cellib.composition import CompiledExpression
+from replay.cellib.expression import CompiledExpression
 from replay.kube.admissionregistration import (
     FailurePolicy,
     LabelSelector,

@@ -1,0 +1,268 @@
+"""Expressions of one policy, compiled (apiserver `pkg/admission/plugin/cel/compile.go`, `composition.go`).
+
+Variables are compiled in order, each seeing those before it. Equal expressions are one object, whatever the policies are in
+which they stand, as long as the variables that they read are equal too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+from replay.cel.ast import operator
+from replay.cel.ast.below import shape_of
+from replay.cel.ast.footprint import LazyMap, Reads, trace_of
+from replay.cel.ast.issues import Issues
+from replay.cel.ast.tree import Call, Expr
+from replay.cel.env import Env
+from replay.cel.program import Program
+from replay.cel.release import with_type_names
+from replay.cel.strict.folding import PlanError
+from replay.cel.value.text import type_text
+from replay.cel.value.types import (
+    ANY,
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    Kind,
+    Type,
+    list_type,
+    map_type,
+    struct_type,
+)
+from replay.cellib.activation import Views
+from replay.cellib.environment import VARIABLES, ExpressionKind, admission_env
+from replay.cellib.version import KubernetesVersion
+
+_RESULT_TYPES: dict[ExpressionKind, tuple[Type, ...]] = {
+    ExpressionKind.VALIDATION: (BOOL,),
+    ExpressionKind.MATCH_CONDITION: (BOOL,),
+    ExpressionKind.MESSAGE_EXPRESSION: (STRING,),
+    ExpressionKind.AUDIT_ANNOTATION: (STRING, NULL),
+    ExpressionKind.APPLY_CONFIGURATION: (struct_type("Object"),),
+    ExpressionKind.JSON_PATCH: (list_type(struct_type("JSONPatch")),),
+}
+"""The types an expression of a kind may have; any type where a kind is absent."""
+
+_KEPT = frozenset({ANY, BOOL, BYTES, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, UINT})
+
+_VARIABLE = re.compile(rf"\b{VARIABLES}\.([A-Za-z_][A-Za-z0-9_]*)")
+_MOST_DISJUNCTS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledExpression:
+    """An expression of a policy: a program, or the exact text of why there is none.
+
+    `footprint` are the paths that it may read, `{"object.spec.containers[].image", ...}`, those of its variables included.
+    `compiler` has these variables, and perhaps no others of the policy.
+    """
+
+    kind: ExpressionKind
+    expression: str
+    compiler: ExpressionCompiler
+    program: Program | None
+    error: str | None
+    output_type: Type | None
+    footprint: frozenset[str] = frozenset()
+
+    @cached_property
+    def disjuncts(self) -> tuple[CompiledExpression, ...]:
+        """The operands of `||`, where another expression that was asked for them before has one of them too; else none.
+
+        If any of them is true, the expression is; if all are false, it is false.
+        """
+        return self.compiler.disjuncts(self)
+
+
+class ExpressionCompiler:
+    """Compiles the expressions of one policy for a server of one version."""
+
+    def __init__(
+        self,
+        version: KubernetesVersion,
+        *,
+        has_params: bool,
+        composed: bool = True,
+        compatible: KubernetesVersion | None = None,
+    ) -> None:
+        """`has_params` declares `params`; not `composed`: no `variables`.
+
+        `compatible` is the version whose libraries there are, where it is not the server's own: for new expressions.
+        """
+        self._composed = composed
+        self._compatible = compatible
+        self._version = version
+        self._has_params = has_params
+        self.views = Views.of(version)
+        self._types: dict[str, Type] = {}
+        self._traces: dict[str, Reads] = {}
+        self._is_redeclared = False
+        self._operands: dict[object, CompiledExpression | None] = {}
+        self.variables: dict[str, CompiledExpression] = {}
+
+    def type_text(self, type_: Type) -> str:
+        """A type as the server prints it."""
+        return with_type_names(type_text(type_), self._version.cel_go)
+
+    def declare_variable(self, name: str, expression: str) -> CompiledExpression:
+        """Compile a variable and let later expressions read it; one that does not compile fails where it is read."""
+        # apiserver (mutating/compilation.go): variables of a mutating policy do not see `Object` and `JSONPatch` either.
+        compiled = self.compile(ExpressionKind.VARIABLE, expression)
+        self._is_redeclared = self._is_redeclared or name in self._types
+        self._types = {**self._types, name: declared_type(compiled.output_type)}
+        if compiled.program is not None:
+            self._traces[name] = trace_of(compiled.program.ast, LazyMap(VARIABLES, self._traces))
+        self.variables[name] = compiled
+        return compiled
+
+    def compile(self, kind: ExpressionKind, expression: str) -> CompiledExpression:
+        """Compile an expression of a kind, seeing the variables declared so far."""
+        if self._is_redeclared:
+            return self.compiled_here(kind, expression)
+        needed = self._needed(expression)
+        variables = tuple((name, each.expression) for name, each in self.variables.items() if name in needed)
+        return _compiled(self._version, self._has_params, self._composed, self._compatible, variables, kind, expression)
+
+    def _needed(self, expression: str) -> set[str]:
+        """The variables that an expression may read, and those that these may read; all where it does not plainly name them."""
+        found: set[str] = set()
+        pending = [expression]
+        while pending:
+            text = pending.pop()
+            names = _VARIABLE.findall(text)
+            if text.count(VARIABLES) != len(names) or any("__" in name for name in names):
+                return set(self.variables)
+            added = (self.variables.keys() & names) - found
+            found |= added
+            pending += [self.variables[name].expression for name in added]
+        return found
+
+    def compiled_here(self, kind: ExpressionKind, expression: str) -> CompiledExpression:
+        """An expression that sees all variables declared so far, by itself."""
+        program, error, output_type = compile_expression(self._env(kind), self._version, kind, expression)
+        if program is None:
+            return CompiledExpression(kind, expression, self, None, error, None)
+        return CompiledExpression(kind, expression, self, program, None, output_type, self._footprint(program))
+
+    def _env(self, kind: ExpressionKind) -> Env:
+        return admission_env(
+            self._version,
+            kind,
+            has_params=self._has_params,
+            variables=self._types if self._composed else None,
+            compatible=self._compatible,
+        )
+
+    def _footprint(self, program: Program) -> frozenset[str]:
+        return trace_of(program.ast, LazyMap(VARIABLES, self._traces)).footprint
+
+    def disjuncts(self, compiled: CompiledExpression) -> tuple[CompiledExpression, ...]:
+        """See `CompiledExpression.disjuncts`."""
+        if compiled.program is None:
+            return ()
+        operands = list(_disjuncts(compiled.program.ast.expr))
+        if not 1 < len(operands) <= _MOST_DISJUNCTS:
+            return ()
+        shapes = [(compiled.kind, shape_of(each, lambda _node, _bound: None)) for each in operands]
+        is_shared = any(shape in self._operands for shape in shapes)
+        for shape in shapes:
+            self._operands.setdefault(shape, None)
+        if not is_shared:
+            return ()
+        return tuple(self._disjunct(compiled, shape, each) for shape, each in zip(shapes, operands, strict=True))
+
+    def _disjunct(self, compiled: CompiledExpression, shape: object, operand: Expr) -> CompiledExpression:
+        """An operand as an expression of its own, equal ones as the same."""
+        known = self._operands[shape]
+        if known is None:
+            assert compiled.program is not None
+            ast = replace(compiled.program.ast, expr=operand)
+            program = self._env(compiled.kind).program(ast)
+            footprint = self._footprint(program)
+            known = CompiledExpression(compiled.kind, "", self, program, None, BOOL, footprint)
+            self._operands[shape] = known
+        return known
+
+
+def _disjuncts(node: Expr) -> Iterator[Expr]:
+    if isinstance(node, Call) and node.function == operator.LOGICAL_OR:
+        for each in node.args:
+            yield from _disjuncts(each)
+    else:
+        yield node
+
+
+@lru_cache(maxsize=65536)
+def _compiled(  # noqa: PLR0913, PLR0917 - what an expression means
+    version: KubernetesVersion,
+    has_params: bool,
+    composed: bool,
+    compatible: KubernetesVersion | None,
+    variables: tuple[tuple[str, str], ...],
+    kind: ExpressionKind,
+    expression: str,
+) -> CompiledExpression:
+    """An expression that reads these variables, by name and expression; equal ones are one object."""
+    return _compiler(version, has_params, composed, compatible, variables).compiled_here(kind, expression)
+
+
+@lru_cache(maxsize=8192)
+def _compiler(
+    version: KubernetesVersion,
+    has_params: bool,
+    composed: bool,
+    compatible: KubernetesVersion | None,
+    variables: tuple[tuple[str, str], ...],
+) -> ExpressionCompiler:
+    """The compiler of expressions that read these variables."""
+    compiler = ExpressionCompiler(version, has_params=has_params, composed=composed, compatible=compatible)
+    for name, expression in variables:
+        compiler.declare_variable(name, expression)
+    return compiler
+
+
+@lru_cache(maxsize=65536)
+def compile_expression(
+    env: Env, server: KubernetesVersion, kind: ExpressionKind, expression: str
+) -> tuple[Program | None, str, Type | None]:
+    """`(program, error, type)`; equal texts in equal environments are compiled once."""
+    ast = env.compile(expression)
+    if isinstance(ast, Issues):
+        return None, f"compilation failed: {ast.to_display_string()}", None
+    output_type = ast.type_map[ast.expr.id]
+    wanted = _RESULT_TYPES.get(kind)
+    if wanted is not None and output_type not in wanted:
+        names = " ".join(map(type_text, wanted))
+        required = names if len(wanted) == 1 else f"one of [{names}]"
+        found = f" but got {type_text(output_type)}" if server.minor >= 32 else ""
+        return None, f"must evaluate to {required}{found}", None
+    if any(type_.kind is Kind.UNKNOWN for type_ in ast.type_map.values()):
+        # A field that a message does not have, selected: the server cannot write down its type.
+        return None, "unexpected compilation error: missing type conversion to proto: ", None
+    try:
+        return env.program(ast), "", output_type
+    except PlanError as error:
+        return None, f"program instantiation failed: {error.message}", None
+
+
+def declared_type(output: Type | None) -> Type:
+    """The type under which a variable is declared: opaque, optional and message types become dyn (`convertCelTypeToDeclType`)."""
+    if output is None:
+        return DYN
+    if output in _KEPT:
+        return output
+    if output.kind is Kind.LIST:
+        return list_type(declared_type(output.parameters[0]))
+    if output.kind is Kind.MAP:
+        return map_type(*map(declared_type, output.parameters))
+    return DYN
