@@ -10,13 +10,18 @@ from replay.audit import queries
 from replay.audit.format.recognise import HEAD
 from replay.audit.source import LogFile, open_log
 
+_LONGEST_LINES = (1 << 21, 1 << 24)
+"""How long the lines are that are read, in bytes: room for twice as much is filled before the first line is given."""
+
 
 def head_of(file: LogFile, connection: duckdb.DuckDBPyConnection) -> bytes:
     """What a file begins with; nothing of one that cannot be read."""
     if file.compression == "zstd":  # Python has no reader of it that is started as fast as DuckDB's
-        with suppress(duckdb.Error, UnicodeDecodeError):
-            rows = connection.execute(queries.text("ingest_head"), {"file": file.path, "bytes": HEAD}).fetchall()
-            return "\n".join(line for (line,) in rows).encode()
+        for longest in _LONGEST_LINES:
+            head = queries.filled("ingest_head", buffer=str(2 * longest), longest=str(longest))
+            with suppress(duckdb.Error, UnicodeDecodeError):
+                rows = connection.execute(head, {"file": file.path, "bytes": HEAD}).fetchall()
+                return "\n".join(line for (line,) in rows).encode()
         return b""
     with suppress(OSError, EOFError), open_log(file) as stream:
         return stream.read(HEAD)
