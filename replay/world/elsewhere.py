@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from replay.admission import json_patch
 from replay.admission.json_patch import JSONPatchError
-from replay.admission.mutating.merge_key import MergeError
 from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing, Operation
 from replay.kube.go_object import DecodeError
 from replay.kube.lister import Lister
+from replay.kube.merge.merge_key import MergeError
 from replay.reconstruct.history.derived import scale_of
 from replay.reconstruct.patch.body import PatchForm, agrees, form_of
 from replay.reconstruct.rebuild import NULL, Rebuilt

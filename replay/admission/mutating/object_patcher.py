@@ -10,15 +10,15 @@ from typing import Any
 
 from replay.admission import json_patch
 from replay.admission.json_patch import JSONPatchError, TestFailed
-from replay.admission.mutating import structured_merge
-from replay.admission.mutating.atom import Atoms
-from replay.admission.mutating.merge_key import MergeError
 from replay.admission.mutating.mutation_value import MutationError
 from replay.go.format import quote
 from replay.json import JSON
 from replay.kube.default.defaults import set_custom_defaults, set_defaults
 from replay.kube.go_object import DecodeError, round_trip
 from replay.kube.gvk import GroupVersionKind
+from replay.kube.merge import structured_merge
+from replay.kube.merge.atom import Atoms
+from replay.kube.merge.merge_key import MergeError
 from replay.kube.schema import Schema, Schemas
 
 _TYPE_META = (

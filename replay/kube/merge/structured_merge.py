@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from replay.admission.mutating.atom import Atom, ListAtom, MapAtom
-from replay.admission.mutating.merge_key import MergeError, element_text, item_key
-from replay.admission.mutating.merge_text import go_type_of, printed, value_syntax
 from replay.json import JSON
+from replay.kube.merge.atom import Atom, ListAtom, MapAtom
+from replay.kube.merge.merge_key import MergeError, element_text, item_key
+from replay.kube.merge.merge_text import go_type_of, printed, value_syntax
 
 _EXACT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 _REMEMBERED, _LONGEST = 1024, 4096

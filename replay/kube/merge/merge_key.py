@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.admission.mutating.atom import ListAtom
 from replay.go.format import float_text, quote
 from replay.go.value import GoValue
 from replay.json import JSON
+from replay.kube.merge.atom import ListAtom
 
 
 class _Undefined:

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.admission.mutating.atom import Atom, Atoms
-from replay.admission.mutating.merge_key import MergeError
-from replay.admission.mutating.structured_merge import apply_configuration
 from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind, split_api_version
+from replay.kube.merge.atom import Atom, Atoms
+from replay.kube.merge.merge_key import MergeError
+from replay.kube.merge.structured_merge import apply_configuration
 from replay.kube.schema import Schemas
 
 ROWS = [
