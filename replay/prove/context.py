@@ -52,15 +52,23 @@ def context_of(  # noqa: PLR0913 - what requests are made of
 ) -> ProofContext:
     """The context of some policies; `judged` are the sides that are decided, each some of them."""
     compiled = [unit.compiled(version) for unit in units]
-    known = _with_param_kinds(_with_asked_kinds(discovery, units, world), units)
+    discovery_with_params = _with_param_kinds(_with_asked_kinds(discovery, units, world), units)
     interest = interest_of(expression for unit in compiled for expression in unit.every)
     for section in (section for unit in units for section in unit.matches):
         _add_match(interest, section)
-    targets = _matched(known, units)
+    targets = _matched(discovery_with_params, units)
     sets = [manifests_of(side) for side in judged]
-    params = tuple(dict.fromkeys(_params(units, known)))
+    params = tuple(dict.fromkeys(_params(units, discovery_with_params)))
     return ProofContext(
-        units, compiled, known, targets, interest, params, skeletons, version, WitnessJudge(sets, version, known)
+        units,
+        compiled,
+        discovery_with_params,
+        targets,
+        interest,
+        params,
+        skeletons,
+        version,
+        WitnessJudge(sets, version, discovery_with_params),
     )
 
 
@@ -97,7 +105,7 @@ def _params(units: Sequence[BoundPolicy], discovery: Discovery) -> Iterator[Para
 
 def _with_param_kinds(discovery: Discovery, units: Sequence[BoundPolicy]) -> Discovery:
     """With a resource for each kind of parameters that is not known: a custom one."""
-    made = []
+    param_resources = []
     for unit in units:
         kind = unit.policy.param_kind
         if kind is None:
@@ -106,8 +114,8 @@ def _with_param_kinds(discovery: Discovery, units: Sequence[BoundPolicy]) -> Dis
         if discovery.of_kind(gvk) is None:
             is_namespaced = any(each.param_ref and each.param_ref.namespace for each in unit.bindings)
             resource = GroupVersionResource(gvk.group, gvk.version, f"{gvk.kind.lower()}s")
-            made.append(APIResource(resource, gvk, is_namespaced, custom=True))
-    return Discovery([*discovery, *made]) if made else discovery
+            param_resources.append(APIResource(resource, gvk, is_namespaced, custom=True))
+    return Discovery([*discovery, *param_resources]) if param_resources else discovery
 
 
 def _add_match(interest: Interest, section: MatchResources) -> None:

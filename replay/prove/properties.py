@@ -52,9 +52,9 @@ def errors_of(prover: Prover, manifests: ManifestSet) -> Iterator[Property]:
 
 def _what_it_denies(prover: Prover, unit: BoundPolicy) -> Iterator[Property]:
     """Whether a policy never denies, or denies all that it matches; else of which kinds that is so."""
-    found = _nothing_or_everything(prover, unit, None)
-    if found is not None:
-        yield found
+    extreme = _nothing_or_everything(prover, unit, None)
+    if extreme is not None:
+        yield extreme
         return
     kinds = kinds_of([unit], prover.discovery)
     if 1 < len(kinds) <= _MOST_KINDS:
@@ -85,8 +85,8 @@ def _conditions(prover: Prover, unit: BoundPolicy) -> Iterator[Property]:
             validations=(Validation(_NEVER),),
             audit_annotations=(),
         )
-        asked = replace(unit, policy=policy)
-        never = _same(prover, (asked,), _with_validations(asked, _ALWAYS))
+        conditions_only = replace(unit, policy=policy)
+        never = _same(prover, (conditions_only,), _with_validations(conditions_only, _ALWAYS))
         if never.result is Comparison.SAME:
             text = f"its match condition `{condition.name or index}` is never true: {never.text}"
             yield Property("condition-never-true", unit.policy.name, text, never)
@@ -97,9 +97,9 @@ def never_errors(prover: Prover, unit: BoundPolicy) -> Property:
 
     A validation is asked for the type of its value alone, so that no denial by another one hides that it fails.
     """
-    asked = tuple(Validation(f"type({each.expression}) == bool") for each in unit.policy.validations)
+    boolean_checks = tuple(Validation(f"type({each.expression}) == bool") for each in unit.policy.validations)
     one, other = (
-        replace(unit, policy=replace(unit.policy, failure_policy=each, validations=asked))
+        replace(unit, policy=replace(unit.policy, failure_policy=each, validations=boolean_checks))
         for each in (FailurePolicy.FAIL, FailurePolicy.IGNORE)
     )
     proof = _prove(prover, one, other)
@@ -118,7 +118,7 @@ def _beside(prover: Prover, unit: BoundPolicy, units: Sequence[BoundPolicy]) -> 
         if other is unit or other.policy.match_constraints is None or not _may_imply(other, unit):
             continue
         sides = PolicyPair(unit.policy.name, (unit,), (other,))
-        proof = prover.prove_sides(sides, wanted=_IMPLIED)
+        proof = prover.prove_sides(sides, comparisons=_IMPLIED)
         if proof.result in _IMPLIED:
             text = f"{other.policy.name} refuses all that it refuses: {proof.text}"
             yield Property("dead-policy", unit.policy.name, text, proof)
@@ -145,7 +145,7 @@ def _same(
 ) -> Proof:
     """The claim that some policies decide as another one; given up where a request shows that they do not."""
     sides = PolicyPair(other.policy.name, current, (other,), kind)
-    return prover.prove_sides(sides, wanted=frozenset({Comparison.SAME}))
+    return prover.prove_sides(sides, comparisons=frozenset({Comparison.SAME}))
 
 
 def _contradictions(prover: Prover, units: Sequence[BoundPolicy]) -> Iterator[Property]:

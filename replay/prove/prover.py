@@ -93,16 +93,16 @@ class Prover:
     def prove_sides(
         self,
         sides: PolicyPair,
-        known: Iterable[Proof] | None = None,
+        kind_proofs: Iterable[Proof] | None = None,
         *,
         by_trying: bool = False,
-        wanted: frozenset[Comparison] = frozenset(Comparison),
+        comparisons: frozenset[Comparison] = frozenset(Comparison),
     ) -> Proof:
         """The claim about what two sides do together; `by_trying`: without formulas.
 
-        Where a request shows that the claim is none of those that are `wanted`, the rest is not looked for.
+        Where a request shows that the claim is none of those that are `comparisons`, the rest is not looked for.
 
-        `known` are the claims about all that differs between them, one by one: what each of them excludes is excluded of the
+        `kind_proofs` are the claims about all that differs between them, one by one: what each of them excludes is excluded of the
         whole, since the hardest of harder decisions is harder.
         """
         term.forget()
@@ -113,10 +113,10 @@ class Prover:
         if is_same:
             state.stricter.is_excluded = state.looser.is_excluded = True
         else:
-            if known is not None:
-                state.exclude(known)
+            if kind_proofs is not None:
+                state.exclude(kind_proofs)
             state.take(hunt(context, self.settings.tries, f"{sides.name} tries"))
-            if not state.may_be(wanted):
+            if not state.may_be(comparisons):
                 return self._claim(context, state)
             if by_trying:
                 state.leave_open("there are too many kinds to make formulas for each")
@@ -138,11 +138,11 @@ class Prover:
 
     def _normal(self, side: Iterable[BoundPolicy]) -> dict[NormalPolicy, set[Any]]:
         """The normal forms of some policies, with what is written of each, which decides what evaluations cost."""
-        found: dict[NormalPolicy, set[Any]] = {}
+        policies_by_form: dict[NormalPolicy, set[Any]] = {}
         for unit in side:
             form = normal_policy(unit, self.settings.version)
-            found.setdefault(form, set()).add(form.written)
-        return found
+            policies_by_form.setdefault(form, set()).add(form.written)
+        return policies_by_form
 
     def _exclude(self, sides: PolicyPair, context: ProofContext, state: ProofState) -> None:
         """Ask the solver about what trying left open."""
@@ -162,14 +162,14 @@ class Prover:
             state.leave_open(f"formulas cannot be made of it ({type(error).__name__})")
 
     def _worlds(self, sides: PolicyPair) -> Iterator[CustomResources]:
-        found = tuple(worlds_of(self.discovery, [rule for unit in sides.units for rule in unit.rules]))
-        if len(found) > _MOST_WORLDS:
+        worlds = tuple(worlds_of(self.discovery, [rule for unit in sides.units for rule in unit.rules]))
+        if len(worlds) > _MOST_WORLDS:
             raise UnmodelledError("rules differ, and tell many versions of custom resources apart")
-        yield from found
+        yield from worlds
 
     def _exclude_in(self, contexts: Iterable[ProofContext], sides: PolicyPair, state: ProofState) -> None:
         """Ask of built-in kinds first, and of custom ones in every world that rules tell apart: all of them have to exclude it."""
-        found = []
+        results = []
         for index, context in enumerate(contexts):
             context.targets = [each for each in context.targets if self._is_custom(each) == bool(index)]
             if not context.targets:
@@ -178,8 +178,8 @@ class Prover:
             here.take(hunt(context, self.settings.tries // 4, f"{sides.name} {index}"))
             if here.is_open:
                 _Search(self, sides, context).run(here)
-            found.append(here)
-        state.meet(found)
+            results.append(here)
+        state.meet(results)
 
     def _is_custom(self, target: Target) -> bool:
         return all(each.resource.group != target.resource.group for each in self.discovery if not each.custom)
@@ -207,8 +207,8 @@ class Prover:
         skeletons, params = self.skeletons, context.params
 
         def shows(smaller: SymbolicRequest) -> SymbolicRequest | None:
-            made = settled(smaller, skeletons, params)
-            return made if made is not None and context.judge.levels(made) == levels else None
+            candidate = settled(smaller, skeletons, params)
+            return candidate if candidate is not None and context.judge.levels(candidate) == levels else None
 
         least = context.generator("least").least(request.target)
         small = minimal(request, shows, least)
@@ -320,7 +320,7 @@ class _Search:
                     state.bound = state.bound.merge(formulas.bound)
 
     def _ask_one(
-        self, state: ProofState, direction: Direction, formulas: Formulas, wanted: term.Term, most: int
+        self, state: ProofState, direction: Direction, formulas: Formulas, comparison: term.Term, most: int
     ) -> Satisfiability:
         targets = [each.target for each in formulas.model.targets]
         answer = Satisfiability.UNKNOWN
@@ -328,7 +328,7 @@ class _Search:
         def base(index: int) -> SymbolicRequest:
             return self._generator.least(targets[index])
 
-        for each in solutions(self._prover.solver, formulas, wanted, self._context, base=base, most=most):
+        for each in solutions(self._prover.solver, formulas, comparison, self._context, base=base, most=most):
             if isinstance(each, Satisfiability):
                 answer = each
                 continue
@@ -341,18 +341,18 @@ class _Search:
 
     def _try(self, state: ProofState, request: SymbolicRequest) -> None:
         """A solution, and changes of it."""
-        found = WitnessSearch()
-        made = self._generator.settled(request)
-        if made is None:
+        search = WitnessSearch()
+        candidate = self._generator.settled(request)
+        if candidate is None:
             return
-        found.take(made, *self._context.judge.levels(made))
+        search.take(candidate, *self._context.judge.levels(candidate))
         for _ in range(20):
-            if found.is_complete:
+            if search.is_complete:
                 break
-            changed = self._generator.varied(made, 1)
+            changed = self._generator.varied(candidate, 1)
             if changed is not None:
-                found.take(changed, *self._context.judge.levels(changed))
-        state.take(found)
+                search.take(changed, *self._context.judge.levels(changed))
+        state.take(search)
 
 
 def _stricter(formulas: Formulas) -> term.Term:

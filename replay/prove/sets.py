@@ -75,16 +75,16 @@ def prove_kinds(
     Of more than `_MOST_KINDS` kinds no formulas are made: trying them out and the claims about the policies have to do.
     """
     pairs = pairs_of(current, candidate)
-    known = {each.name: each.proof for each in proofs if each.kind == KIND}
-    asked = {pair.name: kinds_of(pair.sides.units, prover.discovery) for pair in pairs}
-    kinds = dict.fromkeys(kind for pair in pairs if pair.is_changed for kind in asked[pair.name])
+    proofs_by_name = {each.name: each.proof for each in proofs if each.kind == KIND}
+    kinds_by_name = {pair.name: kinds_of(pair.sides.units, prover.discovery) for pair in pairs}
+    kinds = dict.fromkeys(kind for pair in pairs if pair.is_changed for kind in kinds_by_name[pair.name])
     for kind in kinds:
-        here = [pair for pair in pairs if kind in asked[pair.name]]
+        here = [pair for pair in pairs if kind in kinds_by_name[pair.name]]
         sides = PolicyPair(
             f"{kind.kind} {kind.group}",
             tuple(pair.current for pair in here if pair.current is not None),
             tuple(pair.candidate for pair in here if pair.candidate is not None),
             kind,
         )
-        claims = [known[pair.name] for pair in here if pair.is_changed]
+        claims = [proofs_by_name[pair.name] for pair in here if pair.is_changed]
         yield KindProof(kind, prover.prove_sides(sides, claims, by_trying=len(kinds) > _MOST_KINDS))

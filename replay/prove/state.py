@@ -27,17 +27,17 @@ class ProofState:
     looser: Direction = field(default_factory=Direction)
     bound: ClaimBound = UNBOUNDED
 
-    def exclude(self, known: Iterable[Proof]) -> None:
+    def exclude(self, proofs: Iterable[Proof]) -> None:
         """What all of some claims exclude."""
-        claims = tuple(known)
+        claims = tuple(proofs)
         self.stricter.is_excluded = all(each.result in {Comparison.SAME, Comparison.LOOSER} for each in claims)
         self.looser.is_excluded = all(each.result in {Comparison.SAME, Comparison.STRICTER} for each in claims)
         for each in claims:
             self.bound = self.bound.merge(each.bound)
 
-    def take(self, found: WitnessSearch) -> None:
+    def take(self, search: WitnessSearch) -> None:
         """What was met by trying; it undoes what was excluded."""
-        for direction, request in ((self.stricter, found.stricter), (self.looser, found.looser)):
+        for direction, request in ((self.stricter, search.stricter), (self.looser, search.looser)):
             if request is not None and direction.witness is None:
                 if direction.is_excluded:
                     direction.reason = "a request outside the bound shows it"
@@ -64,14 +64,14 @@ class ProofState:
         for direction in (self.stricter, self.looser):
             direction.reason = direction.reason or reason
 
-    def may_be(self, wanted: Collection[Comparison]) -> bool:
+    def may_be(self, comparisons: Collection[Comparison]) -> bool:
         """Whether the claim may still be one of some."""
         possible = set(Comparison)
         if self.stricter.witness is not None:
             possible -= {Comparison.SAME, Comparison.LOOSER}
         if self.looser.witness is not None:
             possible -= {Comparison.SAME, Comparison.STRICTER}
-        return bool(possible.intersection(wanted) - {Comparison.UNKNOWN})
+        return bool(possible.intersection(comparisons) - {Comparison.UNKNOWN})
 
     @property
     def is_open(self) -> bool:

@@ -143,28 +143,31 @@ def units_of(manifests: ManifestSet) -> dict[str, BoundPolicy]:
 
 def pairs_of(current: ManifestSet, candidate: ManifestSet) -> tuple[Pair, ...]:
     """The policies of two sets by name; one that only got another name is held against itself."""
-    before, after = units_of(current), units_of(candidate)
-    renamed = _renamed(before, after)
-    found = []
-    for name, unit in before.items():
+    current_units, candidate_units = units_of(current), units_of(candidate)
+    renamed = _renamed(current_units, candidate_units)
+    pairs = []
+    for name, unit in current_units.items():
         new_name = renamed.get(name, name)
-        found.append(Pair(name, unit, after.get(new_name), "" if new_name == name else new_name))
-    found += [
-        Pair(name, None, unit) for name, unit in after.items() if name not in before and name not in renamed.values()
+        pairs.append(Pair(name, unit, candidate_units.get(new_name), "" if new_name == name else new_name))
+    pairs += [
+        Pair(name, None, unit)
+        for name, unit in candidate_units.items()
+        if name not in current_units and name not in renamed.values()
     ]
-    return tuple(sorted(found, key=lambda pair: pair.name))
+    return tuple(sorted(pairs, key=lambda pair: pair.name))
 
 
-def _renamed(before: dict[str, BoundPolicy], after: dict[str, BoundPolicy]) -> dict[str, str]:
-    gone = [name for name in before if name not in after]
-    come = [name for name in after if name not in before]
+def _renamed(current_units: dict[str, BoundPolicy], after: dict[str, BoundPolicy]) -> dict[str, str]:
+    gone = [name for name in current_units if name not in after]
+    come = [name for name in after if name not in current_units]
     renamed: dict[str, str] = {}
     for name in gone:
         same = (
             new
             for new in come
             if new not in renamed.values()
-            and replace(before[name].policy, name="", static=True) == replace(after[new].policy, name="", static=True)
+            and replace(current_units[name].policy, name="", static=True)
+            == replace(after[new].policy, name="", static=True)
         )
         if (new_name := next(same, None)) is not None:
             renamed[name] = new_name

@@ -16,14 +16,14 @@ def _ends(context: ProofContext, request: SymbolicRequest) -> Iterator[tuple[str
     """Where what policies read ends early: something matters by not being there."""
     for side, name in _SIDES:
         for path in sorted(context.interest.paths.get(name, ())):
-            value, found = getattr(request, side), []
+            value, values = getattr(request, side), []
             for key in path:
                 if not isinstance(value, dict) or key not in value:
                     break
                 value = value[key]
-                found.append(key)
-            if value is not None and len(found) < len(path) and isinstance(value, dict):
-                yield (name, *found)
+                values.append(key)
+            if value is not None and len(values) < len(path) and isinstance(value, dict):
+                yield (name, *values)
 
 
 def witness_of(context: ProofContext, request: SymbolicRequest, least: SymbolicRequest) -> Witness:

@@ -35,10 +35,13 @@ NOT_SAID = "nothing shows another patch, and of patches nothing is proved where 
 
 def prove_mutating(prover: Prover, current: ManifestSet, candidate: ManifestSet) -> Iterator[tuple[str, Proof]]:
     """A claim for each mutating policy that changed, by name."""
-    before = {each.name: each for each in current.mutating_policies}
-    after = {each.name: each for each in candidate.mutating_policies}
-    for name in sorted(before.keys() | after.keys()):
-        sides = [_alone(sets, policies.get(name)) for sets, policies in ((current, before), (candidate, after))]
+    current_policies = {each.name: each for each in current.mutating_policies}
+    candidate_policies = {each.name: each for each in candidate.mutating_policies}
+    for name in sorted(current_policies.keys() | candidate_policies.keys()):
+        sides = [
+            _alone(sets, policies.get(name))
+            for sets, policies in ((current, current_policies), (candidate, candidate_policies))
+        ]
         if sides[0] != sides[1]:
             yield name, _prove(prover, name, sides[0], sides[1])
 
@@ -54,9 +57,9 @@ def _alone(manifests: ManifestSet, policy: MutatingAdmissionPolicy | None) -> Ma
 def _prove(prover: Prover, name: str, current: ManifestSet, candidate: ManifestSet) -> Proof:
     settings = prover.settings
     is_same = _form(prover, current) == _form(prover, candidate)
-    found = _hunt(prover, name, current, candidate, settings.attacks if is_same else settings.tries * 2)
-    if found is not None:
-        return Proof(Comparison.BOTH, UNBOUNDED, (found,), "the patches differ")
+    witness = _hunt(prover, name, current, candidate, settings.attacks if is_same else settings.tries * 2)
+    if witness is not None:
+        return Proof(Comparison.BOTH, UNBOUNDED, (witness,), "the patches differ")
     return Proof(Comparison.SAME) if is_same else Proof(Comparison.UNKNOWN, reason=NOT_SAID)
 
 
@@ -66,17 +69,17 @@ def _form(prover: Prover, manifests: ManifestSet) -> object:
         return None
     policy = manifests.mutating_policies[0]
     compiler, conditions, mutations = _compiled(prover, policy)
-    known: dict[str, object] = {}
+    variable_numbers: dict[str, object] = {}
 
     def variable(name: str) -> tuple[object, ...] | None:
         compiled = compiler.variables.get(name)
         if compiled is None or compiled.program is None:
             return None
-        if name not in known:
-            known[name] = None  # one that reads itself stands for itself
-            known[name] = normal_form(compiled.program.ast, variable).root
-        found = known[name]
-        return found if isinstance(found, tuple) else None
+        if name not in variable_numbers:
+            variable_numbers[name] = None  # one that reads itself stands for itself
+            variable_numbers[name] = normal_form(compiled.program.ast, variable).root
+        number = variable_numbers[name]
+        return number if isinstance(number, tuple) else None
 
     def form(each: CompiledExpression) -> object:
         return ("error", each.expression) if each.program is None else normal_form(each.program.ast, variable).root
@@ -128,9 +131,9 @@ def _hunt(prover: Prover, name: str, current: ManifestSet, candidate: ManifestSe
     if not context.targets:
         return None
     for request in context.generator(f"{name} patches").requests(count):
-        found = _compare(chain, request)
-        if found is not None:
-            return found
+        difference = _compare(chain, request)
+        if difference is not None:
+            return difference
     return None
 
 

@@ -100,9 +100,9 @@ class _Reader:
 
     def _select(self, node: Select, bound: Mapping[str, Any]) -> Normal:
         if isinstance(node.operand, Ident) and node.operand.name == "variables" and "variables" not in bound:
-            found = self._variable_of(node.field)
-            if found is not None:
-                return ("has variable", found) if node.test_only else found
+            variable = self._variable_of(node.field)
+            if variable is not None:
+                return ("has variable", variable) if node.test_only else variable
         reference = self._ast.reference_map.get(node.id)
         if reference is not None and reference.name and not node.test_only:
             return ("name", reference.name)
@@ -169,10 +169,10 @@ def _quantified(kind: str, iter_range: Normal, two: bool, depth: int, body: Norm
 
 def joined(kind: str, parts: list[Normal]) -> Normal:
     """`and` or `or` as a set."""
-    found: set[Normal] = set()
+    members: set[Normal] = set()
     for part in parts:
-        found.update(part[1] if part[0] == kind else (part,))
-    return next(iter(found)) if len(found) == 1 else (kind, frozenset(found))
+        members.update(part[1] if part[0] == kind else (part,))
+    return next(iter(members)) if len(members) == 1 else (kind, frozenset(members))
 
 
 def negation(form: Normal) -> Normal:  # noqa: PLR0911 - one case a kind

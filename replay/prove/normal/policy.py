@@ -46,7 +46,12 @@ def normal_policy(unit: BoundPolicy, version: KubernetesVersion) -> NormalPolicy
         (canonical(each.match_resources), canonical(each.param_ref), frozenset(each.validation_actions))
         for each in unit.bindings
     )
-    kept = (policy.static, policy.failure_policy, canonical(policy.param_kind), canonical(policy.match_constraints))
+    constraints = (
+        policy.static,
+        policy.failure_policy,
+        canonical(policy.param_kind),
+        canonical(policy.match_constraints),
+    )
     written = (
         tuple(forms.written(each) for each in compiled.match_conditions),
         tuple(forms.written(each) for each in compiled.validations),
@@ -54,7 +59,7 @@ def normal_policy(unit: BoundPolicy, version: KubernetesVersion) -> NormalPolicy
         tuple(forms.written(each) for each in compiled.messages),
     )
     return NormalPolicy(
-        kept,
+        constraints,
         forms.all_of(compiled.match_conditions),
         forms.all_of(compiled.validations),
         frozenset(forms.form(each).root for each in compiled.audit_annotations),
@@ -73,10 +78,10 @@ class _Forms:
 
     def all_of(self, expressions: tuple[CompiledExpression, ...]) -> frozenset[Normal]:
         """All conditions that some expressions join."""
-        found: set[Normal] = set()
+        conditions: set[Normal] = set()
         for each in expressions:
-            found.update(conjuncts(self.form(each).root))
-        return frozenset(found)
+            conditions.update(conjuncts(self.form(each).root))
+        return frozenset(conditions)
 
     def form(self, compiled: CompiledExpression) -> NormalForm:
         """The normal form; an expression that does not compile stands for itself, as an error."""

@@ -80,9 +80,9 @@ class Generator:
             yield self.least(target)
         for _ in range(count):
             target = self._chooser.choice(self.targets)
-            made = self.varied(self.least(target), 1 + self._chooser.randrange(6))
-            if made is not None:
-                yield made
+            request = self.varied(self.least(target), 1 + self._chooser.randrange(6))
+            if request is not None:
+                yield request
 
     def varied(self, request: SymbolicRequest, changes: int) -> SymbolicRequest | None:
         """A request with some changes, None where the server would refuse what came of it."""
@@ -200,26 +200,26 @@ def settled(
     request: SymbolicRequest,
     skeletons: ValidSkeletons,
     params: Sequence[ParamSlot] = (),
-    before: SymbolicRequest | None = None,
+    base: SymbolicRequest | None = None,
 ) -> SymbolicRequest | None:
     """See `Generator.settled`; a value where nobody expects its form is refused, too.
 
-    `before` is a settled request to the same target, of which the other one was made.
+    `base` is a settled request to the same target, of which the other one was made.
     """
     try:
-        return _settled(request, skeletons, params, before)
+        return _settled(request, skeletons, params, base)
     except UNFORESEEN:
         return None
 
 
 def _settled(
-    request: SymbolicRequest, skeletons: ValidSkeletons, params: Sequence[ParamSlot], before: SymbolicRequest | None
+    request: SymbolicRequest, skeletons: ValidSkeletons, params: Sequence[ParamSlot], base: SymbolicRequest | None
 ) -> SymbolicRequest | None:
     target, parts = request.target, dict[str, Any]()
     for side in ("object", "old_object"):
         body = getattr(request, side)
         if body is not None:
-            parts[side] = _settled_object(body, request, skeletons, getattr(before, side, None))
+            parts[side] = _settled_object(body, request, skeletons, getattr(base, side, None))
             if parts[side] is None:
                 return None
     if "object" in parts and "old_object" in parts:
@@ -237,23 +237,23 @@ def _settled(
         if namespace is None:
             return None
         parts["namespace_object"] = namespace
-    made = [
+    settled_params = [
         None if param is None else slot.settled(param, skeletons)
         for slot, param in zip(params, request.params, strict=True)
     ]
-    if any(each is None and param is not None for each, param in zip(made, request.params, strict=True)):
+    if any(each is None and param is not None for each, param in zip(settled_params, request.params, strict=True)):
         return None
-    parts["params"] = tuple(made)
+    parts["params"] = tuple(settled_params)
     return request.with_parts(parts)
 
 
-def _settled_object(body: JSON, request: SymbolicRequest, skeletons: ValidSkeletons, before: JSON) -> JSON | None:
+def _settled_object(body: JSON, request: SymbolicRequest, skeletons: ValidSkeletons, base: JSON) -> JSON | None:
     """An object as a server writes it, None where it refuses it."""
-    if (body is before or skeletons.is_own(body)) and _is_here(body, request):  # as it was: served and admissible
+    if (body is base or skeletons.is_own(body)) and _is_here(body, request):  # as it was: served and admissible
         return body
     kind = request.target.kind
-    served = skeletons.as_served(kind, _identified(body, request), before) if isinstance(body, dict) else None
-    is_good = served is not None and is_admissible(skeletons.schemas.for_kind(kind), kind, served, before)
+    served = skeletons.as_served(kind, _identified(body, request), base) if isinstance(body, dict) else None
+    is_good = served is not None and is_admissible(skeletons.schemas.for_kind(kind), kind, served, base)
     return served if is_good else None
 
 
@@ -291,8 +291,8 @@ def _identified(body: dict[str, JSON], request: SymbolicRequest) -> dict[str, JS
 
 def _as_namespace(request: SymbolicRequest, skeletons: ValidSkeletons) -> JSON | None:
     metadata = dict(request.namespace_object.get("metadata") or {})
-    given = metadata.get("labels")
-    labels = {**(given if isinstance(given, dict) else {}), "kubernetes.io/metadata.name": request.namespace}
+    label_map = metadata.get("labels")
+    labels = {**(label_map if isinstance(label_map, dict) else {}), "kubernetes.io/metadata.name": request.namespace}
     if any(not isinstance(text, str) or qualified_name(key) or label_value(text) for key, text in labels.items()):
         return None
     body = {**request.namespace_object, "metadata": {**metadata, "name": request.namespace, "labels": labels}}

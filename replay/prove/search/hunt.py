@@ -44,15 +44,15 @@ class WitnessSearch:
 
 
 def hunt(
-    context: ProofContext, count: int, seed: str, found: WitnessSearch | None = None, *, thorough: bool = False
+    context: ProofContext, count: int, seed: str, search: WitnessSearch | None = None, *, thorough: bool = False
 ) -> WitnessSearch:
     """Try `count` random requests, and changes of those that neither side refuses; `thorough`: do not stop early."""
-    found = found or WitnessSearch()
+    search = search or WitnessSearch()
     for request, (current, candidate) in decided(context, count, seed):
-        found.take(request, current, candidate)
-        if found.is_complete and not thorough:
+        search.take(request, current, candidate)
+        if search.is_complete and not thorough:
             break
-    return found
+    return search
 
 
 def decided(context: ProofContext, count: int, seed: str) -> Iterator[DecidedRequest]:
@@ -75,9 +75,9 @@ def decided(context: ProofContext, count: int, seed: str) -> Iterator[DecidedReq
     for _ in range(count - count // 2):
         if not passed:
             return
-        made = generator.varied(chooser.choice(passed), 1 + chooser.randrange(2))
-        if made is not None:
-            levels = context.judge.levels(made)
-            yield made, levels
+        variation = generator.varied(chooser.choice(passed), 1 + chooser.randrange(2))
+        if variation is not None:
+            levels = context.judge.levels(variation)
+            yield variation, levels
             if levels[0] is EnforcementLevel.ADMITTED:
-                passed[chooser.randrange(len(passed))] = made
+                passed[chooser.randrange(len(passed))] = variation

@@ -58,8 +58,8 @@ class Interest:
 
 def segments(path: str) -> PathSteps:
     """`object.a[]["b.c"]?` as `object`, `a`, `[]`, `b.c`."""
-    found = _SEGMENT.findall(path.removesuffix("?"))
-    return tuple(name or (json.loads(quoted) if quoted else ANY) for name, quoted in found)
+    names = _SEGMENT.findall(path.removesuffix("?"))
+    return tuple(name or (json.loads(quoted) if quoted else ANY) for name, quoted in names)
 
 
 def _around(text: str) -> Iterator[str]:
@@ -175,8 +175,8 @@ Trie = dict[str, "Trie"]
 
 def merged(tries: Iterable[Mapping[str, Trie]]) -> Trie:
     """All of some trees in one."""
-    found: Trie = {}
+    union: Trie = {}
     for trie in tries:
         for name, below in trie.items():
-            found[name] = merged((found.get(name, {}), below))
-    return found
+            union[name] = merged((union.get(name, {}), below))
+    return union

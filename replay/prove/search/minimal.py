@@ -73,8 +73,8 @@ def _leaves(value: JSON, at: FieldPath) -> Iterator[FieldPath]:
 
 def differences(value: JSON, base: JSON) -> list[FieldPath]:
     """Where a value has something that a base has not, or has otherwise: the deepest such places."""
-    found = list(_differences(value, base, ()))
-    return [path for path in found if not any(other != path and other[: len(path)] == path for other in found)]
+    paths = list(_differences(value, base, ()))
+    return [path for path in paths if not any(other != path and other[: len(path)] == path for other in paths)]
 
 
 def _differences(value: JSON, base: JSON, at: FieldPath) -> Iterator[FieldPath]:
@@ -89,12 +89,12 @@ def _differences(value: JSON, base: JSON, at: FieldPath) -> Iterator[FieldPath]:
             if key not in value:
                 yield (*at, key)
     elif isinstance(value, list):
-        before = base if isinstance(base, list) else []
+        base_items = base if isinstance(base, list) else []
         for index, item in enumerate(value):
-            known = before[index] if index < len(before) else None
-            if item != known:
+            base_item = base_items[index] if index < len(base_items) else None
+            if item != base_item:
                 yield (*at, index)
-                yield from _differences(item, known, (*at, index))
+                yield from _differences(item, base_item, (*at, index))
 
 
 def _reverted(value: JSON, base: JSON, path: FieldPath) -> JSON:

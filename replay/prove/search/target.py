@@ -58,21 +58,21 @@ def with_custom_kinds(
 
     `apart`: rules are held against others, so that every group is combined with every resource that any of them names.
     """
-    known = {each.resource.group_resource for each in discovery}
+    group_resources = {each.resource.group_resource for each in discovery}
     groups = {each.resource.group for each in discovery if not each.custom}
-    wanted: dict[GroupVersionResource, Rule] = {}
+    named_rules: dict[GroupVersionResource, Rule] = {}
     for rule in rules:
         for resource in _custom_resources(rule, groups, rules if apart else (rule,)):
-            if resource.group_resource not in known:
-                wanted.setdefault(resource, rule)
+            if resource.group_resource not in group_resources:
+                named_rules.setdefault(resource, rule)
     subresources = {each.partition("/")[2] for rule in rules for each in rule.resources if "/" in each}
     served = [
         (resource if version is None else resource._replace(version=version), rule)
-        for resource, rule in wanted.items()
+        for resource, rule in named_rules.items()
         for version in (world.versions if world is not None else (None,))
     ]
-    made = [_custom(resource, rule, subresources - {"*"}, world) for resource, rule in served]
-    return Discovery([*discovery, *made]) if made else discovery
+    custom = [_custom(resource, rule, subresources - {"*"}, world) for resource, rule in served]
+    return Discovery([*discovery, *custom]) if custom else discovery
 
 
 def _custom_resources(rule: Rule, builtin_groups: set[str], among: Sequence[Rule]) -> Iterator[GroupVersionResource]:

@@ -68,8 +68,8 @@ def samples_beside(text: str) -> Iterator[str]:
             for step in (1, -1):
                 moved = [*parts[:index], max(0, parts[index] + step), *parts[index + 1 :]]
                 yield ".".join(map(str, moved))
-    if (found := re.fullmatch(r"(\d+)(h|m|s|ms)", text)) is not None:
-        number, unit = int(found[1]), found[2]
+    if (match := re.fullmatch(r"(\d+)(h|m|s|ms)", text)) is not None:
+        number, unit = int(match[1]), match[2]
         yield from (f"{number + 1}{unit}", f"{max(0, number - 1)}{unit}", f"{number}{unit}1ms", "1ms", "10000h")
     if re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", text):
         yield from (f"https://{text}", f"https://{text}:8443/path?a=b", f"http://www.{text}")

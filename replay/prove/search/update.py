@@ -57,8 +57,8 @@ def with_immutable_parts(target: Target, new: JSON, old: JSON) -> JSON:
         fixed = _with_part(fixed, path, old)
     if isinstance(old.get("metadata"), dict) and isinstance(fixed.get("metadata"), dict):
         metadata = {key: value for key, value in fixed["metadata"].items() if key not in _METADATA}
-        kept = {key: value for key, value in old["metadata"].items() if key in _METADATA}
-        fixed["metadata"] = {**kept, **metadata}
+        old_metadata = {key: value for key, value in old["metadata"].items() if key in _METADATA}
+        fixed["metadata"] = {**old_metadata, **metadata}
     if _is_pod(target) and target.subresource != "status":
         fixed["spec"] = _pod_spec(target.subresource, fixed.get("spec") or {}, old.get("spec") or {})
     return fixed
@@ -66,12 +66,12 @@ def with_immutable_parts(target: Target, new: JSON, old: JSON) -> JSON:
 
 def _with_part(value: JSON, path: tuple[str, ...], old: JSON) -> JSON:
     copy: dict[str, Any] = dict(value) if isinstance(value, dict) else {}
-    before = old if isinstance(old, dict) else {}
+    old_part = old if isinstance(old, dict) else {}
     head, rest = path[0], path[1:]
     if rest:
-        copy[head] = _with_part(copy.get(head), rest, before.get(head))
-    elif head in before:
-        copy[head] = before[head]
+        copy[head] = _with_part(copy.get(head), rest, old_part.get(head))
+    elif head in old_part:
+        copy[head] = old_part[head]
     else:
         copy.pop(head, None)
     return copy
@@ -87,5 +87,8 @@ def _pod_spec(subresource: str, new: Mapping[str, Any], old: Mapping[str, Any]) 
     for name in ("containers", "initContainers"):
         if name in old:
             pairs = zip(old[name], [*(new.get(name) or ()), *[{}] * len(old[name])], strict=False)
-            fixed[name] = [{**before, "image": after.get("image") or before.get("image")} for before, after in pairs]
+            fixed[name] = [
+                {**old_container, "image": after.get("image") or old_container.get("image")}
+                for old_container, after in pairs
+            ]
     return fixed

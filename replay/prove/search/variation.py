@@ -94,12 +94,12 @@ class Variation:
 
     def _fresh(self, below: Schema | None, items: Sequence[JSON], rest: PathSteps, field: str) -> JSON:
         """A new item; what names it differs from the others."""
-        made = _beginning(below, rest)
-        if isinstance(made, dict) and isinstance(made.get("name"), str):
-            made["name"] = item_name(made["name"], field, len(items))
-        if isinstance(made, dict) and "containerPort" in made:
-            made["containerPort"] = 8080 + len(items)
-        return made
+        sample = _beginning(below, rest)
+        if isinstance(sample, dict) and isinstance(sample.get("name"), str):
+            sample["name"] = item_name(sample["name"], field, len(items))
+        if isinstance(sample, dict) and "containerPort" in sample:
+            sample["containerPort"] = 8080 + len(items)
+        return sample
 
     def _change_entry(self, value: JSON, schema: Schema | None, rest: PathSteps) -> JSON:
         copy: dict[str, Any] = dict(value) if isinstance(value, dict) else {}

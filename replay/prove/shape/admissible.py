@@ -33,10 +33,10 @@ _MOST_PORT = 65535
 _UNSAVED = frozenset({"PodExecOptions", "PodAttachOptions", "PodPortForwardOptions", "Eviction", "Binding"})
 
 
-def is_admissible(schema: Schema | None, kind: GroupVersionKind, obj: JSON, before: JSON = None) -> bool:
+def is_admissible(schema: Schema | None, kind: GroupVersionKind, obj: JSON, old: JSON = None) -> bool:
     """Whether nothing is known for which the server refuses an object of a kind.
 
-    `before` is one that is admissible: what is, by identity, a part of it is not looked at again.
+    `old` is one that is admissible: what is, by identity, a part of it is not looked at again.
     """
     metadata = obj.get("metadata")
     if kind.kind not in _UNSAVED and not _has_valid_name(kind, metadata):
@@ -44,7 +44,7 @@ def is_admissible(schema: Schema | None, kind: GroupVersionKind, obj: JSON, befo
     if schema is None:
         return isinstance(metadata, dict) and not any(_metadata_problems(metadata))
     rule = _KINDS.get(kind.kind)
-    return not any(_problems(schema, obj, before)) and (rule is None or rule(obj))
+    return not any(_problems(schema, obj, old)) and (rule is None or rule(obj))
 
 
 def _has_valid_name(kind: GroupVersionKind, metadata: JSON) -> bool:
@@ -58,15 +58,15 @@ def _has_valid_name(kind: GroupVersionKind, metadata: JSON) -> bool:
     return (_LABEL if kind.kind in _LABEL_KINDS else _SUBDOMAIN).fullmatch(name) is not None
 
 
-def _problems(schema: Schema, value: JSON, before: JSON = None) -> Iterator[str]:
+def _problems(schema: Schema, value: JSON, old: JSON = None) -> Iterator[str]:
     """What is wrong with a value, by its schema and type."""
     if isinstance(value, dict):
-        if value is not before:
-            yield from _struct_problems(schema, value, before if isinstance(before, dict) else {})
+        if value is not old:
+            yield from _struct_problems(schema, value, old if isinstance(old, dict) else {})
     elif isinstance(value, list):
-        if schema.items is not None and value is not before:
-            for item, known in zip(value, counterparts(value, before), strict=True):
-                yield from _problems(schema.items, item, known)
+        if schema.items is not None and value is not old:
+            for item, old_item in zip(value, counterparts(value, old), strict=True):
+                yield from _problems(schema.items, item, old_item)
             if schema.map_keys and schema.list_type == "map":
                 keys = [
                     tuple(str(item.get(key)) for key in schema.map_keys) for item in value if isinstance(item, dict)
@@ -77,19 +77,19 @@ def _problems(schema: Schema, value: JSON, before: JSON = None) -> Iterator[str]
         yield "quantity"
 
 
-def _struct_problems(schema: Schema, value: dict[str, JSON], before: dict[str, JSON]) -> Iterator[str]:
+def _struct_problems(schema: Schema, value: dict[str, JSON], old: dict[str, JSON]) -> Iterator[str]:
     if schema.name == OBJECT_META:
         yield from _metadata_problems(value)
         return
     for name in schema.required:
-        given = value.get(name)
-        if given is None or given == "":
+        part = value.get(name)
+        if part is None or part == "":
             yield name
-    for name, given in value.items():
+    for name, part in value.items():
         field = schema.field(name)
         if field is not None:
-            yield from _problems(field, given, before.get(name))
-        yield from _scalar_problems(schema.name, name, given)
+            yield from _problems(field, part, old.get(name))
+        yield from _scalar_problems(schema.name, name, part)
     rule = _TYPES.get(schema.name)
     if rule is not None and not rule(value):
         yield schema.name

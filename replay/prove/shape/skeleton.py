@@ -168,28 +168,28 @@ class ValidSkeletons:
     def _make(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON:
         schema = self.schemas.for_kind(kind)
         body: dict[str, Any] = copy.deepcopy(dict(_SPECS.get((kind.group, kind.kind), {})))
-        made: dict[str, Any] = {"apiVersion": kind.api_version, "kind": kind.kind}
+        skeleton: dict[str, Any] = {"apiVersion": kind.api_version, "kind": kind.kind}
         if schema is None or "metadata" in schema.fields:
-            made["metadata"] = {"name": name, **({"namespace": namespace} if namespace else {})}
+            skeleton["metadata"] = {"name": name, **({"namespace": namespace} if namespace else {})}
         if schema is not None and not body:
-            required = (each for each in sorted(schema.required) if each not in made and each in schema.fields)
+            required = (each for each in sorted(schema.required) if each not in skeleton and each in schema.fields)
             body = {each: least(schema.fields[each]) for each in required}
-        made.update(body)
-        return self.as_served(kind, made) or made
+        skeleton.update(body)
+        return self.as_served(kind, skeleton) or skeleton
 
-    def as_served(self, kind: GroupVersionKind, obj: JSON, before: JSON = None) -> JSON | None:
+    def as_served(self, kind: GroupVersionKind, obj: JSON, base: JSON = None) -> JSON | None:
         """The object as the server's own type writes it, defaulted; None where it does not fit the type.
 
-        `before` is an object so written: what is, by identity, a part of it is taken as it is.
+        `base` is an object so written: what is, by identity, a part of it is taken as it is.
         """
         schema = self.schemas.for_kind(kind)
         if schema is None or self.schemas.is_custom(kind):
             return obj
         try:
-            served = round_trip(schema, obj, before)
+            served = round_trip(schema, obj, base)
         except DecodeError:
             return None
-        set_defaults(schema, served, before)
+        set_defaults(schema, served, base)
         return {"apiVersion": kind.api_version, "kind": kind.kind, **_known(served)}
 
 

@@ -32,5 +32,9 @@ def members_of(schema: Schema | None) -> frozenset[str]:
 def with_members(value: dict[str, JSON], schema: Schema | None, chosen: Collection[str]) -> dict[str, JSON]:
     """A value without the members of its type that were not chosen, where one was."""
     members = members_of(schema)
-    kept = members.intersection(chosen)
-    return {name: item for name, item in value.items() if name not in members or name in kept} if kept else value
+    members_to_keep = members.intersection(chosen)
+    return (
+        {name: item for name, item in value.items() if name not in members or name in members_to_keep}
+        if members_to_keep
+        else value
+    )

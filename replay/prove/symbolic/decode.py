@@ -29,19 +29,26 @@ _MOST_ITEMS = 40
 def wanted_terms(model: RequestModel) -> list[Term]:
     """The terms whose values a request is made of."""
     root = model.root
-    found = [model.choice, model.has_object, model.has_old_object, model.has_namespace]
-    found += [there for there, _ in model.params.values()]
+    asked_terms = [model.choice, model.has_object, model.has_old_object, model.has_namespace]
+    asked_terms += [there for there, _ in model.params.values()]
     for node in root.nodes.values():
-        found += [node.kind_term, node.truth, variable(f"int {node.name}", INT), node.double, node.text, node.size]
-        found += [present for present, _ in node.parts.values()]
-        found += [term for present, key, _ in node.fresh for term in (present, key)]
-    for term, asked in root.texts.asked.items():
-        found += [term, *(atom_of(root, predicate, term) for predicate in asked)]
+        asked_terms += [
+            node.kind_term,
+            node.truth,
+            variable(f"int {node.name}", INT),
+            node.double,
+            node.text,
+            node.size,
+        ]
+        asked_terms += [present for present, _ in node.parts.values()]
+        asked_terms += [term for present, key, _ in node.fresh for term in (present, key)]
+    for term, predicates in root.texts.asked.items():
+        asked_terms += [term, *(atom_of(root, predicate, term) for predicate in predicates)]
     for term in root.amounts:
-        found += [apply("is quantity", (term,), BOOL), apply("amount", (term,), REAL)]
+        asked_terms += [apply("is quantity", (term,), BOOL), apply("amount", (term,), REAL)]
     for node, terms in root.sought.items():
-        found += [apply(f"in {node.name}", (term,), BOOL) for term in terms]
-    return list(dict.fromkeys(found))
+        asked_terms += [apply(f"in {node.name}", (term,), BOOL) for term in terms]
+    return list(dict.fromkeys(asked_terms))
 
 
 class Decoder:
@@ -76,20 +83,20 @@ class Decoder:
             ("old_object", model.old_object, model.has_old_object),
             ("namespace_object", model.namespace, model.has_namespace),
         ):
-            known = getattr(base, side)
-            if known is not None and self._is_true(there):
+            base_value = getattr(base, side)
+            if base_value is not None and self._is_true(there):
                 kind = NAMESPACE_KIND if side == "namespace_object" else base.target.kind
-                parts[side] = self._over(known, node, self._schemas.for_kind(kind))
+                parts[side] = self._over(base_value, node, self._schemas.for_kind(kind))
         parts["params"] = tuple(self._param(slot, param) for slot, param in zip(self._slots, base.params, strict=True))
         parts.update(self._request_parts(base))
         return base.with_parts(parts)
 
     def _param(self, slot: ParamSlot, base: JSON) -> JSON:
         """The parameter of a slot, None where it is not there."""
-        asked = [found for (each, _), found in self._model.params.items() if each == slot]
-        if not asked:
+        nodes = [part for (each, _), part in self._model.params.items() if each == slot]
+        if not nodes:
             return base
-        there = next((node for has, node in asked if self._is_true(has)), None)
+        there = next((node for has, node in nodes if self._is_true(has)), None)
         return None if there is None else self._over(base, there, self._schemas.for_kind(slot.kind))
 
     def _request_parts(self, base: SymbolicRequest) -> dict[str, Any]:
@@ -104,12 +111,12 @@ class Decoder:
 
     def _user(self, node: JsonNode, base: UserInfo) -> UserInfo:
         def text(key: str, default: str) -> str:
-            found = node.parts.get(key)
-            if found is None:
+            entry = node.parts.get(key)
+            if entry is None:
                 return default
-            if found[1].text not in self._values:
+            if entry[1].text not in self._values:
                 return default
-            return self._text(found[1].text) if self._is_true(found[0]) else ""
+            return self._text(entry[1].text) if self._is_true(entry[0]) else ""
 
         groups: tuple[str, ...] = base.groups
         extra: dict[str, tuple[str, ...]] = {}
@@ -117,8 +124,8 @@ class Decoder:
             present, child = node.parts["groups"]
             groups = tuple(str(each) for each in self._list(child, child.schema)) if self._is_true(present) else ()
         if "extra" in node.parts and self._is_true(node.parts["extra"][0]):
-            made = self._map(node.parts["extra"][1], None)
-            extra = {key: tuple(map(str, items)) for key, items in made.items() if isinstance(items, list)}
+            extra_value = self._map(node.parts["extra"][1], None)
+            extra = {key: tuple(map(str, items)) for key, items in extra_value.items() if isinstance(items, list)}
         return UserInfo(text("username", base.username), text("uid", base.uid), groups, extra)
 
     def _is_true(self, term: Term) -> bool:
@@ -155,11 +162,11 @@ class Decoder:
         usual = least(schema) if schema is not None else "example"
         return usual if isinstance(usual, str) and usual else "example"
 
-    def _over(self, known: JSON, node: JsonNode, schema: Schema | None) -> JSON:
+    def _over(self, base: JSON, node: JsonNode, schema: Schema | None) -> JSON:
         """A known value with what the solution says of some of its parts."""
         kind = self._kind(node)
-        if kind == "map" and isinstance(known, dict):
-            copy = dict(known)
+        if kind == "map" and isinstance(base, dict):
+            copy = dict(base)
             for key, (present, child) in node.parts.items():
                 below = None if schema is None else schema.field(key)
                 if not self._is_true(present):
@@ -170,11 +177,11 @@ class Decoder:
                     copy[key] = self._value(child, below)
             copy.update(self._further(node, schema))
             return with_members(copy, schema, self._present(node))
-        if kind == "list" and isinstance(known, list):
-            return self._list(node, schema, known)
-        if kind == "map" and known is None and schema is not None:
-            made = least(schema)
-            return self._over(made, node, schema) if isinstance(made, dict) else self._map(node, schema)
+        if kind == "list" and isinstance(base, list):
+            return self._list(node, schema, base)
+        if kind == "map" and base is None and schema is not None:
+            skeleton = least(schema)
+            return self._over(skeleton, node, schema) if isinstance(skeleton, dict) else self._map(node, schema)
         return self._value(node, schema)
 
     def _is_asked(self, node: JsonNode) -> bool:
@@ -185,19 +192,19 @@ class Decoder:
 
     def _map(self, node: JsonNode, schema: Schema | None) -> dict[str, JSON]:
         base = least(schema) if schema is not None else {}
-        made: dict[str, JSON] = dict(base) if isinstance(base, dict) else {}
+        entries: dict[str, JSON] = dict(base) if isinstance(base, dict) else {}
         for key, (present, child) in node.parts.items():
             below = None if schema is None else schema.field(key)
             if self._is_true(present):
-                made[key] = self._value(child, below)
+                entries[key] = self._value(child, below)
             else:
-                made.pop(key, None)
-        made.update(self._further(node, schema))
-        made = with_members(made, schema, self._present(node))
-        missing = int(self._values.get(node.size, 0)) - len(made)
+                entries.pop(key, None)
+        entries.update(self._further(node, schema))
+        entries = with_members(entries, schema, self._present(node))
+        missing = int(self._values.get(node.size, 0)) - len(entries)
         if (schema is None or schema.values is not None) and 0 < missing <= _MOST_ITEMS:
-            made.update({f"key-{index}": "x" for index in range(missing)})
-        return made
+            entries.update({f"key-{index}": "x" for index in range(missing)})
+        return entries
 
     def _present(self, node: JsonNode) -> list[str]:
         """The fields that the solution says are there."""
@@ -209,20 +216,20 @@ class Decoder:
             if self._is_true(present):
                 yield self._text(key) or "key", self._value(child, below)
 
-    def _list(self, node: JsonNode, schema: Schema | None, known: list[JSON] | None = None) -> list[JSON]:
+    def _list(self, node: JsonNode, schema: Schema | None, base: list[JSON] | None = None) -> list[JSON]:
         size = min(max(int(self._values.get(node.size, 0)), 0), _MOST_ITEMS)
         below = None if schema is None else schema.items
         items: list[JSON] = []
         for index in range(size):
-            begun = known[index] if known is not None and index < len(known) else None
+            begun = base[index] if base is not None and index < len(base) else None
             if index in node.items:
                 item = self._over(begun, node.items[index], below)
             else:
                 item = begun if begun is not None else least(below) if below is not None else "x"
             items.append(_told_apart(item, index, node))
-        found = [self._text(term) for term in self._root.sought.get(node, ()) if self._is_in(node, term)]
-        if found:
-            items = [*found, *[item for item in items if item not in found]][: max(len(found), size)]
+        texts = [self._text(term) for term in self._root.sought.get(node, ()) if self._is_in(node, term)]
+        if texts:
+            items = [*texts, *[item for item in items if item not in texts]][: max(len(texts), size)]
         return items
 
     def _is_in(self, node: JsonNode, term: Term) -> bool:
@@ -240,9 +247,9 @@ class Decoder:
         """A text that gives the answers that the solution has for a number."""
         answers: dict[TextPredicate, bool] = {}
         amount: Fraction | None = None
-        for term, asked in self._root.texts.asked.items():
+        for term, predicates in self._root.texts.asked.items():
             if self._values.get(term) == number:
-                for predicate in asked:
+                for predicate in predicates:
                     answers[predicate] = bool(self._values.get(atom_of(self._root, predicate, term), False))
         for term in self._root.amounts:
             if self._values.get(term) == number and self._values.get(apply("is quantity", (term,), BOOL)):
@@ -257,10 +264,10 @@ class Decoder:
         if amount is not None:
             yield from _amounts(amount)
         regular = tuple(each for each in answers if is_regular(each))
-        found = combinations(regular) if regular else None
-        wanted = tuple(answers[each] for each in regular)
-        for given, text in found.samples if found is not None else ():
-            if given == wanted:
+        results = combinations(regular) if regular else None
+        answers_of_model = tuple(answers[each] for each in regular)
+        for result, text in results.samples if results is not None else ():
+            if result == answers_of_model:
                 yield text
                 yield from (text + end for end in ("a", "1", "b", ":1.0", "/a"))
                 yield from (start + text for start in ("a", "b", "1"))

@@ -61,7 +61,7 @@ def formulas_of(  # noqa: PLR0913 - what it depends on
     """
     mentioned: dict[str, dict[str, None]] = {}
     for _ in range(_MOST_RUNS):
-        before = {name: len(keys) for name, keys in mentioned.items()}
+        key_counts = {name: len(keys) for name, keys in mentioned.items()}
         root = Root(Bounds(*bounds), mentioned)
         model = RequestModel(
             root,
@@ -75,7 +75,7 @@ def formulas_of(  # noqa: PLR0913 - what it depends on
         stricter, looser = _differences(current, candidate)
         hint_amounts(root)
         facts = list(dict.fromkeys([*root.facts, *text_facts(root)]))
-        if before == {name: len(keys) for name, keys in mentioned.items()}:
+        if key_counts == {name: len(keys) for name, keys in mentioned.items()}:
             if root.depends_on_order:
                 raise OrderError("what is made of the keys of a map depends on their order")
             return Formulas(model, facts, stricter, looser)
@@ -102,25 +102,25 @@ def _differences(current: Sequence[PolicyModel], candidate: Sequence[PolicyModel
 def solutions(  # noqa: PLR0913 - what it depends on
     solver: Solver,
     formulas: Formulas,
-    wanted: Term,
+    condition: Term,
     context: ProofContext,
     *,
     base: Callable[[int], SymbolicRequest],
     most: int,
 ) -> Iterator[SymbolicRequest | Satisfiability]:
     """Requests that solutions stand for, different ones; ends with the answer that ended the search."""
-    if wanted is FALSE:
+    if condition is FALSE:
         yield Satisfiability.UNSATISFIABLE
         return
     blocked: list[Term] = []
-    used = set(walk([*formulas.facts, wanted]))
+    used = set(walk([*formulas.facts, condition]))
     terms = [each for each in wanted_terms(formulas.model) if each in used]
     hints = list(dict.fromkeys(formulas.model.root.hints))
     for _ in range(most):
-        solution = solver.solve([*formulas.facts, wanted, *blocked, *hints], terms)
+        solution = solver.solve([*formulas.facts, condition, *blocked, *hints], terms)
         if hints and solution.answer is not Satisfiability.SATISFIABLE:
             hints = []
-            solution = solver.solve([*formulas.facts, wanted, *blocked], terms)
+            solution = solver.solve([*formulas.facts, condition, *blocked], terms)
         if solution.answer is not Satisfiability.SATISFIABLE:
             yield solution.answer if not blocked else Satisfiability.UNKNOWN
             return

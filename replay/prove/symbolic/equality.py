@@ -128,11 +128,11 @@ def _equal_containers(make: Maker, one: ValueCase, other: ValueCase) -> Symbolic
     return _unknown(make, "==", known(one), known(other))
 
 
-def _are_scalars(made: ListOf) -> bool:
+def _are_scalars(items: ListOf) -> bool:
     """Whether a list is written with scalars alone, all of them there."""
     return all(
         guard is TRUE and all(isinstance(case, Null | Bool | Int | Str) for _, case in item.cases)
-        for guard, item in made.items
+        for guard, item in items.items
     )
 
 
@@ -160,12 +160,12 @@ def compare_numbers(make: Maker, one: ValueCase, other: ValueCase) -> tuple[Term
     return None
 
 
-def _mixed(make: Maker, whole: Term, double: Term, *, is_swapped: bool) -> tuple[Term, Term]:
+def _mixed(make: Maker, number: Term, double: Term, *, is_swapped: bool) -> tuple[Term, Term]:
     """An int meets a double in double precision: exactly as far as that reaches, beyond it is not followed."""
-    exact = conj(at_most(integer(-_EXACT), whole), at_most(whole, integer(_EXACT)))
-    real = as_real(whole)
+    exact = conj(at_most(integer(-_EXACT), number), at_most(number, integer(_EXACT)))
+    real = as_real(number)
     below = less(double, real) if is_swapped else less(real, double)
-    key = ("mixed", whole, double)
+    key = ("mixed", number, double)
     unknown_less, unknown_equal = make.flag(*key, "<", is_swapped), make.flag(*key, "=")
     return choose(exact, below, conj(unknown_less, negated(unknown_equal))), choose(
         exact, equal(real, double), unknown_equal
@@ -174,18 +174,18 @@ def _mixed(make: Maker, whole: Term, double: Term, *, is_swapped: bool) -> tuple
 
 def order(make: Maker, one: SymbolicValue, other: SymbolicValue) -> tuple[Term, Term, Term]:
     """Where one value is less, equal and greater; elsewhere they have no order, which is an error."""
-    before, same, after = [], [], []
+    less, same, greater = [], [], []
     for guard, case in spread(one):
         for other_guard, other_case in spread(other):
             here = conj(guard, other_guard)
-            found = None if here is FALSE else _order_cases(make, case, other_case)
-            if found is not None:
-                is_less, is_equal = found[0], found[1]
-                valid = found[2] if len(found) > 2 else TRUE
-                before.append(conj(here, valid, is_less))
+            part = None if here is FALSE else _order_cases(make, case, other_case)
+            if part is not None:
+                is_less, is_equal = part[0], part[1]
+                valid = part[2] if len(part) > 2 else TRUE
+                less.append(conj(here, valid, is_less))
                 same.append(conj(here, valid, is_equal))
-                after.append(conj(here, valid, negated(is_less), negated(is_equal)))
-    return disj(*before), disj(*same), disj(*after)
+                greater.append(conj(here, valid, negated(is_less), negated(is_equal)))
+    return disj(*less), disj(*same), disj(*greater)
 
 
 def _order_cases(make: Maker, one: ValueCase, other: ValueCase) -> tuple[Term, ...] | None:
@@ -233,8 +233,8 @@ def membership(make: Maker, element: SymbolicValue, container: SymbolicValue) ->
 
 def _in_case(make: Maker, element: SymbolicValue, container: ValueCase) -> SymbolicEquality:
     if isinstance(container, ListOf):
-        found = disj(*(conj(there, equal_values(make, element, item)[0]) for there, item in container.items))
-        return _sure(found)
+        equality = disj(*(conj(there, equal_values(make, element, item)[0]) for there, item in container.items))
+        return _sure(equality)
     if isinstance(container, JsonList):
         return _in_json_list(make, element, container)
     if isinstance(container, JsonMap | MapOf):
@@ -248,7 +248,7 @@ def _in_case(make: Maker, element: SymbolicValue, container: ValueCase) -> Symbo
 
 def _in_pieces(make: Maker, element: SymbolicValue, container: Pieces) -> SymbolicEquality:
     """Whether a constant text stands between separators; anything but a text is not there."""
-    texts, found = make.root.texts, []
+    texts, guards = make.root.texts, []
     for guard, case in spread(element):
         text = texts.text_of(case.term) if isinstance(case, Str) else None
         if text is None:
@@ -259,21 +259,21 @@ def _in_pieces(make: Maker, element: SymbolicValue, container: Pieces) -> Symbol
             separator = re.escape(container.separator)
             pattern = f"(^|{separator}){re.escape(text)}({separator}|$)"
             inside = texts.holds(TextPredicate("matches", pattern), container.term)
-        found.append(conj(guard, inside))
-    return _sure(disj(*found))
+        guards.append(conj(guard, inside))
+    return _sure(disj(*guards))
 
 
 def _in_json_list(make: Maker, element: SymbolicValue, container: JsonList) -> SymbolicEquality:
     """An unknown function of the list and the element; an empty list has none."""
-    found = []
+    guards = []
     node = container.node
     for guard, case in spread(element):
         if isinstance(case, Str):
             inside = text_in_list(make, container, case.term)
         else:
             inside = make.flag("in", node, known(case))
-        found.append(conj(guard, inside))
-    return _sure(conj(disj(*found), less(integer(0), node.size)))
+        guards.append(conj(guard, inside))
+    return _sure(conj(disj(*guards), less(integer(0), node.size)))
 
 
 def text_in_list(make: Maker, container: JsonList, term: Term) -> Term:

@@ -123,8 +123,8 @@ def is_any_or_all(node: Comprehension) -> bool:
     init, step, result = node.accu_init, node.loop_step, node.result
     if not (isinstance(init, Const) and isinstance(init.value, bool) and isinstance(step, Call)):
         return False
-    wanted = operator.LOGICAL_AND if init.value else operator.LOGICAL_OR
-    if step.function != wanted or not _is_name(step.args[0], node.accu_var) or not _is_name(result, node.accu_var):
+    joiner = operator.LOGICAL_AND if init.value else operator.LOGICAL_OR
+    if step.function != joiner or not _is_name(step.args[0], node.accu_var) or not _is_name(result, node.accu_var):
         return False
     return _is_guard(node.loop_condition, node.accu_var, is_all=init.value)
 

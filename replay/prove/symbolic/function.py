@@ -108,11 +108,11 @@ def _is_pattern(text: str) -> bool:
     return True
 
 
-def _ordered(wanted: tuple[bool, bool, bool], make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue:
-    """`<` and its like; `wanted` says whether less, equal and greater are true."""
+def _ordered(orders: tuple[bool, bool, bool], make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue:
+    """`<` and its like; `orders` says whether less, equal and greater are true."""
     answers = order(make, *arguments)
-    holds = disj(*(answer for answer, want in zip(answers, wanted, strict=True) if want))
-    fails = disj(*(answer for answer, want in zip(answers, wanted, strict=True) if not want))
+    holds = disj(*(answer for answer, want in zip(answers, orders, strict=True) if want))
+    fails = disj(*(answer for answer, want in zip(answers, orders, strict=True) if not want))
     return decided(holds, fails)
 
 
@@ -152,10 +152,10 @@ def _arithmetic(op: str, make: Maker, arguments: list[SymbolicValue]) -> Symboli
             here = conj(guard, other_guard)
             if here is FALSE:
                 continue
-            found = _calculated(op, make, case, other)
-            if found is None:
+            result = _calculated(op, make, case, other)
+            if result is None:
                 return None
-            pairs.append((here, found))
+            pairs.append((here, result))
     return joined(pairs)
 
 
@@ -333,7 +333,7 @@ _COMPARISONS: Mapping[str, tuple[bool, bool, bool]] = {
 
 FUNCTIONS: Mapping[tuple[str, int], Followed] = {
     **{(name, 2): partial(_predicate, name) for name in ("startsWith", "endsWith", "contains", "matches")},
-    **{(name, 2): partial(_ordered, wanted) for name, wanted in _COMPARISONS.items()},
+    **{(name, 2): partial(_ordered, orders_true) for name, orders_true in _COMPARISONS.items()},
     **{
         (name, 2): partial(_arithmetic, op)
         for name, op in (("_+_", "+"), ("_-_", "-"), ("_*_", "*"), ("_/_", "/"), ("_%_", "%"))

@@ -206,11 +206,11 @@ class JsonNode:
 
     def part(self, key: str) -> tuple[Term, JsonNode]:
         """A field or entry: whether it is there, and its value."""
-        found = self._parts.get(key)
-        if found is None:
-            found = self._parts[key] = self._make_part(key)
+        part = self._parts.get(key)
+        if part is None:
+            part = self._parts[key] = self._make_part(key)
             self._root.mentioned.setdefault(self.name, {})[key] = None
-        return found
+        return part
 
     def _make_part(self, key: str) -> tuple[Term, JsonNode]:
         name = f"{self.name}.{key}"
@@ -221,8 +221,8 @@ class JsonNode:
         if self.path in {("object", "metadata"), ("oldObject", "metadata")} and key == "name":
             texts = self._root.texts
             is_name = disj(texts.holds(OBJECT_NAME, child.text), texts.same(child.text, texts.literal("")))
-            known = self._root.facts if self._root.has_dns_names else self._root.hints
-            known.append(implies(child.is_kind("string"), is_name))
+            axioms = self._root.facts if self._root.has_dns_names else self._root.hints
+            axioms.append(implies(child.is_kind("string"), is_name))
         if self.path[-2:] == ("metadata", "labels") and self.path[0] in {"object", "oldObject", "namespaceObject"}:
             self._root.facts.append(implies(child.is_kind("string"), self._root.texts.holds(LABEL_VALUE, child.text)))
         present = variable(f"has {name}", BOOL)

@@ -41,14 +41,14 @@ class OrderError(UnmodelledError):
 
 def met_as(matcher: Matcher, sections: Iterable[MatchResources], target: Target) -> set[GroupVersionResource]:
     """The resources as which policies with these match constraints meet a target: itself, or itself in other versions."""
-    request_class, found = matcher.request_class(attributes_of(target)), set()
+    request_class, resources = matcher.request_class(attributes_of(target)), set()
     for section in sections:
         criteria = matcher.criteria(section)
         for name in ("", *names_of(section)):
             result = criteria.match_rules(request_class, name)
             if isinstance(result, Match):
-                found.add(result.resource)
-    return found
+                resources.add(result.resource)
+    return resources
 
 
 def names_of(section: MatchResources) -> list[str]:
@@ -87,17 +87,17 @@ class PolicyModel:
 
     def _any_binding(self, level: EnforcementLevel) -> Term:
         """What any of the bindings makes of what the policy decides about its parameter."""
-        found = []
+        guards = []
         for binding in self._unit.bindings:
             key, there = self._param(binding), TRUE
             if key is not None:
                 there, _ = self._request.param(key)
             if binding.param_ref is not None and binding.param_ref.parameter_not_found_action == "Deny" and self._fails:
-                found.append(conj(negated(there), self._binds(binding)))
+                guards.append(conj(negated(there), self._binds(binding)))
             most = max((_ACTIONS[action] for action in binding.validation_actions), default=EnforcementLevel.ADMITTED)
             denied, broken = self.outcome(key)
-            found.append(conj(there, self._binds(binding), disj(denied, broken) if most >= level else broken))
-        return disj(*found)
+            guards.append(conj(there, self._binds(binding), disj(denied, broken) if most >= level else broken))
+        return disj(*guards)
 
     def _param(self, binding: ValidatingAdmissionPolicyBinding) -> ParamKey | None:
         """The parameter that a binding looks for; without a reference it evaluates with null."""
@@ -135,19 +135,19 @@ class PolicyModel:
     ) -> list[SymbolicValue]:
         """Expressions of one kind; those that do not compile are errors."""
         bindings = self._request.bindings(matching=matching, param=param)
-        made: dict[str, SymbolicValue | None] = {}
+        values_by_name: dict[str, SymbolicValue | None] = {}
 
         def variable(name: str) -> SymbolicValue | None:
-            if name not in made:
+            if name not in values_by_name:
                 compiled = self._compiled.compiler.variables.get(name)
                 if compiled is None:
-                    made[name] = None
+                    values_by_name[name] = None
                 elif compiled.program is None:
-                    made[name] = FAILED
+                    values_by_name[name] = FAILED
                 else:
-                    made[name] = FAILED  # one that reads itself fails
-                    made[name] = translator.translate(compiled.program.ast)
-            return made[name]
+                    values_by_name[name] = FAILED  # one that reads itself fails
+                    values_by_name[name] = translator.translate(compiled.program.ast)
+            return values_by_name[name]
 
         translator = Translator(self._request.root, Environment(bindings, variable))
         return [FAILED if each.program is None else translator.translate(each.program.ast) for each in expressions]
@@ -176,13 +176,13 @@ class PolicyModel:
 
     def _by_rules(self, criteria: Criteria, section: MatchResources, target: Target) -> Term:
         request_class = self._matcher.request_class(attributes_of(target))
-        found, rest = [], TRUE
+        guards, rest = [], TRUE
         for name in names_of(section):
             here = self._request.is_text(name, "name")
             rest = conj(rest, negated(here))
-            found.append(conj(here, boolean(_is_match(criteria.match_rules(request_class, name), target))))
-        found.append(conj(rest, boolean(_is_match(criteria.match_rules(request_class, ""), target))))
-        return disj(*found)
+            guards.append(conj(here, boolean(_is_match(criteria.match_rules(request_class, name), target))))
+        guards.append(conj(rest, boolean(_is_match(criteria.match_rules(request_class, ""), target))))
+        return disj(*guards)
 
     def _selects_namespace(self, selector: LabelSelector) -> Term:
         if selector == LabelSelector():

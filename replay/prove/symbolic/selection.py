@@ -96,8 +96,8 @@ def _look_up_field(case: ValueCase, field: str) -> Looked:
         present, child = case.node.part(field)
         return present, known(Json(child)), FALSE
     if isinstance(case, MapOf):
-        found = next((value for key, value in reversed(case.entries) if key == field), None)
-        return (FALSE, known(ERROR), FALSE) if found is None else (TRUE, found, FALSE)
+        entry_value = next((value for key, value in reversed(case.entries) if key == field), None)
+        return (FALSE, known(ERROR), FALSE) if entry_value is None else (TRUE, entry_value, FALSE)
     if isinstance(case, JsonList | ListOf | Pieces | Err):
         return FALSE, known(ERROR), TRUE
     return FALSE, known(ERROR), FALSE
@@ -238,8 +238,8 @@ def _look_up_item(make: Maker, case: JsonList | ListOf, key: ValueCase) -> Looke
         make.root.depends_on_order = True
     pairs: list[Guarded] = []
     for position, (there, item) in enumerate(case.items):
-        before = total(guard for guard, _ in case.items[:position])
-        pairs.append((conj(there, equal(before, integer(index))), item))
+        rank = total(guard for guard, _ in case.items[:position])
+        pairs.append((conj(there, equal(rank, integer(index))), item))
     return disj(*(where for where, _ in pairs)), joined(pairs), FALSE
 
 

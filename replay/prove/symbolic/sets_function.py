@@ -19,11 +19,11 @@ def _items(make: Maker, one: ListOf, other: ListOf) -> list[tuple[Term, Term]]:
 
 
 def _contains(make: Maker, one: ListOf, other: ListOf) -> Term:
-    return conj(*(implies(there, found) for there, found in _items(make, other, one)))
+    return conj(*(implies(there, presence) for there, presence in _items(make, other, one)))
 
 
 def _intersects(make: Maker, one: ListOf, other: ListOf) -> Term:
-    return disj(*(conj(there, found) for there, found in _items(make, one, other)))
+    return disj(*(conj(there, presence) for there, presence in _items(make, one, other)))
 
 
 def _equivalent(make: Maker, one: ListOf, other: ListOf) -> Term:

@@ -79,33 +79,33 @@ def apply(name: str, args: Iterable[Term], sort: str) -> Term:
 
 def conj(*terms: Term) -> Term:
     """All of them."""
-    found: dict[int, Term] = {}
+    parts_by_serial: dict[int, Term] = {}
     for term in terms:
         for part in term.args if term.op == "and" else (term,):
             if part is FALSE:
                 return FALSE
             if part is not TRUE:
-                found[part.serial] = part
-    for part in found.values():
-        if part.op == "not" and part.args[0].serial in found:
+                parts_by_serial[part.serial] = part
+    for part in parts_by_serial.values():
+        if part.op == "not" and part.args[0].serial in parts_by_serial:
             return FALSE
-    parts = tuple(found[key] for key in sorted(found))
+    parts = tuple(parts_by_serial[key] for key in sorted(parts_by_serial))
     return TRUE if not parts else parts[0] if len(parts) == 1 else _made("and", parts, BOOL)
 
 
 def disj(*terms: Term) -> Term:
     """Any of them."""
-    found: dict[int, Term] = {}
+    parts_by_serial: dict[int, Term] = {}
     for term in terms:
         for part in term.args if term.op == "or" else (term,):
             if part is TRUE:
                 return TRUE
             if part is not FALSE:
-                found[part.serial] = part
-    for part in found.values():
-        if part.op == "not" and part.args[0].serial in found:
+                parts_by_serial[part.serial] = part
+    for part in parts_by_serial.values():
+        if part.op == "not" and part.args[0].serial in parts_by_serial:
             return TRUE
-    parts = tuple(found[key] for key in sorted(found))
+    parts = tuple(parts_by_serial[key] for key in sorted(parts_by_serial))
     return FALSE if not parts else parts[0] if len(parts) == 1 else _made("or", parts, BOOL)
 
 
@@ -184,24 +184,24 @@ def as_real(term: Term) -> Term:
 
 def total(terms: Iterable[Term]) -> Term:
     """How many of some formulas hold."""
-    found = integer(0)
+    count = integer(0)
     for term in terms:
-        found = arithmetic("+", found, choose(term, integer(1), integer(0)))
-    return found
+        count = arithmetic("+", count, choose(term, integer(1), integer(0)))
+    return count
 
 
 def walk(roots: Iterable[Term]) -> Iterator[Term]:
     """All parts of some terms, each once, after its own parts."""
-    seen: set[int] = set()
+    serials: set[int] = set()
     stack = [(root, False) for root in roots]
     while stack:
         term, is_done = stack.pop()
         if is_done:
             yield term
-        elif term.serial not in seen:
-            seen.add(term.serial)
+        elif term.serial not in serials:
+            serials.add(term.serial)
             stack.append((term, True))
-            stack.extend((arg, False) for arg in term.args if arg.serial not in seen)
+            stack.extend((arg, False) for arg in term.args if arg.serial not in serials)
 
 
 def constant_text(term: Term) -> str:

@@ -56,8 +56,8 @@ def text_facts(root: Root) -> Iterator[Term]:
     yield from _about_lengths(root)
     yield from _about_results(root)
     yield from _about_constants(root)
-    for term, asked in root.texts.asked.items():
-        yield from _about_text(root, term, tuple(asked))
+    for term, predicates in root.texts.asked.items():
+        yield from _about_text(root, term, tuple(predicates))
         yield at_most(integer(0), term)
     for term in root.measured:
         empty = root.texts.same(term, root.texts.literal(""))
@@ -83,38 +83,43 @@ def _about_lengths(root: Root) -> Iterator[Term]:
 
 def _about_results(root: Root) -> Iterator[Term]:
     """What is asked of the result of a function is asked of its argument in another way."""
-    texts, done = root.texts, set[tuple[Term, TextPredicate]]()
+    texts, pairs_done = root.texts, set[tuple[Term, TextPredicate]]()
     while True:
         _share_questions(root)
-        found = [
+        questions = [
             (term, predicate)
-            for term, asked in texts.asked.items()
+            for term, predicates in texts.asked.items()
             if term in texts.derived
-            for predicate in asked
-            if (term, predicate) not in done and is_regular(predicate)
+            for predicate in predicates
+            if (term, predicate) not in pairs_done and is_regular(predicate)
         ]
-        if not found:
+        if not questions:
             return
-        for term, predicate in found:
-            done.add((term, predicate))
+        for term, predicate in questions:
+            pairs_done.add((term, predicate))
             function, argument = texts.derived[term]
-            answer, before = atom_of(root, predicate, term), texts.holds(predicate.after(function), argument)
-            yield conj(implies(answer, before), implies(before, answer))
+            answer, predicate_before = atom_of(root, predicate, term), texts.holds(predicate.after(function), argument)
+            yield conj(implies(answer, predicate_before), implies(predicate_before, answer))
 
 
 def _share_questions(root: Root) -> None:
     """What is asked of a text is asked of those that it is compared with, while these are few questions."""
-    asked = root.texts.asked
+    predicates_by_text = root.texts.asked
     for pair in root.texts.compared:
         for one, other in (pair, reversed(pair)):
             if any(each in root.texts.derived for each in pair):
-                for predicate in tuple(asked.get(one, ()))[:_MOST_PREDICATES]:
-                    asked.setdefault(other, {})[predicate] = None
+                for predicate in tuple(predicates_by_text.get(one, ()))[:_MOST_PREDICATES]:
+                    predicates_by_text.setdefault(other, {})[predicate] = None
 
 
 def _about_constants(root: Root) -> Iterator[Term]:
     """What functions of texts say of constants."""
-    predicates = {predicate for asked in root.texts.asked.values() for predicate in asked if not predicate.is_equality}
+    predicates = {
+        predicate
+        for asked_predicates in root.texts.asked.values()
+        for predicate in asked_predicates
+        if not predicate.is_equality
+    }
     for text, number in sorted(root.texts.literals.items(), key=lambda each: each[1]):
         term = integer(number)
         for predicate in sorted(predicates, key=lambda each: (each.kind, each.text)):
@@ -132,18 +137,18 @@ def _about_constants(root: Root) -> Iterator[Term]:
             yield equal(apply("length", (term,), INT), integer(len(text)))
 
 
-def _about_text(root: Root, term: Term, asked: tuple[TextPredicate, ...]) -> Iterator[Term]:
+def _about_text(root: Root, term: Term, predicates: tuple[TextPredicate, ...]) -> Iterator[Term]:
     """The combinations of answers that a text can give, as far as they can be found out."""
-    regular = [predicate for predicate in asked if is_regular(predicate)]
+    regular = [predicate for predicate in predicates if is_regular(predicate)]
     for group in _groups(regular):
-        found = combinations(tuple(group))
-        if found is None or len(found.samples) == 2 ** len(group):
+        possible_answers = combinations(tuple(group))
+        if possible_answers is None or len(possible_answers.samples) == 2 ** len(group):
             continue
         atoms = [atom_of(root, predicate, term) for predicate in group]
         yield disj(
             *(
                 conj(*(atom if answer else negated(atom) for atom, answer in zip(atoms, answers, strict=True)))
-                for answers, _ in found.samples
+                for answers, _ in possible_answers.samples
             )
         )
 

@@ -63,8 +63,10 @@ def _index_of(name: str, make: Maker, arguments: list[SymbolicValue]) -> Symboli
                 return None
             index = apply(f"{name} {text.encode('unicode_escape').hex()}", (case.term,), INT)
             there = texts.holds(TextPredicate("contains", text), case.term)
-            found = conj(implies(there, at_most(integer(0), index)), implies(negated(there), equal(index, integer(-1))))
-            make.root.facts.append(found)
+            meaning = conj(
+                implies(there, at_most(integer(0), index)), implies(negated(there), equal(index, integer(-1)))
+            )
+            make.root.facts.append(meaning)
             if name == "indexOf":
                 first, begins = equal(index, integer(0)), texts.holds(TextPredicate("startsWith", text), case.term)
                 make.root.facts.append(conj(implies(first, begins), implies(begins, first)))

@@ -149,9 +149,9 @@ class _Walk:
         name = (reference.name if reference is not None and reference.name else node.name).removeprefix(".")
         if name == "variables":
             return known(PolicyVariables())
-        found = self._translator.binding(name)
-        if found is not None:
-            return found
+        value = self._translator.binding(name)
+        if value is not None:
+            return value
         type_ = self.type_of(node)
         if type_ is not None and type_.kind is Kind.TYPE:
             return known(TypeOf(name))
@@ -163,30 +163,30 @@ class _Walk:
             return self._translator.binding(reference.name) or known(Opaque("binding", (reference.name,)))
         operand = self.value(node.operand, scope)
         if any(isinstance(case, PolicyVariables) for _, case in operand.cases):
-            found = self._translator.variable(node.field)
-            if found is not None and not node.test_only:
-                return found
-            if found is None:
+            value = self._translator.variable(node.field)
+            if value is not None and not node.test_only:
+                return value
+            if value is None:
                 return known(Bool(boolean(False))) if node.test_only else FAILED
-            return value_of([(error_of(found), ERROR), (negated(error_of(found)), Bool(TRUE))])
+            return value_of([(error_of(value), ERROR), (negated(error_of(value)), Bool(TRUE))])
         chosen = has_field if node.test_only else select_field
         return chosen(self.make, operand, node.field)
 
     def _list(self, items: list[SymbolicValue]) -> SymbolicValue:
         """A list; an error in an item is an error."""
         failed = disj(*(error_of(item) for item in items))
-        made = ListOf(tuple((TRUE, without_error(item)) for item in items))
-        return value_of([(negated(failed), made), (failed, ERROR)])
+        result = ListOf(tuple((TRUE, without_error(item)) for item in items))
+        return value_of([(negated(failed), result), (failed, ERROR)])
 
     def _map(self, node: MapExpr, scope: NamedValues) -> SymbolicValue:
         entries = [(each, self.value(each.value, scope)) for each in node.entries]
         if any(each.optional for each, _ in entries):
             return self._unfollowed(node, scope)
         failed = disj(*(error_of(value) for _, value in entries))
-        made = MapOf(
+        result = MapOf(
             tuple((str(each.key.value), without_error(value)) for each, value in entries if isinstance(each.key, Const))
         )
-        return value_of([(negated(failed), made), (failed, ERROR)])
+        return value_of([(negated(failed), result), (failed, ERROR)])
 
     def _call(self, node: Call, scope: NamedValues) -> SymbolicValue:
         operands = [each for each in (node.target, *node.args) if each is not None]
@@ -219,8 +219,8 @@ class _Walk:
             lambda names: self.value(node.loop_step, {**scope, **names}),
             lambda names: self.value(node.result, {**scope, **names}),
         )
-        found = fold(self.make, node, loop)
-        return self._unfollowed(node, scope) if found is None else found
+        value = fold(self.make, node, loop)
+        return self._unfollowed(node, scope) if value is None else value
 
     def _unfollowed(self, node: Expr, scope: NamedValues) -> SymbolicValue:
         """Anything else: an unknown function of what is written there and the values of the names in it."""
@@ -302,8 +302,8 @@ def _optional_index(walk: _Walk, operands: list[Expr], scope: NamedValues) -> Sy
 
 def _strict(walk: _Walk, one: SymbolicValue, key: SymbolicValue, *, optional: bool) -> SymbolicValue:
     failed = disj(error_of(one), error_of(key))
-    found = index_value(walk.make, without_error(one), without_error(key), optional=optional)
-    return either(failed, FAILED, found)
+    item = index_value(walk.make, without_error(one), without_error(key), optional=optional)
+    return either(failed, FAILED, item)
 
 
 def _or_value(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:

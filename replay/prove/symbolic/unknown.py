@@ -112,8 +112,8 @@ class Maker:
 
 def _reference(ast: Ast, node: Expr) -> str:
     """The full name that a node stands for, empty if it is none."""
-    found = ast.reference_map.get(node.id)
-    return found.name if found is not None else ""
+    reference = ast.reference_map.get(node.id)
+    return reference.name if reference is not None else ""
 
 
 VariableOf = Callable[[str], SymbolicValue | None]

@@ -19,16 +19,16 @@ class Script:
     names: Mapping[str, Term]
 
 
-def script_of(assertions: Iterable[Term], wanted: Iterable[Term]) -> Script:
-    """All of some formulas at once; the values of `wanted` are of interest."""
-    asserted, asked = list(assertions), list(wanted)
+def script_of(assertions: Iterable[Term], terms: Iterable[Term]) -> Script:
+    """All of some formulas at once; the values of `terms` are of interest."""
+    asserted, asserted_terms = list(assertions), list(terms)
     lines: list[str] = []
     shown: dict[int, str] = {}
     names: dict[str, Term] = {}
     functions: set[str] = set()
-    for term in walk([*asserted, *asked]):
+    for term in walk([*asserted, *asserted_terms]):
         shown[term.serial] = _shown(term, shown, lines, functions)
-    for term in asked:
+    for term in asserted_terms:
         if term.op == "const":
             continue
         name = f"w{term.serial}"

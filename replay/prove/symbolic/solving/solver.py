@@ -49,9 +49,9 @@ class Solver:
         self._process: subprocess.Popen[str] | None = None
         self._lines: Queue[str] = Queue()
 
-    def solve(self, assertions: Iterable[Term], wanted: Sequence[Term], seconds: float | None = None) -> Solution:
+    def solve(self, assertions: Iterable[Term], terms: Sequence[Term], seconds: float | None = None) -> Solution:
         """Look for values for which all assertions hold."""
-        script = script_of(assertions, wanted)
+        script = script_of(assertions, terms)
         question = json.dumps({"text": script.text, "names": list(script.names)})
         reply = self._ask(question, seconds or self._seconds)
         if reply is None:

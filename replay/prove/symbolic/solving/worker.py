@@ -17,10 +17,10 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     if result != "sat":
         return {"answer": result, "reason": solver.reason_unknown() if result == "unknown" else ""}
     model = solver.model()
-    wanted = set(question["names"])
+    names = set(question["names"])
     values = {}
     for declared in model.decls():
-        if declared.name() in wanted:
+        if declared.name() in names:
             value = model[declared]
             values[declared.name()] = str(value.as_fraction()) if z3.is_rational_value(value) else str(value)
     return {"answer": "sat", "values": values}

@@ -44,19 +44,19 @@ def _moved(text: str, first: str, step: int) -> str:
     return "".join(chr(ord(c) + step) if first <= c <= last else c for c in text)
 
 
-def _copied(nfa: NFA, made: NFA, without: Ranges = ()) -> list[int]:
+def _copied(nfa: NFA, nfa_out: NFA, without: Ranges = ()) -> list[int]:
     """The states of an automaton in another one, without the edges of some characters."""
-    states = [made.state() for _ in range(nfa.count)]
-    kept = complement(without) if without else _ANY
+    states = [nfa_out.state() for _ in range(nfa.count)]
+    alphabet = complement(without) if without else _ANY
     for source, ranges, target in nfa.edges():
-        made.edge(states[source], both(ranges, kept), states[target])
+        nfa_out.edge(states[source], both(ranges, alphabet), states[target])
     return states
 
 
 def both(one: Ranges, other: Ranges) -> Ranges:
     """The characters that are in both."""
-    found = ((max(a, c), min(b, d)) for a, b in one for c, d in other)
-    return tuple((low, high) for low, high in found if low <= high)
+    overlaps = ((max(a, c), min(b, d)) for a, b in one for c, d in other)
+    return tuple((low, high) for low, high in overlaps if low <= high)
 
 
 def _bits(states: int) -> Iterator[int]:
@@ -68,147 +68,147 @@ def _bits(states: int) -> Iterator[int]:
 
 def _lettered(nfa: NFA, first: int, step: int) -> NFA:
     """The 26 letters from `first` on are read as those `step` further."""
-    made = NFA()
-    states = [made.state() for _ in range(nfa.count)]
+    nfa_out = NFA()
+    states = [nfa_out.state() for _ in range(nfa.count)]
     letters: Ranges = ((first, first + 25),)
     for source, ranges, target in nfa.edges():
         moved = tuple((low - step, high - step) for low, high in ranges)
-        made.edge(states[source], (*both(ranges, complement(letters)), *both(moved, letters)), states[target])
-    made.start, made.accepting = nfa.start, nfa.accepting
-    return made
+        nfa_out.edge(states[source], (*both(ranges, complement(letters)), *both(moved, letters)), states[target])
+    nfa_out.start, nfa_out.accepting = nfa.start, nfa.accepting
+    return nfa_out
 
 
 def _begun(nfa: NFA, text: str) -> NFA:
     """A text was read before."""
-    made = NFA()
-    _copied(nfa, made)
-    made.start, made.accepting = nfa.start, nfa.accepting
+    nfa_out = NFA()
+    _copied(nfa, nfa_out)
+    nfa_out.start, nfa_out.accepting = nfa.start, nfa.accepting
     for character in text:
-        made.start = nfa.step(made.start, ord(character))
-    return made
+        nfa_out.start = nfa.step(nfa_out.start, ord(character))
+    return nfa_out
 
 
 def _ended(nfa: NFA, text: str) -> NFA:
     """A text will be read behind."""
-    made = NFA()
-    _copied(nfa, made)
-    made.start = nfa.start
+    nfa_out = NFA()
+    _copied(nfa, nfa_out)
+    nfa_out.start = nfa.start
     for state in range(nfa.count):
         states = 1 << state
         for character in text:
             states = nfa.step(states, ord(character))
         if states & nfa.accepting:
-            made.accept(state)
-    return made
+            nfa_out.accept(state)
+    return nfa_out
 
 
 def _begin(nfa: NFA, count: int) -> NFA:
     """The first characters alone are read."""
-    made = NFA()
-    states = [[made.state() for _ in range(nfa.count)] for _ in range(count + 1)]
+    nfa_out = NFA()
+    states = [[nfa_out.state() for _ in range(nfa.count)] for _ in range(count + 1)]
     for index in range(count):
         for source, ranges, target in nfa.edges():
-            made.edge(states[index][source], ranges, states[index + 1][target])
+            nfa_out.edge(states[index][source], ranges, states[index + 1][target])
     for state in _bits(nfa.start):
-        made.begin(states[0][state])
+        nfa_out.begin(states[0][state])
     for state in _bits(nfa.accepting):
         for row in states:
-            made.accept(row[state])
-        made.edge(states[count][state], _ANY, states[count][state])
-    return made
+            nfa_out.accept(row[state])
+        nfa_out.edge(states[count][state], _ANY, states[count][state])
+    return nfa_out
 
 
 def _drop(nfa: NFA, count: int) -> NFA:
     """The first characters are read by nobody."""
-    made = NFA()
-    states = _copied(nfa, made)
+    nfa_out = NFA()
+    states = _copied(nfa, nfa_out)
     for state in _bits(nfa.accepting):
-        made.accept(states[state])
-    before = [made.state() for _ in range(count)]
-    for index, state in enumerate(before):
-        following = before[index + 1 : index + 2] or [states[each] for each in _bits(nfa.start)]
+        nfa_out.accept(states[state])
+    starts = [nfa_out.state() for _ in range(count)]
+    for index, state in enumerate(starts):
+        following = starts[index + 1 : index + 2] or [states[each] for each in _bits(nfa.start)]
         for each in following:
-            made.edge(state, _ANY, each)
+            nfa_out.edge(state, _ANY, each)
         if nfa.start & nfa.accepting:
-            made.accept(state)
-    for state in before[:1] or [states[each] for each in _bits(nfa.start)]:
-        made.begin(state)
-    return made
+            nfa_out.accept(state)
+    for state in starts[:1] or [states[each] for each in _bits(nfa.start)]:
+        nfa_out.begin(state)
+    return nfa_out
 
 
 def _piece(nfa: NFA, separator: str, number: int) -> NFA:
     """One piece is read by the automaton, the others by nobody."""
-    made, at = NFA(), ((ord(separator), ord(separator)),)
-    states = _copied(nfa, made, without=at)
+    nfa_out, at = NFA(), ((ord(separator), ord(separator)),)
+    states = _copied(nfa, nfa_out, without=at)
     accepting = [states[each] for each in _bits(nfa.accepting)]
     starting = [states[each] for each in _bits(nfa.start)]
-    few = _pieces(made, at, number if number >= 0 else -number - 1)
+    few = _pieces(nfa_out, at, number if number >= 0 else -number - 1)
     if number >= 0:
-        _enter(made, few, at, starting)
-        _leave(made, accepting, at)
+        _enter(nfa_out, few, at, starting)
+        _leave(nfa_out, accepting, at)
     else:
-        _enter_late(made, at, starting)
-        _end(made, accepting, at, -number - 1)
+        _enter_late(nfa_out, at, starting)
+        _end(nfa_out, accepting, at, -number - 1)
     if nfa.start & nfa.accepting:  # a piece that is not there is empty
         for state in few:
-            made.accept(state)
+            nfa_out.accept(state)
         for state in few[:1]:
-            made.begin(state)
-    return made
+            nfa_out.begin(state)
+    return nfa_out
 
 
-def _pieces(made: NFA, at: Ranges, count: int) -> list[int]:
+def _pieces(target: NFA, at: Ranges, count: int) -> list[int]:
     """States in so many pieces, one after another."""
-    states = [made.state() for _ in range(count)]
+    states = [target.state() for _ in range(count)]
     for index, state in enumerate(states):
-        made.edge(state, complement(at), state)
+        target.edge(state, complement(at), state)
         if index + 1 < count:
-            made.edge(state, at, states[index + 1])
+            target.edge(state, at, states[index + 1])
     return states
 
 
-def _enter(made: NFA, before: list[int], at: Ranges, starting: list[int]) -> None:
+def _enter(target: NFA, ends: list[int], at: Ranges, starting: list[int]) -> None:
     """Come to some states after the pieces before them."""
-    if not before:
+    if not ends:
         for state in starting:
-            made.begin(state)
+            target.begin(state)
         return
-    made.begin(before[0])
+    target.begin(ends[0])
     for state in starting:
-        made.edge(before[-1], at, state)
+        target.edge(ends[-1], at, state)
 
 
-def _leave(made: NFA, accepting: list[int], at: Ranges) -> None:
+def _leave(target: NFA, accepting: list[int], at: Ranges) -> None:
     """Whatever comes behind a piece is read."""
-    rest = made.state()
-    made.edge(rest, _ANY, rest)
+    rest = target.state()
+    target.edge(rest, _ANY, rest)
     for state in (*accepting, rest):
-        made.accept(state)
+        target.accept(state)
     for state in accepting:
-        made.edge(state, at, rest)
+        target.edge(state, at, rest)
 
 
-def _enter_late(made: NFA, at: Ranges, starting: list[int]) -> None:
+def _enter_late(target: NFA, at: Ranges, starting: list[int]) -> None:
     """Come to some states at the beginning, or behind any separator."""
-    before = made.state()
-    made.begin(before)
-    made.edge(before, _ANY, before)
+    start = target.state()
+    target.begin(start)
+    target.edge(start, _ANY, start)
     for state in starting:
-        made.begin(state)
-        made.edge(before, at, state)
+        target.begin(state)
+        target.edge(start, at, state)
 
 
-def _end(made: NFA, accepting: list[int], at: Ranges, count: int) -> None:
+def _end(target: NFA, accepting: list[int], at: Ranges, count: int) -> None:
     """So many pieces come behind some states, and nothing else."""
     last = accepting
     for _ in range(count):
-        following = made.state()
-        made.edge(following, complement(at), following)
+        following = target.state()
+        target.edge(following, complement(at), following)
         for state in last:
-            made.edge(state, at, following)
+            target.edge(state, at, following)
         last = [following]
     for state in last:
-        made.accept(state)
+        target.accept(state)
 
 
 _RESULTS: Mapping[str, Callable[[TextFunction, str], str]] = {

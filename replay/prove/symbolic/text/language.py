@@ -83,21 +83,21 @@ def combinations(predicates: tuple[TextPredicate, ...]) -> Combinations | None:
         automata.append(automaton)
     letters = _letters(automata)
     start = tuple(each.start for each in automata)
-    seen = {start}
+    states_seen = {start}
     queue = deque([(start, "")])
-    found: dict[tuple[bool, ...], str] = {}
+    samples: dict[tuple[bool, ...], str] = {}
     while queue:
         states, text = queue.popleft()
         answers = tuple(bool(state & each.accepting) for state, each in zip(states, automata, strict=True))
-        found.setdefault(answers, text)
+        samples.setdefault(answers, text)
         for letter in letters:
             following = tuple(each.step(state, letter) for state, each in zip(states, automata, strict=True))
-            if following not in seen:
-                if len(seen) >= MOST_STATES:
+            if following not in states_seen:
+                if len(states_seen) >= MOST_STATES:
                     return None
-                seen.add(following)
+                states_seen.add(following)
                 queue.append((following, text + chr(letter)))
-    return Combinations(tuple(sorted(found.items())))
+    return Combinations(tuple(sorted(samples.items())))
 
 
 def is_regular(predicate: TextPredicate) -> bool:

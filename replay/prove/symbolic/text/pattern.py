@@ -87,17 +87,17 @@ class NFA:
     def step(self, states: int, letter: int) -> int:
         """Where a character leads from a set of states."""
         key = (states, letter)
-        found = self._cache.get(key)
-        if found is None:
-            found, rest = 0, states
+        reach = self._cache.get(key)
+        if reach is None:
+            reach, rest = 0, states
             while rest:
                 low = rest & -rest
                 rest ^= low
                 for ranges, target in self._edges[low.bit_length() - 1]:
                     if any(first <= letter <= last for first, last in ranges):
-                        found |= 1 << target
-            self._cache[key] = found
-        return found
+                        reach |= 1 << target
+            self._cache[key] = reach
+        return reach
 
     def accepts(self, text: str) -> bool:
         """Whether a text is in the set."""
@@ -156,49 +156,49 @@ class _Builder:
     def build(self, part: RegexpPart) -> NFA:
         """The automaton of texts in which the pattern is found: anything before it and after it."""
         nfa = self._nfa
-        before, first = nfa.state(), nfa.state()
+        prefix_state, first = nfa.state(), nfa.state()
         last = self._part(part, first)
-        nfa.edge(before, _ALL, before)
-        at_start = self._closure({before}, at_start=True, at_end=False)
-        return self._without_empty(before, first, last, at_start)
+        nfa.edge(prefix_state, _ALL, prefix_state)
+        at_start = self._closure({prefix_state}, at_start=True, at_end=False)
+        return self._without_empty(prefix_state, first, last, at_start)
 
-    def _without_empty(self, before: int, first: int, last: int, _: set[int]) -> NFA:
+    def _without_empty(self, initial: int, first: int, last: int, _: set[int]) -> NFA:
         """The same without empty edges: what is reached at the start of a text, inside it, and at its end."""
-        self._empty.setdefault(before, []).append((first, ""))
-        nfa, made = self._nfa, NFA()
+        self._empty.setdefault(initial, []).append((first, ""))
+        nfa, target = self._nfa, NFA()
         count = len(nfa._edges)  # noqa: SLF001 - its own builder
-        begin = [made.state() for _ in range(count + 2)]
-        found, start = begin[count], begin[count + 1]
-        made.edge(found, _ALL, found)
-        made.accept(found)
+        begin = [target.state() for _ in range(count + 2)]
+        accepting, start = begin[count], begin[count + 1]
+        target.edge(accepting, _ALL, accepting)
+        target.accept(accepting)
         for state in range(count):
-            self._copy(state, begin, made, last, found, at_start=False, source=begin[state])
-        self._copy(before, begin, made, last, found, at_start=True, source=start)
-        made.begin(start)
-        return made
+            self._copy(state, begin, target, last, accepting, at_start=False, source=begin[state])
+        self._copy(initial, begin, target, last, accepting, at_start=True, source=start)
+        target.begin(start)
+        return target
 
     def _copy(  # noqa: PLR0913 - what it depends on
-        self, state: int, begin: list[int], made: NFA, last: int, found: int, *, at_start: bool, source: int
+        self, state: int, begin: list[int], nfa_out: NFA, last: int, accepting: int, *, at_start: bool, source: int
     ) -> None:
         inside = self._closure({state}, at_start=at_start, at_end=False)
         at_end = self._closure({state}, at_start=at_start, at_end=True)
         if last in inside:
-            made.edge(source, _ALL, found)
+            nfa_out.edge(source, _ALL, accepting)
         if last in at_end or last in inside:
-            made.accept(source)
+            nfa_out.accept(source)
         for each in inside:
             for ranges, target in self._nfa._edges[each]:  # noqa: SLF001
-                made.edge(source, ranges, begin[target])
+                nfa_out.edge(source, ranges, begin[target])
 
     def _closure(self, states: set[int], *, at_start: bool, at_end: bool) -> set[int]:
-        seen, stack = set(states), list(states)
+        closure, stack = set(states), list(states)
         while stack:
             for target, where in self._empty.get(stack.pop(), ()):
                 passes = not where or (where == _START and at_start) or (where == _END and at_end)
-                if passes and target not in seen:
-                    seen.add(target)
+                if passes and target not in closure:
+                    closure.add(target)
                     stack.append(target)
-        return seen
+        return closure
 
     def _link(self, source: int, target: int, where: str = "") -> None:
         self._empty.setdefault(source, []).append((target, where))

@@ -53,17 +53,17 @@ class Texts:
             return self.literal(function.of(text))
         if term.op == "ite":
             return choose(term.args[0], self.result(function, term.args[1]), self.result(function, term.args[2]))
-        made = apply(f"text of {name_of(function)}", (term,), INT)
-        self.derived[made] = (function, term)
-        return made
+        result = apply(f"text of {name_of(function)}", (term,), INT)
+        self.derived[result] = (function, term)
+        return result
 
     def numeral(self, number: Term) -> Term:
         """A whole number as a text."""
         if number.op == "const":
             return self.literal(str(number.value))
-        made = apply("text of int", (number,), INT)
-        self.numerals[made] = number
-        return made
+        numeral = apply("text of int", (number,), INT)
+        self.numerals[numeral] = number
+        return numeral
 
     def holds(self, predicate: TextPredicate, term: Term) -> Term:
         """A predicate of a text."""
