@@ -43,7 +43,7 @@ def attributes_from_case(case: JSON) -> AuthorizationAttributes:
 def case_from_attributes(attributes: AuthorizationAttributes) -> JSON:
     """A question as a case, without what is empty."""
     user = attributes.user
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "user": user.username,
         "uid": user.uid,
         "groups": list(user.groups),
@@ -53,7 +53,7 @@ def case_from_attributes(attributes: AuthorizationAttributes) -> JSON:
         **{field: getattr(attributes, name) for field, name in _TEXTS.items()},
     }
     return {
-        name: value for name, value in told.items() if value or name in ("user", "groups", "verb", "resourceRequest")
+        name: value for name, value in fields.items() if value or name in ("user", "groups", "verb", "resourceRequest")
     }
 
 

@@ -43,7 +43,7 @@ class Member(Protocol):
     def type(self) -> str:
         """Its type as in the configuration."""
 
-    def consult(self, asked: Question) -> AuthorizerStep:
+    def consult(self, question: Question) -> AuthorizerStep:
         """What it says."""
 
 
@@ -55,7 +55,7 @@ class AuthorizerChain:
 
     def decide(self, attributes: AuthorizationAttributes | Question) -> Authorization:
         """The decision with the trace of every member; a `Question` is one that several chains are asked."""
-        asked = attributes if isinstance(attributes, Question) else Question(attributes)
+        question = attributes if isinstance(attributes, Question) else Question(attributes)
         steps: list[AuthorizerStep] = []
         unknown: AuthorizerStep | None = None
         deciding: AuthorizerStep | None = None
@@ -63,7 +63,7 @@ class AuthorizerChain:
             if deciding is not None:
                 steps.append(_not_reached(member.name, member.type))
                 continue
-            step = member.consult(asked)
+            step = member.consult(question)
             steps.append(step if unknown is None else step.after_unknown())
             if step.decision is AuthorizerDecision.UNKNOWN:
                 unknown = unknown or step
@@ -74,9 +74,9 @@ class AuthorizerChain:
             return decided
         return Authorization(AuthorizationVerdict.UNKNOWN, "", decided.trace, "", unknown.name, decided.decision)
 
-    def authorize(self, asked: AuthorizationAttributes) -> AuthorizationDecision | Missing:
+    def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:
         """The answer for the `authorizer` of a policy's CEL."""
-        decided = self.decide(asked)
+        decided = self.decide(attributes)
         if decided.decision is AuthorizationVerdict.UNKNOWN:
             step = decided.deciding_step
             missing = (
@@ -135,9 +135,9 @@ class PrivilegedGroupMember:
     name: str = PRIVILEGED_GROUP
     type: str = "PrivilegedGroup"
 
-    def consult(self, asked: Question) -> AuthorizerStep:
+    def consult(self, question: Question) -> AuthorizerStep:
         """See `Member`."""
-        if MASTERS_GROUP not in asked.attributes.user.groups:
+        if MASTERS_GROUP not in question.attributes.user.groups:
             return _without_opinion(self.name, self.type)
         return AuthorizerStep(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.ALLOW)
 
@@ -149,9 +149,9 @@ class ConstantMember:
     name: str
     type: str
 
-    def consult(self, asked: Question) -> AuthorizerStep:
+    def consult(self, question: Question) -> AuthorizerStep:
         """See `Member`."""
-        del asked
+        del question
         if self.type == "AlwaysAllow":
             return AuthorizerStep(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.ALLOW)
         reason = "Everything is forbidden."
@@ -166,9 +166,9 @@ class UnknownMember:
     type: str
     missing: str
 
-    def consult(self, asked: Question) -> AuthorizerStep:
+    def consult(self, question: Question) -> AuthorizerStep:
         """See `Member`."""
-        del asked
+        del question
         return AuthorizerStep(
             self.name, self.type, StepOutcome.UNKNOWN, AuthorizerDecision.UNKNOWN, missing=self.missing
         )
@@ -182,9 +182,9 @@ class NodeMember:
     name: str = "node"
     type: str = "Node"
 
-    def consult(self, asked: Question) -> AuthorizerStep:
+    def consult(self, question: Question) -> AuthorizerStep:
         """See `Member`."""
-        verdict = self.authorizer.authorize(asked.attributes)
+        verdict = self.authorizer.authorize(question.attributes)
         if verdict.decision is AuthorizerDecision.NO_OPINION and not verdict.reason:
             return _without_opinion(self.name, self.type)
         outcome = StepOutcome.UNKNOWN if verdict.decision is AuthorizerDecision.UNKNOWN else StepOutcome.CONSULTED
@@ -201,9 +201,9 @@ class RBACMember:
     steps: IdentityMap[RBACVerdict, AuthorizerStep] = field(default_factory=IdentityMap, compare=False)
     """What was made of verdicts, which the grants keep."""
 
-    def consult(self, asked: Question) -> AuthorizerStep:
+    def consult(self, question: Question) -> AuthorizerStep:
         """See `Member`."""
-        verdict = self.roles.decide(asked.attributes)
+        verdict = self.roles.decide(question.attributes)
         step = self.steps.get(verdict)
         if step is None:
             step = self.steps[verdict] = self._step(verdict)
@@ -236,15 +236,15 @@ class WebhookMember:
     steps: IdentityMap[ConditionResults, AuthorizerStep] = field(default_factory=IdentityMap, compare=False)
     """What was made of results that the matcher keeps, where no answer is looked for."""
 
-    def consult(self, asked: Question) -> AuthorizerStep:
+    def consult(self, question: Question) -> AuthorizerStep:
         """See `Member`."""
-        match = self.matcher.match(asked)
+        match = self.matcher.match(question)
         step = self.steps.get(match)
         if step is None:
             step = self._not_called(match)
             if step is not None:
                 self.steps[match] = step
-        return step or self._called(match, asked)
+        return step or self._called(match, question)
 
     def _not_called(self, match: ConditionResults) -> AuthorizerStep | None:
         """What becomes of one that conditions keep from being asked, or that nobody answers for."""
@@ -256,8 +256,8 @@ class WebhookMember:
             return self._step(StepOutcome.UNKNOWN, match, AuthorizerDecision.UNKNOWN)
         return None
 
-    def _called(self, match: ConditionResults, asked: Question) -> AuthorizerStep:
-        answer = self.answers.answer(self.name, self.version, asked.spec)
+    def _called(self, match: ConditionResults, question: Question) -> AuthorizerStep:
+        answer = self.answers.answer(self.name, self.version, question.spec)
         if answer is None:
             return self._step(StepOutcome.UNKNOWN, match, AuthorizerDecision.UNKNOWN)
         if answer.failed:
@@ -282,9 +282,9 @@ class WebhookMember:
         """Whether what it says may depend on the name of an object: a webhook that is asked is told the name."""
         return "resourceAttributes.name" in self.matcher.reads or self.answers.is_known(self.name)
 
-    def reads_name(self, asked: Question) -> bool:
+    def reads_name(self, question: Question) -> bool:
         """Whether what it says about a question may depend on the name of the object."""
         if "resourceAttributes.name" in self.matcher.reads:
             return True
-        match = self.matcher.match(asked)
+        match = self.matcher.match(question)
         return self.answers.is_known(self.name) and match.skipped_by is None and not match.error

@@ -20,19 +20,21 @@ def diff_authorization(
 
     `default` is the chain of a set without a configuration; RBAC is compared where both sets have some.
     """
-    found: list[ObjectDiff] = []
+    differences: list[ObjectDiff] = []
     if current.configuration is not None or candidate.configuration is not None:
-        before = current.configuration or default
-        after = candidate.configuration or (before if candidate.alone else default)
-        found += _chain_differences(before, after)
+        current_configuration = current.configuration or default
+        candidate_configuration = candidate.configuration or (current_configuration if candidate.alone else default)
+        differences += _chain_differences(current_configuration, candidate_configuration)
     if candidate.rbac is not None:
-        found += _rbac_differences(current.rbac or (), candidate.rbac)
-    return found
+        differences += _rbac_differences(current.rbac or (), candidate.rbac)
+    return differences
 
 
-def _chain_differences(before: AuthorizationConfiguration, after: AuthorizationConfiguration) -> Iterator[ObjectDiff]:
-    old = {each.name: each for each in before.authorizers}
-    new = {each.name: each for each in after.authorizers}
+def _chain_differences(
+    current: AuthorizationConfiguration, candidate: AuthorizationConfiguration
+) -> Iterator[ObjectDiff]:
+    old = {each.name: each for each in current.authorizers}
+    new = {each.name: each for each in candidate.authorizers}
     order = [" → ".join(names) for names in (old, new)]
     if order[0] != order[1]:
         field = FieldDiff("authorizers", Verb.CHANGED, *order)
@@ -46,8 +48,10 @@ def _chain_differences(before: AuthorizationConfiguration, after: AuthorizationC
             yield ObjectDiff("Authorizer", name, Verb.CHANGED, fields=fields)
 
 
-def _authorizer_fields(before: AuthorizerConfiguration | None, after: AuthorizerConfiguration) -> Iterator[FieldDiff]:
-    old, new = _texts(before), _texts(after)
+def _authorizer_fields(
+    current: AuthorizerConfiguration | None, candidate: AuthorizerConfiguration
+) -> Iterator[FieldDiff]:
+    old, new = _texts(current), _texts(candidate)
     for field in dict.fromkeys((*old, *new)):
         one, other = old.get(field, ""), new.get(field, "")
         if one == other:
@@ -56,7 +60,7 @@ def _authorizer_fields(before: AuthorizerConfiguration | None, after: Authorizer
         if field == "failurePolicy" and one and other:
             verb = Verb.WIDENED if one == _DENY else Verb.NARROWED
         yield FieldDiff(field, verb, one, other)
-    old_conditions, new_conditions = _conditions(before), _conditions(after)
+    old_conditions, new_conditions = _conditions(current), _conditions(candidate)
     if removed := old_conditions - new_conditions:
         yield FieldDiff("matchConditions", Verb.REMOVED, before="\n".join(sorted(removed)))
     if added := new_conditions - old_conditions:
@@ -72,21 +76,21 @@ def _texts(authorizer: AuthorizerConfiguration | None) -> dict[str, str]:
     """The fields of an authorizer as texts, without its conditions."""
     if authorizer is None:
         return {}
-    found = {"type": authorizer.type}
+    texts = {"type": authorizer.type}
     webhook = authorizer.webhook
     if webhook is not None:
-        found |= {
+        texts |= {
             "failurePolicy": webhook.failure_policy,
             "timeout": duration_text(webhook.timeout),
             "subjectAccessReviewVersion": webhook.subject_access_review_version,
             "kubeConfigFile": webhook.kube_config_file or "",
         }
-    return found
+    return texts
 
 
-def _rbac_differences(before: Iterable[JSON], after: Iterable[JSON]) -> Iterator[ObjectDiff]:
-    old = {rbac_key(obj): obj for obj in before}
-    new = {rbac_key(obj): obj for obj in after}
+def _rbac_differences(current: Iterable[JSON], candidate: Iterable[JSON]) -> Iterator[ObjectDiff]:
+    old = {rbac_key(obj): obj for obj in current}
+    new = {rbac_key(obj): obj for obj in candidate}
     for key in sorted(old.keys() | new.keys()):
         if key not in new:
             yield ObjectDiff(key[0], _name(key), Verb.REMOVED)
@@ -101,22 +105,22 @@ def _name(key: RBACKey) -> str:
     return f"{key[1]}/{key[2]}" if key[1] else key[2]
 
 
-def _object_fields(before: JSON, after: JSON) -> Iterator[FieldDiff]:
+def _object_fields(current: JSON, candidate: JSON) -> Iterator[FieldDiff]:
     """What a role gives or a binding gives to whom: more is wider, less is narrower."""
-    if before["kind"].endswith("Binding"):
-        refs = [f"{obj['roleRef']['kind']} {obj['roleRef']['name']}" for obj in (before, after)]
+    if current["kind"].endswith("Binding"):
+        refs = [f"{obj['roleRef']['kind']} {obj['roleRef']['name']}" for obj in (current, candidate)]
         if refs[0] != refs[1]:
             yield FieldDiff("roleRef", Verb.CHANGED, *refs)
-        yield from _set_difference("subjects", _subjects(before), _subjects(after))
+        yield from _set_difference("subjects", _subjects(current), _subjects(candidate))
     else:
-        yield from _set_difference("rules", _grants(before.get("rules") or ()), _grants(after.get("rules") or ()))
+        yield from _set_difference("rules", _grants(current.get("rules") or ()), _grants(candidate.get("rules") or ()))
 
 
-def _set_difference(field: str, before: set[str], after: set[str]) -> Iterator[FieldDiff]:
-    if before - after:
-        yield FieldDiff(field, Verb.NARROWED, before="\n".join(sorted(before - after)))
-    if after - before:
-        yield FieldDiff(field, Verb.WIDENED, after="\n".join(sorted(after - before)))
+def _set_difference(field: str, current: set[str], candidate: set[str]) -> Iterator[FieldDiff]:
+    if current - candidate:
+        yield FieldDiff(field, Verb.NARROWED, before="\n".join(sorted(current - candidate)))
+    if candidate - current:
+        yield FieldDiff(field, Verb.WIDENED, after="\n".join(sorted(candidate - current)))
 
 
 def _subjects(binding: JSON) -> set[str]:
@@ -126,12 +130,12 @@ def _subjects(binding: JSON) -> set[str]:
 
 def _grants(rules: Sequence[JSON]) -> set[str]:
     """Each verb on each resource or URL, as `verb resource.group name`."""
-    found: set[str] = set()
+    grants: set[str] = set()
     for rule in rules:
         targets = [*(rule.get("nonResourceURLs") or ())]
         for resource in rule.get("resources") or ():
             for group in rule.get("apiGroups") or ():
                 target = f"{resource}.{group}" if group else resource
                 targets += [f"{target} {name}" for name in rule.get("resourceNames") or ()] or [target]
-        found |= {f"{verb} {target}" for verb in rule.get("verbs") or () for target in targets}
-    return found
+        grants |= {f"{verb} {target}" for verb in rule.get("verbs") or () for target in targets}
+    return grants

@@ -34,16 +34,16 @@ def kubeconfig_error(local: Path, path: str) -> str | None:
     problems = _problems(plain(node))
     if not problems or problems[0] == _EMPTY:
         return problems[0] if problems else None
-    told = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
-    return f"invalid configuration: {told}"
+    message = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+    return f"invalid configuration: {message}"
 
 
 def _mismatch(node: Mapping) -> str | None:
     """The first list that is none, as Go's JSON decoder tells it."""
     for entry in node.entries:
         if entry.key in _LISTS and not isinstance(entry.value, Sequence) and not _is_null(entry.value):
-            wanted = f"Config.{entry.key} of type []v1.{_LISTS[entry.key]}"
-            return f"json: cannot unmarshal {json_type(entry.value)} into Go struct field {wanted}"
+            go_type = f"Config.{entry.key} of type []v1.{_LISTS[entry.key]}"
+            return f"json: cannot unmarshal {json_type(entry.value)} into Go struct field {go_type}"
     return None
 
 

@@ -55,14 +55,14 @@ def load_authorization(path: Path, version: KubernetesVersion) -> AuthorizationM
         if is_configuration(path):
             return _configured(path, version)
         return AuthorizationManifests(str(path), rbac=read_rbac(path), alone=True) if is_rbac(path) else NOTHING
-    found = NOTHING
+    manifests = NOTHING
     if (path / CONFIGURATION_FILE).is_file():
-        found = _configured(path / CONFIGURATION_FILE, version)
+        manifests = _configured(path / CONFIGURATION_FILE, version)
     if (path / RBAC_DIRECTORY).is_dir():
-        return AuthorizationManifests(str(path), found.configuration, read_rbac(path / RBAC_DIRECTORY))
-    if found.is_empty and is_rbac(path):
+        return AuthorizationManifests(str(path), manifests.configuration, read_rbac(path / RBAC_DIRECTORY))
+    if manifests.is_empty and is_rbac(path):
         return AuthorizationManifests(str(path), rbac=read_rbac(path), alone=True)
-    return found
+    return manifests
 
 
 def _configured(path: Path, version: KubernetesVersion) -> AuthorizationManifests:
@@ -90,13 +90,13 @@ def read_rbac(path: Path) -> tuple[JSON, ...]:
     """
     if path.is_dir() and not any(file.is_file() for file in path.rglob("*")):
         return ()
-    found: dict[RBACKey, JSON] = {}
+    objects: dict[RBACKey, JSON] = {}
     for obj in read_snapshot(path):
         problem = _problem(obj)
         if problem is not None:
             raise ManifestError(problem, path=str(path))
-        found[rbac_key(obj)] = obj
-    return tuple(found[key] for key in sorted(found))
+        objects[rbac_key(obj)] = obj
+    return tuple(objects[key] for key in sorted(objects))
 
 
 def rbac_key(obj: JSON) -> RBACKey:
@@ -141,10 +141,10 @@ def _is_list_of(type_: type, value: JSON) -> bool:
     return value is None or (isinstance(value, list) and all(isinstance(item, type_) for item in value))
 
 
-def dangling_bindings(objects: Iterable[JSON], known: Iterable[RBACKey] = ()) -> Iterator[str]:
-    """Bindings of roles that are neither in `objects` nor `known`: one line each, if any role is known at all."""
+def dangling_bindings(objects: Iterable[JSON], other_roles: Iterable[RBACKey] = ()) -> Iterator[str]:
+    """Bindings of roles that are neither in `objects` nor `other_roles`: one line each, if any role is known at all."""
     listed = list(objects)
-    roles = {rbac_key(obj) for obj in listed if not obj["kind"].endswith("Binding")} | set(known)
+    roles = {rbac_key(obj) for obj in listed if not obj["kind"].endswith("Binding")} | set(other_roles)
     if not roles:
         return
     for obj in listed:

@@ -49,13 +49,13 @@ class WebhookConditions:
         self._view = view_of(self.reads)
         self._known: dict[Hashable, ConditionResults] = {}
 
-    def match(self, asked: Question) -> ConditionResults:
+    def match(self, question: Question) -> ConditionResults:
         """The results of the conditions for a question: one object for all questions that look alike to them."""
-        seen = self._view(asked.attributes)
-        found = self._known.get(seen)
-        if found is None:
-            found = self._known[seen] = self._matched(asked.request(self.selectors))
-        return found
+        view = self._view(question.attributes)
+        match = self._known.get(view)
+        if match is None:
+            match = self._known[view] = self._matched(question.request(self.selectors))
+        return match
 
     def _matched(self, request: JSON) -> ConditionResults:
         """Evaluate the conditions for the variable `request` (`request_variable`), up to the first that is false."""

@@ -51,21 +51,21 @@ class Question:
 
     def request(self, selectors: tuple[bool, bool]) -> JSON:
         """See `request_variable`; whether field and label selectors are shown."""
-        found = self._requests.get(selectors)
-        if found is None:
+        variable = self._requests.get(selectors)
+        if variable is None:
             field_selector, label_selector = selectors
-            found = request_variable(self.spec, field_selector=field_selector, label_selector=label_selector)
-            self._requests[selectors] = found
-        return found
+            variable = request_variable(self.spec, field_selector=field_selector, label_selector=label_selector)
+            self._requests[selectors] = variable
+        return variable
 
 
 def view_of(fields: Iterable[str]) -> View:
     """The view of these fields: equal for questions that look alike in them."""
-    read = sorted(fields)
-    of_resources, of_paths = (_values(read, kind) for kind in ("resourceAttributes.", "nonResourceAttributes."))
+    names = sorted(fields)
+    of_resources, of_paths = (_values(names, kind) for kind in ("resourceAttributes.", "nonResourceAttributes."))
 
-    def view(asked: AuthorizationAttributes) -> Hashable:
-        return (True, of_resources(asked)) if asked.is_resource_request else (False, of_paths(asked))
+    def view(attributes: AuthorizationAttributes) -> Hashable:
+        return (True, of_resources(attributes)) if attributes.is_resource_request else (False, of_paths(attributes))
 
     return view
 
@@ -78,9 +78,9 @@ def _values(fields: Iterable[str], kind: str) -> View:
     values: View = attrgetter(*places) if places else _nothing
     if _EXTRA not in own:
         return values
-    return lambda asked: (values(asked), tuple(asked.user.extra.items()))
+    return lambda attributes: (values(attributes), tuple(attributes.user.extra.items()))
 
 
-def _nothing(asked: AuthorizationAttributes) -> Hashable:
-    del asked
+def _nothing(attributes: AuthorizationAttributes) -> Hashable:
+    del attributes
     return None

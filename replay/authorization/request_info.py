@@ -96,13 +96,13 @@ def _check_list_options(query: Query) -> None:
 
 def _query(text: str) -> Query:
     """The parameters of a query, without those that are not well formed (`url.Values`)."""
-    found: Query = {}
+    parameters: Query = {}
     pairs = text.split("&")
     if len(pairs) > _MAX_QUERY_PARAMETERS:
-        return found
+        return parameters
     for key, value in _well_formed(pairs):
-        found.setdefault(key, []).append(value)
-    return found
+        parameters.setdefault(key, []).append(value)
+    return parameters
 
 
 def _well_formed(pairs: Iterable[str]) -> Iterable[tuple[str, str]]:

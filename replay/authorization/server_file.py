@@ -35,5 +35,5 @@ class ServerFiles:
         """Where a file of the server is here, None if nobody said."""
         if self.root is None:
             return None
-        whole = self.root / path.lstrip("/")
-        return whole if whole.parent.is_dir() else self.root / Path(path).name
+        mirror = self.root / path.lstrip("/")
+        return mirror if mirror.parent.is_dir() else self.root / Path(path).name

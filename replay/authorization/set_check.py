@@ -42,15 +42,15 @@ def check_whole_set(
     file = path if is_configuration(path) else path / CONFIGURATION_FILE
     configured = check_start(file.read_bytes(), version, ServerFiles()) if file.is_file() else None
     error = checked.error
-    found = list(checked.findings)
+    findings = list(checked.findings)
     if configured is not None:
         error = error if error is not None or configured.is_accepted else configured.error
-        found += _configuration_findings(str(file), configured)
-    known = [_key(obj) for obj in cluster or () if str(obj.get("apiVersion")).startswith("rbac.")]
-    rbac = list(_rbac_findings(path, known))
+        findings += _configuration_findings(str(file), configured)
+    cluster_keys = [_key(obj) for obj in cluster or () if str(obj.get("apiVersion")).startswith("rbac.")]
+    rbac = list(_rbac_findings(path, cluster_keys))
     error = next((each.message for each in rbac if each.severity is Severity.ERROR and error is None), error)
-    shown = [each for each in (*found, *rbac) if each.name not in hidden]
-    quiet = checked.silenced + len(found) + len(rbac) - len(shown)
+    shown = [each for each in (*findings, *rbac) if each.name not in hidden]
+    quiet = checked.silenced + len(findings) + len(rbac) - len(shown)
     return replace(checked, findings=tuple(shown), error=error, silenced=quiet)
 
 
@@ -65,13 +65,13 @@ def _configuration_findings(path: str, checked: Checked) -> Iterator[Finding]:
         yield Finding(Severity.WARNING, _ON_SERVER, warning, path)
 
 
-def _rbac_findings(path: Path, known: list[tuple[str, str, str]]) -> Iterator[Finding]:
+def _rbac_findings(path: Path, cluster_keys: list[tuple[str, str, str]]) -> Iterator[Finding]:
     try:
         where, objects = load_rbac(path)
     except ReplayError as error:
         yield Finding(Severity.ERROR, SERVER, error.message, error.path)
         return
-    for warning in dangling_bindings(objects, known):
+    for warning in dangling_bindings(objects, cluster_keys):
         yield Finding(Severity.WARNING, _DANGLING, warning, where)
 
 

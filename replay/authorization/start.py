@@ -82,14 +82,14 @@ def check_reload(data: bytes, running: bytes, version: KubernetesVersion, files:
 
     Raises ConfigurationError where no server starts with `running`.
     """
-    before = _validated(running, version, ServerFiles(), frozenset())
-    if before.configuration is None or not before.is_accepted:
-        raise ConfigurationError(before.error or "")
-    enabled = frozenset(each.type for each in before.configuration.authorizers)
+    current = _validated(running, version, ServerFiles(), frozenset())
+    if current.configuration is None or not current.is_accepted:
+        raise ConfigurationError(current.error or "")
+    enabled = frozenset(each.type for each in current.configuration.authorizers)
     checked = _validated(data, version, files, enabled - {WEBHOOK})
     if checked.configuration is None or not checked.is_accepted:
         return checked
-    if checked.configuration == before.configuration:
+    if checked.configuration == current.configuration:
         return _with(checked, LoadResult.EQUAL)
     return _built(checked, files, enabled, at_start=False)
 
@@ -146,5 +146,5 @@ def _with(checked: Checked, result: LoadResult, error: str | None = None) -> Che
 
 
 def _joined(texts: Iterable[str]) -> str:
-    found = list(dict.fromkeys(texts))
-    return found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+    distinct = list(dict.fromkeys(texts))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

@@ -42,7 +42,7 @@ def user_fields(user: UserInfo) -> JSON:
 
 
 def _resource_attributes(attributes: AuthorizationAttributes) -> JSON:
-    found: JSON = {
+    fields: JSON = {
         "namespace": attributes.namespace,
         "verb": attributes.verb,
         "group": attributes.api_group,
@@ -52,15 +52,15 @@ def _resource_attributes(attributes: AuthorizationAttributes) -> JSON:
         "name": attributes.name,
     }
     if attributes.field_selector:
-        found["fieldSelector"] = _selector(attributes.field_requirements, _FIELD_OPERATORS)
+        fields["fieldSelector"] = _selector(attributes.field_requirements, _FIELD_OPERATORS)
     if attributes.label_selector:
-        found["labelSelector"] = _selector(attributes.label_requirements, _LABEL_OPERATORS)
-    return _set(found)
+        fields["labelSelector"] = _selector(attributes.label_requirements, _LABEL_OPERATORS)
+    return _set(fields)
 
 
 def _selector(requirements: Sequence[Requirement], operators: dict[str, str]) -> JSON:
     """Requirements with an operator that the API does not know are left out: selectors only narrow."""
-    found = [
+    terms = [
         {
             "key": each.key,
             "operator": operators[each.operator],
@@ -69,7 +69,7 @@ def _selector(requirements: Sequence[Requirement], operators: dict[str, str]) ->
         for each in requirements
         if each.operator in operators
     ]
-    return {"requirements": found} if found else {}
+    return {"requirements": terms} if terms else {}
 
 
 def _set(fields: JSON) -> JSON:
@@ -87,8 +87,8 @@ def request_variable(spec: JSON, *, field_selector: bool, label_selector: bool) 
     if "resourceAttributes" in spec:
         attributes = spec["resourceAttributes"]
         request["resourceAttributes"] = {name: attributes.get(name, "") for name in _RESOURCE_FIELDS}
-        for name, wanted in (("fieldSelector", field_selector), ("labelSelector", label_selector)):
-            if wanted and name in attributes:
+        for name, is_shown in (("fieldSelector", field_selector), ("labelSelector", label_selector)):
+            if is_shown and name in attributes:
                 request["resourceAttributes"][name] = _selector_variable(attributes[name])
     if "nonResourceAttributes" in spec:
         attributes = spec["nonResourceAttributes"]

@@ -94,14 +94,14 @@ class AuthorizerStep:
 
     def as_json(self) -> JSON:
         """As in a trace: fields that say nothing are left out."""
-        told: JSON = {"name": self.name, "type": self.type, "outcome": self.outcome.value}
+        fields: JSON = {"name": self.name, "type": self.type, "outcome": self.outcome.value}
         optional = {
             "skippedBy": self.skipped_by,
             "conditions": [each.as_json() for each in self.conditions] or None,
             "failurePolicyApplied": self.failure_policy or None,
         }
-        told.update({name: value for name, value in optional.items() if value is not None})
-        told["decision"] = self.decision.value
+        fields.update({name: value for name, value in optional.items() if value is not None})
+        fields["decision"] = self.decision.value
         texts = {
             "reason": self.reason,
             "possibleReasons": list(self.possible_reasons),
@@ -109,8 +109,8 @@ class AuthorizerStep:
             "missing": self.missing,
             "onlyIfUnknownIsNoOpinion": self.only_if_unknown_is_no_opinion,
         }
-        told.update({name: value for name, value in texts.items() if value})
-        return told
+        fields.update({name: value for name, value in texts.items() if value})
+        return fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +141,11 @@ class Authorization:
 
     def as_json(self, *, with_trace: bool = True) -> JSON:
         """As in a line of `--outcomes`."""
-        told: JSON = {"decision": self.decision.value, "reason": self.reason}
+        fields: JSON = {"decision": self.decision.value, "reason": self.reason}
         optional = {"error": self.error, "decidedBy": self.decided_by}
-        told.update({name: value for name, value in optional.items() if value})
+        fields.update({name: value for name, value in optional.items() if value})
         if self.if_no_opinion is not None:
-            told["ifNoOpinion"] = self.if_no_opinion.value
+            fields["ifNoOpinion"] = self.if_no_opinion.value
         if with_trace:
-            told["trace"] = [step.as_json() for step in self.trace]
-        return told
+            fields["trace"] = [step.as_json() for step in self.trace]
+        return fields

@@ -56,18 +56,18 @@ def validate_configuration(
         yield from _validate_webhook(authorizer, path, version, files)
 
 
-def _type_problem(type_: str, path: str, seen: set[str]) -> FieldError | None:
+def _type_problem(type_: str, path: str, types: set[str]) -> FieldError | None:
     if not type_:
         return required(f"{path}.type")
     if type_ not in TYPES:
         return not_supported(f"{path}.type", type_, TYPES)
-    return duplicate(f"{path}.type", type_) if type_ in seen and type_ != WEBHOOK else None
+    return duplicate(f"{path}.type", type_) if type_ in types and type_ != WEBHOOK else None
 
 
-def _validate_name(name: str, path: str, seen: set[str]) -> Iterator[FieldError]:
+def _validate_name(name: str, path: str, names: set[str]) -> Iterator[FieldError]:
     if not name:
         yield required(path)
-    elif name in seen:
+    elif name in names:
         yield duplicate(path, name)
     elif problems := dns1123_subdomain(name):
         yield invalid(path, name, f"authorizer name is invalid: {', '.join(problems)}")
@@ -141,15 +141,15 @@ def validate_conditions(expressions: Sequence[str], path: str, version: Kubernet
     if len(expressions) > MOST_CONDITIONS:
         yield too_many(path, len(expressions), MOST_CONDITIONS)
         return
-    seen: set[str] = set()
+    earlier_expressions: set[str] = set()
     for index, expression in enumerate(expressions):
         own = f"{path}[{index}].expression"
         if not expression.strip(GO_SPACE):
             yield required(own)
-        elif expression in seen:
+        elif expression in earlier_expressions:
             yield duplicate(own, expression)
         else:
-            seen.add(expression)
+            earlier_expressions.add(expression)
             compiled = compile_condition(version, expression)
             if compiled.error is None:
                 continue

@@ -79,16 +79,16 @@ def recorded_answers(records: Iterable[JSON]) -> RecordedAnswers:
 
     A call that failed and was tried again with success counts as success; of several failures the last is told.
     """
-    found: dict[tuple[str, bytes], AuthorizerAnswer] = {}
+    answers: dict[tuple[str, bytes], AuthorizerAnswer] = {}
     for record in records:
         request = record["request"]
         version = str(request.get("apiVersion") or "").rpartition("/")[2]
         key = (str(record["webhook"]), spec_key(_current_spec(request.get("spec") or {})))
         answer = answer_from_response(record.get("code") or 0, record.get("response"), version or "v1")
-        known = found.get(key)
-        if known is None or known.failed:
-            found[key] = answer
-    return RecordedAnswers(found, frozenset(webhook for webhook, _ in found))
+        earlier = answers.get(key)
+        if earlier is None or earlier.failed:
+            answers[key] = answer
+    return RecordedAnswers(answers, frozenset(webhook for webhook, _ in answers))
 
 
 def spec_key(spec: JSON) -> bytes:
@@ -124,8 +124,8 @@ def _response_error(code: int, response: JSON, version: str) -> str | None:
     if response is None:  # `null` decodes to an answer that says nothing
         return None
     if not isinstance(response, dict):
-        found = {list: "array", bool: "bool", int: "number", float: "number"}.get(type(response), "string")
-        return f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type {_UNTYPED}"
+        json_type_name = {list: "array", bool: "bool", int: "number", float: "number"}.get(type(response), "string")
+        return f"couldn't get version/kind; json parse error: json: cannot unmarshal {json_type_name} into Go value of type {_UNTYPED}"
     kind, api_version = response.get("kind") or _KIND, response.get("apiVersion") or f"{GROUP}/{version}"
     if (kind, api_version) != (_KIND, f"{GROUP}/{version}"):
         answered = f"{api_version.rpartition('/')[2]}.{kind}"
@@ -138,10 +138,10 @@ def _response_error(code: int, response: JSON, version: str) -> str | None:
 
 def _status_type_error(status: Mapping[str, JSON]) -> str | None:
     types = {"allowed": bool, "denied": bool, "reason": str, "evaluationError": str}
-    for name, wanted in types.items():
+    for name, go_type in types.items():
         value = status.get(name)
-        if value is not None and not isinstance(value, wanted):
-            return f"json: cannot unmarshal `{name}` of the answer into Go value of type {wanted.__name__}"
+        if value is not None and not isinstance(value, go_type):
+            return f"json: cannot unmarshal `{name}` of the answer into Go value of type {go_type.__name__}"
     return None
 
 

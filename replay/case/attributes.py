@@ -70,7 +70,7 @@ class Teller:
         if resource == _NAMESPACES:
             namespace = name
         namespace_object = _namespace_object(case, namespace) if is_namespaced else None
-        before = Attributes(
+        attributes = Attributes(
             request.operation,
             kind,
             resource,
@@ -85,8 +85,10 @@ class Teller:
             partial(namespace_object, request.missing, "namespaceObject"),
             _of_request(request),
         )
-        validated = self._stated(case, before) if request.validated_object is not UNSTATED else self._validated(before)
-        return CaseAttributes(before, validated, request.validated_object is not UNSTATED, namespace_object)
+        validated = (
+            self._stated(case, attributes) if request.validated_object is not UNSTATED else self._validated(attributes)
+        )
+        return CaseAttributes(attributes, validated, request.validated_object is not UNSTATED, namespace_object)
 
     def stored(self, obj: JSON) -> JSON:
         """An object of the cluster, in the namespace that `kubectl` puts it where it names none."""
@@ -113,13 +115,13 @@ class Teller:
                 raise case.error("there is neither an object nor a `resource`: give one of them")
             resource = _PODS
         else:
-            found = self._served(shown_kind, request.subresource)
-            if found is None and not case.strict:
+            served = self._served(shown_kind, request.subresource)
+            if served is None and not case.strict:
                 return _guessed(shown_kind), shown_kind
-            if found is None:
+            if served is None:
                 text = f"{shown_kind.api_version} {shown_kind.kind} is no kind that is known"
                 raise case.error(f"{text}: give its CustomResourceDefinition among `objects`, or `resource`")
-            resource = found
+            resource = served
         kind = self.discovery.kind(resource, request.subresource) or shown_kind
         if kind is None:
             raise case.error(
@@ -132,8 +134,10 @@ class Teller:
         served = self.discovery.of_kind(kind)
         if served is not None:
             return served.resource
-        found = [each.resource for each in self.discovery if subresource and each.subresources.get(subresource) == kind]
-        return found[0] if len(found) == 1 else None
+        resources = [
+            each.resource for each in self.discovery if subresource and each.subresources.get(subresource) == kind
+        ]
+        return resources[0] if len(resources) == 1 else None
 
     def _decoded(self, case: Case, field: str, kind: GroupVersionKind, value: JSON, namespace: str) -> JSON:
         """The object of the mutating phase (`field` is `object`), or the stored one."""
@@ -176,28 +180,28 @@ class Teller:
             return None
         return {"kind": f"{request.operation.value.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"}
 
-    def _stated(self, case: Case, before: Attributes) -> Attributes:
+    def _stated(self, case: Case, attributes: Attributes) -> Attributes:
         """The attributes of the validating phase with the object that the case states."""
         stated, missing = case.request.validated_object, case.request.missing
-        validated = before.with_object(partial(stated, missing, VALIDATED, "object"))
-        validated.name = before.name or _name(stated)
+        validated = attributes.with_object(partial(stated, missing, VALIDATED, "object"))
+        validated.name = attributes.name or _name(stated)
         return validated
 
-    def _validated(self, before: Attributes) -> Attributes:
+    def _validated(self, attributes: Attributes) -> Attributes:
         """The attributes of the validating phase where nothing mutates the object."""
-        if not isinstance(before.object, dict) or before.operation is Operation.CONNECT:
-            return before
-        exchange = Exchange(_record(before), self.discovery)
-        known = Known(before.object, Basis.RECORDED)
-        if before.operation is Operation.CREATE:
-            known = known if before.subresource else after_create(known, exchange, exchange.api_resource)
+        if not isinstance(attributes.object, dict) or attributes.operation is Operation.CONNECT:
+            return attributes
+        exchange = Exchange(_record(attributes), self.discovery)
+        admitted = Known(attributes.object, Basis.RECORDED)
+        if attributes.operation is Operation.CREATE:
+            admitted = admitted if attributes.subresource else after_create(admitted, exchange, exchange.api_resource)
         else:
-            old = before.old_object
+            old = attributes.old_object
             stored = Known(old, Basis.RECORDED) if isinstance(old, dict) else _NO_OLD_OBJECT
-            known = after_update(known, stored, exchange)
-        known = known._replace(holes=tuple(Hole(hole.path, _SET_BETWEEN, _STATE_IT) for hole in known.holes))
-        validated = before.with_object(attribute(known, "object"))
-        if not before.name and before.operation is Operation.CREATE:
+            admitted = after_update(admitted, stored, exchange)
+        admitted = admitted._replace(holes=tuple(Hole(hole.path, _SET_BETWEEN, _STATE_IT) for hole in admitted.holes))
+        validated = attributes.with_object(attribute(admitted, "object"))
+        if not attributes.name and attributes.operation is Operation.CREATE:
             validated.missing = (_GENERATED_NAME,)
         return validated
 
@@ -208,9 +212,9 @@ def partial(value: JSON, missing: tuple[Missing, ...], root: str, name: str = ""
     Raises CaseError for a path that is none.
     """
     name = name or root
-    whole = next((each for each in missing if each.path == root), None)
-    if whole is not None:
-        return Missing(name, whole.reason, whole.fix)
+    missing_object = next((each for each in missing if each.path == root), None)
+    if missing_object is not None:
+        return Missing(name, missing_object.reason, missing_object.fix)
     holes = [Hole(_path(each.path, root), each.reason, each.fix) for each in missing if is_part(each.path, root)]
     return attribute(Known(value, Basis.RECORDED, tuple(holes)), name) if holes and value is not None else value
 
@@ -248,48 +252,48 @@ def _name(value: JSON) -> str:
 
 def _namespace_of(request: CaseRequest) -> str:
     for value in (request.object, request.old_object):
-        found = get(value, ("metadata", "namespace"))
-        if not request.namespace and isinstance(found, str) and found:
-            return found
+        namespace = get(value, ("metadata", "namespace"))
+        if not request.namespace and isinstance(namespace, str) and namespace:
+            return namespace
     return request.namespace
 
 
 def _namespace_object(case: Case, namespace: str) -> JSON:
     """The namespace: as the case gives it, among its objects or apart, else one with no labels but its own name."""
-    given = case.request.namespace_object
-    if given is None:
+    namespace_object = case.request.namespace_object
+    if namespace_object is None:
         for obj in case.objects:
             if (obj.get("apiVersion"), obj.get("kind")) == ("v1", "Namespace") and _name(obj) == namespace:
-                given = obj
-    metadata = dict((given or {}).get("metadata") or {})
+                namespace_object = obj
+    metadata = dict((namespace_object or {}).get("metadata") or {})
     labels = {_NAMESPACE_LABEL: namespace, **(metadata.get("labels") or {})}
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": {**metadata, "name": namespace, "labels": labels},
-        "spec": (given or {}).get("spec") or {"finalizers": ["kubernetes"]},
-        "status": (given or {}).get("status") or {"phase": "Active"},
+        "spec": (namespace_object or {}).get("spec") or {"finalizers": ["kubernetes"]},
+        "status": (namespace_object or {}).get("status") or {"phase": "Active"},
     }
 
 
-def _record(before: Attributes) -> RequestRecord:
+def _record(attributes: Attributes) -> RequestRecord:
     """The record of a request that nobody has answered yet: between receipt and storage the second may change."""
     return RequestRecord(
         seq=0,
         audit_id="",
         level="RequestResponse",
         stage="RequestReceived",
-        verb=_VERBS.get(before.operation, "create"),
+        verb=_VERBS.get(attributes.operation, "create"),
         request_uri="",
         user_agent="",
-        user=before.user_info,
-        caller=before.user_info.username,
-        api_group=before.resource.group,
-        api_version=before.resource.version,
-        resource=before.resource.resource,
-        subresource=before.subresource,
-        namespace=before.namespace,
-        name=before.name,
+        user=attributes.user_info,
+        caller=attributes.user_info.username,
+        api_group=attributes.resource.group,
+        api_version=attributes.resource.version,
+        resource=attributes.resource.resource,
+        subresource=attributes.subresource,
+        namespace=attributes.namespace,
+        name=attributes.name,
         object_uid="",
         object_resource_version="",
         code=0,

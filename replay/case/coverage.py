@@ -69,8 +69,8 @@ class CaseCoverage:
         missing = [item for item, reached in self._items.items() if not reached]
         unasked = {item.policy for item in missing if not item.label}
         idle = {item[:2] for item in missing if item.what == _RUN}
-        found = [item for item in missing if not item.label or item.policy not in unasked]
-        return sorted(item for item in found if item.what == _RUN or item[:2] not in idle or not item.label)
+        items = [item for item in missing if not item.label or item.policy not in unasked]
+        return sorted(item for item in items if item.what == _RUN or item[:2] not in idle or not item.label)
 
 
 _RUN, _TRUE, _FALSE = "evaluated", "true", "false"
@@ -125,11 +125,11 @@ def branches(step: ExpressionStep) -> Iterator[tuple[str, bool]]:
             yield from _branch(program.ast, step.trace, first, second, when=node.function == operator.LOGICAL_AND)
 
 
-def _branch(ast: Ast, trace: Trace, before: Expr, branch: Expr, *, when: bool) -> Iterator[tuple[str, bool]]:
+def _branch(ast: Ast, trace: Trace, condition: Expr, branch: Expr, *, when: bool) -> Iterator[tuple[str, bool]]:
     """A branch with its text; those that a macro has made, around what it collects, have none that anybody wrote."""
     if any(isinstance(node, Ident) and node.name == ACCUMULATOR for node in descendants(branch)):
         return
     ids = {node.id for node in descendants(branch)}
-    reached = any(each in ids or (each == before.id and value is when) for each, value in trace.steps)
+    reached = any(each in ids or (each == condition.id and value is when) for each, value in trace.steps)
     text = unparse(replace(ast, expr=branch))
     yield f"`{text if len(text) <= _LONGEST else f'{text[:_LONGEST]}…'}`", reached

@@ -56,27 +56,27 @@ class CaseDecider:
         crds = [obj for obj in case.objects if obj.get("kind") == _CRD]
         key = orjson.dumps(crds)
         teller = self._teller(key, crds)
-        told = teller.told(case)
-        chain = self._chain(case.manifests, told, teller, key, crds)
-        named = () if told.namespace is None else (told.namespace,)
+        attributes = teller.told(case)
+        chain = self._chain(case.manifests, attributes, teller, key, crds)
+        named = () if attributes.namespace is None else (attributes.namespace,)
         lister = CaseLister((*map(teller.stored, case.objects), *named), case.answers)
         # A stated object is what the server made of what this set left. Else nothing mutated it, as with an empty set.
-        decision = chain.decide(told.before, told.validated, lister)[0 if told.is_stated else 1]
-        return DecidedCase(case, told, decision, teller, chain, lister)
+        decision = chain.decide(attributes.before, attributes.validated, lister)[0 if attributes.is_stated else 1]
+        return DecidedCase(case, attributes, decision, teller, chain, lister)
 
     def _teller(self, key: bytes, crds: list[JSON]) -> Teller:
-        found = self._tellers.get(key)
-        if found is None:
-            found = self._tellers[key] = Teller(builtin_discovery().with_crds(crds), Schemas(crds))
-        return found
+        teller = self._tellers.get(key)
+        if teller is None:
+            teller = self._tellers[key] = Teller(builtin_discovery().with_crds(crds), Schemas(crds))
+        return teller
 
     def _chain(
-        self, manifests: ManifestSet, told: CaseAttributes, teller: Teller, key: bytes, crds: list[JSON]
+        self, manifests: ManifestSet, attributes: CaseAttributes, teller: Teller, key: bytes, crds: list[JSON]
     ) -> Chain:
-        rest = told.is_stated, key
-        known = self._chains.get((manifests,), rest)
-        if known is not None:
-            return known
-        sets = [manifests] if told.is_stated else [_NOTHING, manifests]
+        rest = attributes.is_stated, key
+        known_chain = self._chains.get((manifests,), rest)
+        if known_chain is not None:
+            return known_chain
+        sets = [manifests] if attributes.is_stated else [_NOTHING, manifests]
         chain = Chain(sets, self.version, teller.discovery, Schemas(crds), authorizer=authorizer_of)
         return self._chains.put((manifests,), chain, rest)

@@ -56,31 +56,31 @@ def _told(decision: Decision) -> str:
 
 
 def _first(expected: Expectation, decision: Decision) -> Iterator[str]:
-    wanted = expected.first
-    if wanted == ExpectedDenial():
+    denial = expected.first
+    if denial == ExpectedDenial():
         return
     if decision.denials:
-        yield from _denial(wanted, decision.denials[0], "")
-    elif (wanted.message, wanted.reason, wanted.code) != (None, None, None):
-        yield f"message: expected {_shown(wanted.message or wanted.reason or wanted.code)}, nothing is denied"
+        yield from _denial(denial, decision.denials[0], "")
+    elif (denial.message, denial.reason, denial.code) != (None, None, None):
+        yield f"message: expected {_shown(denial.message or denial.reason or denial.code)}, nothing is denied"
     else:
         acting = {(each.policy, each.binding) for each in decision.mutated}
-        if not any(_is(wanted.policy, policy) and _is(wanted.binding, binding) for policy, binding in acting):
+        if not any(_is(denial.policy, policy) and _is(denial.binding, binding) for policy, binding in acting):
             got = ", ".join(f"`{policy}`" for policy, _ in sorted(acting)) or "no policy"
-            yield f"policy: expected `{wanted.policy or wanted.binding}`, {got} acts"
+            yield f"policy: expected `{denial.policy or denial.binding}`, {got} acts"
 
 
-def _is(wanted: str | None, found: str) -> bool:
-    return wanted is None or wanted == found
+def _is(expectation: str | None, text: str) -> bool:
+    return expectation is None or expectation == text
 
 
-def _denial(wanted: ExpectedDenial, denial: Denial, prefix: str) -> Iterator[str]:
+def _denial(expectation: ExpectedDenial, denial: Denial, prefix: str) -> Iterator[str]:
     pairs: tuple[tuple[str, str | int | None, str | int], ...] = (
-        ("policy", wanted.policy, denial.policy),
-        ("binding", wanted.binding, denial.binding),
-        ("message", wanted.message, denial.message),
-        ("reason", wanted.reason, denial.reason),
-        ("code", wanted.code, denial.code),
+        ("policy", expectation.policy, denial.policy),
+        ("binding", expectation.binding, denial.binding),
+        ("message", expectation.message, denial.message),
+        ("reason", expectation.reason, denial.reason),
+        ("code", expectation.code, denial.code),
     )
     for name, want, got in pairs:
         if want is not None and want != got:
@@ -94,20 +94,20 @@ def _denials(expected: Expectation, decision: Decision) -> Iterator[str]:
         names = ", ".join(f"`{each.policy}`" for each in decision.denials) or "none"
         yield f"denials: expected {len(expected.denials)}, got {len(decision.denials)} ({names})"
         return
-    for index, (wanted, denial) in enumerate(zip(expected.denials, decision.denials, strict=True)):
-        yield from _denial(wanted, denial, f"denials[{index}].")
+    for index, (denial_expected, denial) in enumerate(zip(expected.denials, decision.denials, strict=True)):
+        yield from _denial(denial_expected, denial, f"denials[{index}].")
 
 
 def _warnings(expected: Expectation, decision: Decision) -> Iterator[str]:
-    wanted, found = expected.warnings, decision.warnings
-    if wanted is None:
+    expectations, warnings = expected.warnings, decision.warnings
+    if expectations is None:
         return
     if expected.bare_texts:
-        alike = len(wanted) == len(found) and all(map(_ends_with, found, wanted))
+        alike = len(expectations) == len(warnings) and all(map(_ends_with, warnings, expectations))
     else:
-        alike = wanted == found
+        alike = expectations == warnings
     if not alike:
-        yield f"warnings: expected {_shown(list(wanted))}, got {_shown(list(found))}"
+        yield f"warnings: expected {_shown(list(expectations))}, got {_shown(list(warnings))}"
 
 
 def _ends_with(text: str, message: str) -> bool:
@@ -116,61 +116,63 @@ def _ends_with(text: str, message: str) -> bool:
 
 
 def _annotations(expected: Expectation, decision: Decision) -> Iterator[str]:
-    wanted, found = expected.audit_annotations, decision.audit_annotations
-    if wanted is None:
+    expectations, annotations = expected.audit_annotations, decision.audit_annotations
+    if expectations is None:
         return
     if expected.bare_texts:
-        bare = {key.partition("/")[2]: text for key, text in found.items()}
-        found = {key: text for key, text in bare.items() if key in wanted}
-    for key in sorted({*wanted, *found}):
-        if wanted.get(key) != found.get(key):
-            yield f"auditAnnotations `{key}`: expected {_shown(wanted.get(key))}, got {_shown(found.get(key))}"
+        bare = {key.partition("/")[2]: text for key, text in annotations.items()}
+        annotations = {key: text for key, text in bare.items() if key in expectations}
+    for key in sorted({*expectations, *annotations}):
+        if expectations.get(key) != annotations.get(key):
+            yield f"auditAnnotations `{key}`: expected {_shown(expectations.get(key))}, got {_shown(annotations.get(key))}"
 
 
 def _undetermined(expected: Expectation, decision: Decision) -> Iterator[str]:
     if expected.undetermined is None:
         return
-    found = sorted({each.policy for each in decision.undetermined})
-    if sorted(expected.undetermined) != found:
-        yield f"undetermined: expected {_shown(sorted(expected.undetermined))}, got {_shown(found)}"
+    policies = sorted({each.policy for each in decision.undetermined})
+    if sorted(expected.undetermined) != policies:
+        yield f"undetermined: expected {_shown(sorted(expected.undetermined))}, got {_shown(policies)}"
 
 
 def _object(expected: Expectation, decided: DecidedCase) -> Iterator[str]:
     """The mutated object, by what it means: defaulted, and with quantities and times in their canonical form."""
-    before = plain(decided.told.before.object)
+    original = plain(decided.told.before.object)
     patch = expected.patch
     if patch is None and expected.object is UNSTATED:
         return
     if patch is not None and list(patch) == list(decided.decision.patch):
         return
-    found = mutated(decided)
+    result = mutated(decided)
     try:
-        wanted = apply(before, list(patch)) if patch is not None else expected.object
+        expectation = apply(original, list(patch)) if patch is not None else expected.object
     except JSONPatchError as error:
         yield f"patch: what is expected does not fit the object: {error}"
         return
     name = "patch" if patch is not None else "object"
-    yield from _unlike(name, decided, wanted, found)
+    yield from _unlike(name, decided, expectation, result)
 
 
 def mutated(decided: DecidedCase) -> JSON:
     """The object that the mutating phase leaves; a denied one is that which came."""
-    before = plain(decided.told.before.object)
-    return apply(before, list(decided.decision.patch)) if decided.decision.patch else before
+    original = plain(decided.told.before.object)
+    return apply(original, list(decided.decision.patch)) if decided.decision.patch else original
 
 
-def _unlike(name: str, decided: DecidedCase, wanted: JSON, found: JSON) -> Iterator[str]:
+def _unlike(name: str, decided: DecidedCase, expectation: JSON, result: JSON) -> Iterator[str]:
     kind = decided.told.before.kind
     try:
-        wanted, found = (_comparable(decided.teller.settled(kind, value), decided) for value in (wanted, found))
+        expectation, result = (
+            _comparable(decided.teller.settled(kind, value), decided) for value in (expectation, result)
+        )
     except DecodeError as error:
         yield f"{name}: what is expected is no {kind.kind}: {error}"
         return
-    for index, path in enumerate(sorted(differing(wanted, found), key=rendered)):
+    for index, path in enumerate(sorted(differing(expectation, result), key=rendered)):
         if index == _MOST_PATHS:
             yield f"{name}: there are more differences"
             return
-        want, got = get(wanted, path), get(found, path)
+        want, got = get(expectation, path), get(result, path)
         yield f"{name}{rendered(path)}: expected {_shown(want)}, got {_shown(got)}"
 
 
@@ -198,8 +200,8 @@ def _matching(expected: Expectation, decided: DecidedCase) -> Iterator[str]:
 
 
 def _is_skipped(bindings: Sequence[object]) -> bool:
-    found = [binding for binding in bindings if not getattr(binding, "mismatch", "")]
-    return bool(found) and all(str(getattr(binding, "outcome", "")).startswith("skipped") for binding in found)
+    matches = [binding for binding in bindings if not getattr(binding, "mismatch", "")]
+    return bool(matches) and all(str(getattr(binding, "outcome", "")).startswith("skipped") for binding in matches)
 
 
 def _why(bindings: Sequence[object]) -> str:

@@ -73,15 +73,15 @@ def read_objects(path: Path) -> list[JSON]:
             return read_snapshot(path)
         except SnapshotError as error:
             raise CaseError(error.message, path=error.path, line=error.line) from error
-    found: list[JSON] = []
+    objects: list[JSON] = []
     for document in read_documents(path):
         value = document.value
         is_list = isinstance(value, dict) and value.get("kind") == "List" and isinstance(value.get("items"), list)
         for each in value["items"] if is_list else [value]:
             if not isinstance(each, dict):
                 raise document.error("", "is no object")
-            found.append(each)
-    return found
+            objects.append(each)
+    return objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +93,14 @@ class Fields:
     value: dict[str, JSON]
 
     @classmethod
-    def at(cls, document: CaseDocument, path: str, value: JSON, known: Sequence[str]) -> Fields:
-        """The mapping at a path; raises CaseError for another value, and for a field that is not `known`."""
+    def at(cls, document: CaseDocument, path: str, value: JSON, names: Sequence[str]) -> Fields:
+        """The mapping at a path; raises CaseError for another value, and for a field that is not `names`."""
         if not isinstance(value, dict):
             raise document.error(path, f"{path or 'the document'} is no mapping")
         for name in value:
-            if name not in known:
-                near = get_close_matches(name, known, n=1)
-                hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
+            if name not in names:
+                near = get_close_matches(name, names, n=1)
+                hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}"
                 raise document.error(cls._join(path, name), f"unknown field `{name}`; {hint}")
         return cls(document, path, value)
 
@@ -138,10 +138,10 @@ class Fields:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """A list of texts; raises CaseError for anything else."""
-        found = self.items(name)
-        if not all(isinstance(item, str) for item in found):
+        items = self.items(name)
+        if not all(isinstance(item, str) for item in items):
             raise self.error(name, "is to be a list of texts")
-        return tuple(found)
+        return tuple(items)
 
     def items(self, name: str) -> list[JSON]:
         """A list, empty where there is none; raises CaseError for anything else."""
@@ -152,9 +152,9 @@ class Fields:
         return dict(self._of(name, dict, "a mapping", {}))
 
     def _of(self, name: str, kind: type, what: str, default: JSON) -> JSON:
-        found = self.value.get(name)
-        if found is None:
+        value = self.value.get(name)
+        if value is None:
             return default
-        if not isinstance(found, kind):
+        if not isinstance(value, kind):
             raise self.error(name, f"is to be {what}")
-        return found
+        return value

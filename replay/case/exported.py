@@ -40,21 +40,21 @@ class Exported:
 
     def case(self) -> dict[str, JSON]:
         """The case as one of `replay/v1`."""
-        told = self.validated
+        attributes = self.validated
         return {
             "name": self.name,
-            "operation": told.operation.value,
+            "operation": attributes.operation.value,
             "resource": {
-                "group": told.resource.group,
-                "version": told.resource.version,
-                "resource": told.resource.resource,
+                "group": attributes.resource.group,
+                "version": attributes.resource.version,
+                "resource": attributes.resource.resource,
             },
-            **({"subresource": told.subresource} if told.subresource else {}),
+            **({"subresource": attributes.subresource} if attributes.subresource else {}),
             **({"objectName": self.before.name} if self.before.name != _name(self.before.object) else {}),
-            "user": user_json(told.user_info),
-            **({"namespace": _namespace(told)} if told.namespace else {}),
-            **({"dryRun": True} if told.dry_run else {}),
-            **({"options": plain(told.options)} if told.options != _usual_options(told) else {}),
+            "user": user_json(attributes.user_info),
+            **({"namespace": _namespace(attributes)} if attributes.namespace else {}),
+            **({"dryRun": True} if attributes.dry_run else {}),
+            **({"options": plain(attributes.options)} if attributes.options != _usual_options(attributes) else {}),
             **{name: value for name, value in self._objects() if value is not None},
             **({"missing": [*self._missing()]} if any(self._missing()) else {}),
             **({"objects": [*self.objects, *self.api_policies]} if self.objects or self.api_policies else {}),
@@ -103,29 +103,29 @@ def _name(value: JSON | PartialObject | Missing) -> str:
     return str((metadata or {}).get("name") or "")
 
 
-def _usual_options(told: Attributes) -> JSON:
-    if told.operation is Operation.CONNECT:
+def _usual_options(attributes: Attributes) -> JSON:
+    if attributes.operation is Operation.CONNECT:
         return None
-    return {"kind": f"{told.operation.value.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"}
+    return {"kind": f"{attributes.operation.value.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"}
 
 
-def _namespace(told: Attributes) -> JSON:
-    found = plain(told.namespace_object)
-    return found if isinstance(found, dict) else told.namespace
+def _namespace(attributes: Attributes) -> JSON:
+    namespace = plain(attributes.namespace_object)
+    return namespace if isinstance(namespace, dict) else attributes.namespace
 
 
 def user_json(user: UserInfo) -> JSON:
     """Who asks, as `UserInfo` of `authentication.k8s.io`; what is empty is left out."""
     extra = {key: list(values) for key, values in user.extra.items()}
-    found = {"username": user.username, "uid": user.uid, "groups": list(user.groups), "extra": extra}
-    return {name: value for name, value in found.items() if value}
+    fields = {"username": user.username, "uid": user.uid, "groups": list(user.groups), "extra": extra}
+    return {name: value for name, value in fields.items() if value}
 
 
 _DECISIONS = {True: "allow", False: "deny", None: "unknown"}
 
 
 def _answer_json(answer: AuthorizerReply) -> dict[str, JSON]:
-    asked = {
+    question = {
         "verb": answer.verb,
         "group": answer.group,
         "resource": answer.resource,
@@ -137,14 +137,14 @@ def _answer_json(answer: AuthorizerReply) -> dict[str, JSON]:
         "labelSelector": answer.label_selector,
     }
     said = {"reason": answer.reason, "error": answer.error}
-    stated = {name: text for name, text in asked.items() if text}
+    stated = {name: text for name, text in question.items() if text}
     return {"decision": _DECISIONS[answer.allowed], **stated, **{name: text for name, text in said.items() if text}}
 
 
 def expectation(decision: Decision) -> dict[str, JSON]:
     """A decision as what is expected."""
     denials = [_denial_json(denial) for denial in decision.denials]
-    found: dict[str, JSON] = {
+    expected: dict[str, JSON] = {
         "verdict": decision.verdict.value,
         **(denials[0] if len(denials) == 1 else {}),
         **({"denials": denials} if len(denials) > 1 else {}),
@@ -153,8 +153,8 @@ def expectation(decision: Decision) -> dict[str, JSON]:
         "patch": list(decision.patch),
     }
     if decision.undetermined:
-        found["undetermined"] = sorted({each.policy for each in decision.undetermined})
-    return {name: value for name, value in found.items() if value or name == "patch"}
+        expected["undetermined"] = sorted({each.policy for each in decision.undetermined})
+    return {name: value for name, value in expected.items() if value or name == "patch"}
 
 
 def _denial_json(denial: Denial) -> dict[str, JSON]:

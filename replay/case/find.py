@@ -39,28 +39,30 @@ class UnreadableCases:
 CaseSource = CaseFile | UnreadableCases
 
 
-def find_cases(paths: Iterable[Path], policies: PolicyLoader, given: tuple[Path, ...] = ()) -> Iterator[CaseSource]:
-    """The case files at and below the paths, sorted; `given` are the policies for cases of ours that name none.
+def find_cases(
+    paths: Iterable[Path], policies: PolicyLoader, policy_paths: tuple[Path, ...] = ()
+) -> Iterator[CaseSource]:
+    """The case files at and below the paths, sorted; `policy_paths` are the policies for cases of ours that name none.
 
     Raises CaseError for a path that does not exist, and for a file that is asked for and holds no cases.
     """
     for path in paths:
         if not path.exists():
             raise CaseError("no such file or directory", path=str(path))
-        found = list(_below(path, policies, given))
-        if not found and path.is_file():
+        files = list(_below(path, policies, policy_paths))
+        if not files and path.is_file():
             raise CaseError(
                 "holds no cases: they are written as `kind: Cases` (docs/cases.md), or as kat, kyverno, gator or kubescape do",
                 path=str(path),
             )
-        yield from found
+        yield from files
 
 
-def _below(path: Path, policies: PolicyLoader, given: tuple[Path, ...]) -> Iterator[CaseSource]:
+def _below(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...]) -> Iterator[CaseSource]:
     if path.is_file():
-        found = _file(path, policies, given)
-        if found is not None:
-            yield found
+        file = _file(path, policies, policy_paths)
+        if file is not None:
+            yield file
         return
     directory = path.parent if path.name == TESTS and is_kat(path.parent) else path
     if is_kat(directory):
@@ -68,42 +70,44 @@ def _below(path: Path, policies: PolicyLoader, given: tuple[Path, ...]) -> Itera
         return
     for each in sorted(path.iterdir()):
         if not each.name.startswith(".") and (each.is_dir() or each.name.endswith(_SUFFIXES)):
-            yield from _below(each, policies, given)
+            yield from _below(each, policies, policy_paths)
 
 
-def _file(path: Path, policies: PolicyLoader, given: tuple[Path, ...]) -> CaseSource | None:
+def _file(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...]) -> CaseSource | None:
     """What a file holds, None if it holds no cases."""
     if is_kubescape(path):
         return _read(path, lambda: read_kubescape(path, policies))
     data = path.read_bytes()
     if _OWN.search(data):
-        return _read(path, lambda: read_own(path, policies, given))
+        return _read(path, lambda: read_own(path, policies, policy_paths))
     if not any(kind in data for kind in _KINDS):
         return None
     try:
         first = next(iter(read_documents(path)), None)
     except CaseError:
         return None
-    reader = None if first is None else _reader(path, first.value, policies, given)
+    reader = None if first is None else _reader(path, first.value, policies, policy_paths)
     return None if reader is None else _read(path, reader)
 
 
-def _reader(path: Path, value: JSON, policies: PolicyLoader, given: tuple[Path, ...]) -> Callable[[], CaseFile] | None:
+def _reader(
+    path: Path, value: JSON, policies: PolicyLoader, policy_paths: tuple[Path, ...]
+) -> Callable[[], CaseFile] | None:
     """What reads a file whose first document is this one, None where it is of no form."""
     if is_own(value):
-        return lambda: read_own(path, policies, given)
+        return lambda: read_own(path, policies, policy_paths)
     if is_review(value):
-        return lambda: read_reviews(path, policies, given)
+        return lambda: read_reviews(path, policies, policy_paths)
     if is_kyverno(value):
         return lambda: read_kyverno(path, policies)
     return (lambda: read_gator(path, policies)) if is_gator(value) else None
 
 
-def _read(path: Path, read: Callable[[], CaseFile]) -> CaseSource:
+def _read(path: Path, reader: Callable[[], CaseFile]) -> CaseSource:
     try:
-        return read()
+        return reader()
     except CaseError as error:
         return UnreadableCases(str(path), error)
     except UNFORESEEN as error:
-        told = " ".join(f"{type(error).__name__} {error}".split())
-        return UnreadableCases(str(path), CaseError(f"is of a form that nobody foresaw: {told}", path=str(path)))
+        reason = " ".join(f"{type(error).__name__} {error}".split())
+        return UnreadableCases(str(path), CaseError(f"is of a form that nobody foresaw: {reason}", path=str(path)))

@@ -39,36 +39,36 @@ class PolicyLoader:
         """
         places, objects = tuple(str(path) for path in paths), list(through_api)
         key = places, orjson.dumps(objects)
-        found = self._sets.get(key)
-        if found is None:
+        manifests = self._sets.get(key)
+        if manifests is None:
             added = SetObjects(api=tuple(defaulted_api_objects(objects, self.version)))
-            found = self._at(places).with_added(added, self.version).manifest_set(self.version)
+            manifests = self._at(places).with_added(added, self.version).manifest_set(self.version)
             # A case says nothing of most objects that built-in plugins look at: they are not asked.
-            found = replace(found, builtin=())
-            has_bindings = found.validating_bindings or found.mutating_bindings
-            found = self._sets[key] = found if has_bindings else bound(found)
-        return found
+            manifests = replace(manifests, builtin=())
+            has_bindings = manifests.validating_bindings or manifests.mutating_bindings
+            manifests = self._sets[key] = manifests if has_bindings else bound(manifests)
+        return manifests
 
     def _at(self, places: tuple[str, ...]) -> SetObjects:
-        found = self._objects.get(places)
-        if found is None:
-            found = SetObjects(api=())
+        objects = self._objects.get(places)
+        if objects is None:
+            objects = SetObjects(api=())
             for place in places:
-                found = found.with_added(set_objects(Path(place), self.version), self.version)
-            self._objects[places] = found
-        return found
+                objects = objects.with_added(set_objects(Path(place), self.version), self.version)
+            self._objects[places] = objects
+        return objects
 
     def of_others(
         self, objects: Iterable[JSON], *, only: str | None = None, first_binding: bool = False, params: JSON = None
     ) -> ManifestSet:
         """`policies_of_others`, made once for equal objects."""
-        given = list(objects)
-        key = orjson.dumps([given, only, first_binding, params])
-        found = self._of_others.get(key)
-        if found is None:
-            made = policies_of_others(given, only=only, first_binding=first_binding, params=params)
-            found = self._of_others[key] = made
-        return found
+        object_list = list(objects)
+        key = orjson.dumps([object_list, only, first_binding, params])
+        policies = self._of_others.get(key)
+        if policies is None:
+            policies = policies_of_others(object_list, only=only, first_binding=first_binding, params=params)
+            self._of_others[key] = policies
+        return policies
 
 
 def is_policy(obj: JSON) -> bool:
@@ -84,11 +84,11 @@ def bound(manifests: ManifestSet) -> ManifestSet:
         *(_binding(_VALIDATING, each.name) for each in manifests.validating_policies if each.name not in validating),
         *(_binding(_MUTATING, each.name) for each in manifests.mutating_policies if each.name not in mutating),
     ]
-    made = manifest_set_from_objects([], objects)
+    bindings = manifest_set_from_objects([], objects)
     return replace(
         manifests,
-        validating_bindings=(*manifests.validating_bindings, *made.validating_bindings),
-        mutating_bindings=(*manifests.mutating_bindings, *made.mutating_bindings),
+        validating_bindings=(*manifests.validating_bindings, *bindings.validating_bindings),
+        mutating_bindings=(*manifests.mutating_bindings, *bindings.mutating_bindings),
     )
 
 
@@ -107,8 +107,8 @@ def policies_of_others(
     `only` names the one policy that is tested, with the first of its bindings if `first_binding`. `params` are given to
     every policy that takes any, whatever its binding says. A validating binding without actions denies.
     """
-    given = [_with_actions(obj) for obj in objects]
-    defaulted = list(defaulted_api_objects(given, NEWEST))
+    policies = [_with_actions(obj) for obj in objects]
+    defaulted = list(defaulted_api_objects(policies, NEWEST))
     chosen = defaulted if only is None else [obj for obj in defaulted if _policy_of(obj) == only]
     if first_binding:
         first = next((obj for obj in chosen if obj["kind"].endswith("Binding")), None)

@@ -27,27 +27,27 @@ class RecordingLister:
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
         """See `Lister.get`."""
-        found = self.lister.get(kind, namespace, name)
-        self._note(kind, namespace, name, found)
-        return found
+        obj = self.lister.get(kind, namespace, name)
+        self._note(kind, namespace, name, obj)
+        return obj
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
         """See `Lister.list`."""
-        found = self.lister.list(kind, namespace)
-        if isinstance(found, Missing):
-            self.missing.append(found)
-            return found
-        for each in found:
+        objects = self.lister.list(kind, namespace)
+        if isinstance(objects, Missing):
+            self.missing.append(objects)
+            return objects
+        for each in objects:
             value: JSON = each.value if isinstance(each, PartialObject) else each
             metadata = value.get("metadata") or {}
             self._note(kind, str(metadata.get("namespace") or ""), str(metadata.get("name") or ""), each)
-        return found
+        return objects
 
-    def _note(self, kind: GroupVersionKind, namespace: str, name: str, found: JSON | Missing | None) -> None:
-        if isinstance(found, Missing):
-            self.missing.append(found)
-        elif found is not None:
-            self.found[kind.group, kind.kind, namespace, name] = found
+    def _note(self, kind: GroupVersionKind, namespace: str, name: str, result: JSON | Missing | None) -> None:
+        if isinstance(result, Missing):
+            self.missing.append(result)
+        elif result is not None:
+            self.found[kind.group, kind.kind, namespace, name] = result
 
     def told(self) -> tuple[AuthorizerReply, ...]:
         """The answers as a case gives them: to exactly the questions that were asked."""
@@ -63,9 +63,9 @@ class _Recording:
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:
         """See `Authorizer`."""
-        given = self.authorizer.authorize(attributes)
-        self.into.answers[_answer(attributes, given)] = None
-        return given
+        decision = self.authorizer.authorize(attributes)
+        self.into.answers[_answer(attributes, decision)] = None
+        return decision
 
 
 def recording(authorizer_at: Callable[[Lister], Authorizer | Missing]) -> Callable[[Lister], Authorizer | Missing]:
@@ -73,25 +73,25 @@ def recording(authorizer_at: Callable[[Lister], Authorizer | Missing]) -> Callab
 
     def at(lister: Lister) -> Authorizer | Missing:
         assert isinstance(lister, RecordingLister)
-        found = authorizer_at(lister.lister)
-        return found if isinstance(found, Missing) else _Recording(found, lister)
+        authorizer = authorizer_at(lister.lister)
+        return authorizer if isinstance(authorizer, Missing) else _Recording(authorizer, lister)
 
     return at
 
 
-def _answer(asked: AuthorizationAttributes, given: AuthorizationDecision | Missing) -> AuthorizerReply:
+def _answer(attributes: AuthorizationAttributes, decision: AuthorizationDecision | Missing) -> AuthorizerReply:
     return AuthorizerReply(
-        None if isinstance(given, Missing) else given.allowed,
-        verb=asked.verb,
-        group=asked.api_group,
-        resource=asked.resource,
-        subresource=asked.subresource,
-        namespace=asked.namespace,
-        name=asked.name,
-        path=asked.path,
-        user=asked.user.username,
-        field_selector=asked.field_selector or None,
-        label_selector=asked.label_selector or None,
-        reason=given.reason,
-        error=None if isinstance(given, Missing) else given.error,
+        None if isinstance(decision, Missing) else decision.allowed,
+        verb=attributes.verb,
+        group=attributes.api_group,
+        resource=attributes.resource,
+        subresource=attributes.subresource,
+        namespace=attributes.namespace,
+        name=attributes.name,
+        path=attributes.path,
+        user=attributes.user.username,
+        field_selector=attributes.field_selector or None,
+        label_selector=attributes.label_selector or None,
+        reason=decision.reason,
+        error=None if isinstance(decision, Missing) else decision.error,
     )

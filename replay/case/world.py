@@ -45,20 +45,20 @@ class Nobody:
         return _NOBODY_SAYS
 
 
-def _fits(answer: AuthorizerReply, asked: AuthorizationAttributes) -> bool:
+def _fits(answer: AuthorizerReply, attributes: AuthorizationAttributes) -> bool:
     pairs = (
-        (answer.verb, asked.verb),
-        (answer.group, asked.api_group),
-        (answer.resource, asked.resource),
-        (answer.subresource, asked.subresource),
-        (answer.namespace, asked.namespace),
-        (answer.name, asked.name),
-        (answer.path, asked.path),
-        (answer.user, asked.user.username),
-        (answer.field_selector, asked.field_selector),
-        (answer.label_selector, asked.label_selector),
+        (answer.verb, attributes.verb),
+        (answer.group, attributes.api_group),
+        (answer.resource, attributes.resource),
+        (answer.subresource, attributes.subresource),
+        (answer.namespace, attributes.namespace),
+        (answer.name, attributes.name),
+        (answer.path, attributes.path),
+        (answer.user, attributes.user.username),
+        (answer.field_selector, attributes.field_selector),
+        (answer.label_selector, attributes.label_selector),
     )
-    return all(wanted is None or wanted == found for wanted, found in pairs)
+    return all(condition is None or condition == value for condition, value in pairs)
 
 
 class CaseLister:
@@ -66,9 +66,9 @@ class CaseLister:
 
     def __init__(self, objects: Iterable[JSON], answers: Sequence[AuthorizerReply] | None) -> None:
         """`answers` None leaves it to the RBAC objects, if there are any."""
-        found = list(objects)
-        self._objects = ObjectLister(found)
-        has_rbac = any(str(obj.get("apiVersion", "")).startswith(f"{RBAC_GROUP}/") for obj in found)
+        object_list = list(objects)
+        self._objects = ObjectLister(object_list)
+        has_rbac = any(str(obj.get("apiVersion", "")).startswith(f"{RBAC_GROUP}/") for obj in object_list)
         self.authorizer: Authorizer = Nobody()
         if answers is not None:
             self.authorizer = Answers(answers)

@@ -134,8 +134,8 @@ class DERReader:
         header, at = read_header(self._data, start)
         is_compound = context or tag in (SEQUENCE, SET)
         if (header.tag_class, header.tag, header.is_compound) != (2 if context else 0, tag, is_compound):
-            told = parameters or f"{{{_PLAIN_PARAMETERS} stringType:0 timeType:0 set:false omitEmpty:false}}"
-            raise structural_error(f"tags don't match ({tag} vs {header}) {told} {go_type} @{at}")
+            parameter_text = parameters or f"{{{_PLAIN_PARAMETERS} stringType:0 timeType:0 set:false omitEmpty:false}}"
+            raise structural_error(f"tags don't match ({tag} vs {header}) {parameter_text} {go_type} @{at}")
         return self._taken(header, start, at)
 
     def _taken(self, header: Header, start: int, at: int) -> DERValue:
@@ -155,10 +155,10 @@ def elements(data: bytes, tag: int) -> list[DERValue]:
         if at + header.length > len(data):
             raise syntax_error("truncated sequence")
         at += header.length
-    reader, found = DERReader(data), []
+    reader, values = DERReader(data), []
     while reader.rest:
-        found.append(reader.any())
-    return found
+        values.append(reader.any())
+    return values
 
 
 def is_minimal(data: bytes) -> bool:
@@ -194,11 +194,11 @@ def object_identifier(data: bytes) -> tuple[int, ...]:
     if not data:
         raise syntax_error("zero length OBJECT IDENTIFIER")
     first, at = _base128(data, 0)
-    found = [first // 40, first % 40] if first < 80 else [2, first - 80]
+    numbers = [first // 40, first % 40] if first < 80 else [2, first - 80]
     while at < len(data):
         number, at = _base128(data, at)
-        found.append(number)
-    return tuple(found)
+        numbers.append(number)
+    return tuple(numbers)
 
 
 def text_of(value: DERValue) -> str | None:
@@ -208,8 +208,8 @@ def text_of(value: DERValue) -> str | None:
     """
     if value.header.is_compound or value.header.tag_class:
         return None
-    read = _READERS.get(value.header.tag)
-    return read(value.data) if read is not None else None
+    reader = _READERS.get(value.header.tag)
+    return reader(value.data) if reader is not None else None
 
 
 def _limited(name: str, allowed: frozenset[int]) -> Callable[[bytes], str]:

@@ -48,21 +48,21 @@ def parse_certificate_request(data: bytes) -> Subject:
     """The subject of a request in DER; raises ASN1Error with Go's text."""
     reader = DERReader(data)
     request = DERReader(reader.read(SEQUENCE, "certificateRequest").data)
-    told = DERReader(request.read(SEQUENCE, "tbsCertificateRequest").data)
-    integer(told.read(INTEGER, "int").data)
-    subject = told.any()
-    key = DERReader(told.read(SEQUENCE, "publicKeyInfo").data)
+    info = DERReader(request.read(SEQUENCE, "tbsCertificateRequest").data)
+    integer(info.read(INTEGER, "int").data)
+    subject = info.any()
+    key = DERReader(info.read(SEQUENCE, "publicKeyInfo").data)
     algorithm, parameters = _algorithm(key)
     bits = bit_string(key.read(BIT_STRING, "BitString").data)
-    attributes = elements(told.read(0, "", context=True, parameters=_ATTRIBUTES % "0xc000000000").data, -1)
+    attributes = elements(info.read(0, "", context=True, parameters=_ATTRIBUTES % "0xc000000000").data, -1)
     _algorithm(request)
     bit_string(request.read(BIT_STRING, "BitString").data)
     if reader.rest:
         raise syntax_error("trailing data")
     check_public_key(algorithm, parameters, bits)
-    found = _subject(subject.whole)
+    subject_name = _subject(subject.whole)
     _check_extensions(attributes)
-    return found
+    return subject_name
 
 
 def _algorithm(reader: DERReader) -> tuple[tuple[int, ...], bytes]:
@@ -88,13 +88,13 @@ def _subject(data: bytes) -> Subject:
 
 def _names(sets: Sequence[DERValue]) -> Iterator[tuple[tuple[int, ...], str]]:
     """The attributes of a name that are strings; all of them are read first."""
-    found = []
+    names = []
     for each in sets:
         for attribute in elements(each.data, SEQUENCE):
             reader = DERReader(attribute.data)
             name = object_identifier(reader.read(OID, "ObjectIdentifier").data)
-            found.append((name, text_of(reader.any())))
-    return ((name, text) for name, text in found if text is not None)
+            names.append((name, text_of(reader.any())))
+    return ((name, text) for name, text in names if text is not None)
 
 
 _EXTENSIONS: Final = (1, 2, 840, 113549, 1, 9, 14)
@@ -105,14 +105,14 @@ _ADDRESS: Final = 0x87
 
 def _check_extensions(attributes: Sequence[DERValue]) -> None:
     """Raise ASN1Error for extensions that Go does not read (`parseCSRExtensions`)."""
-    seen: set[tuple[int, ...]] = set()
+    identifiers: set[tuple[int, ...]] = set()
     for values in filter(None, map(_asked_extensions, attributes)):
         reader = DERReader(values[0].whole)
         extensions = [_extension(each.data) for each in elements(reader.read(SEQUENCE, "").data, SEQUENCE)]
         for identifier, value in extensions:
-            if identifier in seen:
+            if identifier in identifiers:
                 raise ASN1Error("x509: certificate request contains duplicate requested extensions")
-            seen.add(identifier)
+            identifiers.add(identifier)
             if identifier == _ALTERNATIVE_NAMES:
                 _check_names(value)
 

@@ -52,9 +52,9 @@ def parse_duration(text: str) -> int:
     return total
 
 
-def _scaled(whole: str, fraction: str, unit: int) -> int:
+def _scaled(integer: str, fraction: str, unit: int) -> int:
     """One number in nanoseconds; Go scales the fraction through a double, of which 18 digits count."""
-    nanoseconds = int(whole or "0") * unit
+    nanoseconds = int(integer or "0") * unit
     digits = fraction[:18]
     return nanoseconds + int(float(int(digits)) * (float(unit) / float(10 ** len(digits)))) if digits else nanoseconds
 
@@ -76,6 +76,6 @@ def duration_text(nanoseconds: int) -> str:
 
 
 def _decimal(value: int, size: int) -> str:
-    whole, fraction = divmod(value, size)
+    integer, fraction = divmod(value, size)
     digits = f"{fraction:0{len(str(size)) - 1}d}".rstrip("0") if fraction else ""
-    return f"{whole}.{digits}" if digits else str(whole)
+    return f"{integer}.{digits}" if digits else str(integer)

@@ -26,9 +26,9 @@ def decode_pem(data: bytes) -> PEMBlock | None:
         after = end + len(_END)
         begin = data.rfind(_START, at, end)
         if begin >= 0 and (begin == at or data[begin - 1 : begin] == b"\n"):
-            found = _block(data, begin + len(_START), end, after)
-            if found is not None:
-                return found
+            block = _block(data, begin + len(_START), end, after)
+            if block is not None:
+                return block
         at = after
     return None
 

@@ -81,12 +81,12 @@ def _check_ecdsa(parameters: bytes, bits: bytes) -> None:
         identifier = object_identifier(DERReader(parameters).read(OID, "").data)
     except ASN1Error:
         raise ASN1Error("x509: invalid ECDSA parameters") from None
-    found = _CURVES.get(identifier)
-    if found is None:
+    curve = _CURVES.get(identifier)
+    if curve is None:
         raise ASN1Error("x509: unsupported elliptic curve")
     if bits[:1] != b"\x04":
         raise ASN1Error("ecdsa: invalid uncompressed public key")
-    _check_point(found, bits[1:])
+    _check_point(curve, bits[1:])
 
 
 def _check_point(curve: _Curve, data: bytes) -> None:

@@ -56,16 +56,16 @@ class _Parser:
         """Read all of it."""
         repeated = -1
         while self.at < len(self.text):
-            before = self.at
-            repeated = before if self.step(repeated) else -1
+            begin = self.at
+            repeated = begin if self.step(repeated) else -1
         self.stack.close_alternatives()
         if len(self.stack.parts) != 1:
             raise RegexpError("missing closing )", self.text)
-        parts, done = [], 0
+        parts, end_of_part = [], 0
         for start, end, text in self.edits:
-            parts += [self.text[done:start], text]
-            done = end
-        return "".join([*parts, self.text[done:]])
+            parts += [self.text[end_of_part:start], text]
+            end_of_part = end
+        return "".join([*parts, self.text[end_of_part:]])
 
     def step(self, repeated: int) -> bool:
         """Read one thing; whether it was a repetition. `repeated` is where the one before begins, -1 for none."""

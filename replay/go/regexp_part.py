@@ -83,30 +83,30 @@ _FOLDED_BEYOND: Final = {"k": 0x212A, "s": 0x017F}
 
 def complement(ranges: Iterable[tuple[int, int]]) -> Ranges:
     """All other characters."""
-    found, at = [], 0
+    others, at = [], 0
     for low, high in sorted(ranges):
         if low > at:
-            found.append((at, low - 1))
+            others.append((at, low - 1))
         at = max(at, high + 1)
     if at <= LAST:
-        found.append((at, LAST))
-    return tuple(found)
+        others.append((at, LAST))
+    return tuple(others)
 
 
 def folded(ranges: Iterable[tuple[int, int]]) -> Ranges:
     """With the other cases of all letters; raises `UnsaidError` beyond ASCII."""
-    found: list[tuple[int, int]] = []
+    cased_ranges: list[tuple[int, int]] = []
     for low, high in ranges:
-        found.append((low, high))
+        cased_ranges.append((low, high))
         if high > 0x7F:
             raise UnsaidError("letters are folded beyond ASCII")
         for code in range(low, high + 1):
             letter = chr(code)
             if letter.isalpha():
-                found.append((ord(letter.swapcase()), ord(letter.swapcase())))
+                cased_ranges.append((ord(letter.swapcase()), ord(letter.swapcase())))
                 beyond = _FOLDED_BEYOND.get(letter.lower())
-                found += [(beyond, beyond)] if beyond is not None else []
-    return tuple(sorted(set(found)))
+                cased_ranges += [(beyond, beyond)] if beyond is not None else []
+    return tuple(sorted(set(cased_ranges)))
 
 
 @dataclass(frozen=True, slots=True)

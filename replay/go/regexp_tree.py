@@ -71,9 +71,9 @@ class Stack:
         """Two literals in a row are one; only now is it certain that no repetition follows."""
         if len(self.parts) < 2:
             return
-        last, before = self.parts[-1], self.parts[-2]
-        if last.kind == before.kind == "literal" and last.folded == before.folded:
-            before.size += last.size
+        last, previous = self.parts[-1], self.parts[-2]
+        if last.kind == previous.kind == "literal" and last.folded == previous.folded:
+            previous.size += last.size
             self.parts.pop()
             self._free += 1
 

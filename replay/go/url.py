@@ -85,9 +85,9 @@ class ParsedURL:
 
     def _host_and_port(self) -> tuple[str, str]:
         host, port = self.host, ""
-        before, colon, after = host.rpartition(":")
+        name, colon, after = host.rpartition(":")
         if colon and _PORT.fullmatch(colon + after):
-            host, port = before, after
+            host, port = name, after
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
         return host, port
@@ -162,11 +162,11 @@ def parse_request_uri(text: str, *, strict_colons: bool = True) -> ParsedURL:
 
 def parse_url(text: str, *, strict_colons: bool = True) -> ParsedURL:
     """`url.Parse`: any reference, with fragment; raises `URLError`. `strict_colons` as in `parse_request_uri`."""
-    before, _, fragment = text.partition("#")
+    reference, _, fragment = text.partition("#")
     try:
-        url = _parse(to_bytes(before), via_request=False, strict_colons=strict_colons)
+        url = _parse(to_bytes(reference), via_request=False, strict_colons=strict_colons)
     except URLError as error:
-        raise URLError(f"parse {quote(before)}: {error}") from None
+        raise URLError(f"parse {quote(reference)}: {error}") from None
     if fragment:
         raw = to_bytes(fragment)
         try:
@@ -280,18 +280,18 @@ def unescape(text: str, part: URLPart) -> str:
 
 
 def _check_unescaped(text: str, match: re.Match[str], part: URLPart) -> None:
-    found = match[0]
-    if found == "%":
+    escape = match[0]
+    if escape == "%":
         raise URLError(f"invalid URL escape {quote(from_bytes(text[match.start() : match.start() + 3]))}")
-    if found.startswith("%"):
-        byte = chr(int(found[1:], 16))
+    if escape.startswith("%"):
+        byte = chr(int(escape[1:], 16))
         forbidden = (part is URLPart.HOST and byte < "\x80") or (
             part is URLPart.ZONE and byte != " " and byte not in URLPart.HOST.plain
         )
-        if found != "%25" and forbidden:
-            raise URLError(f"invalid URL escape {quote(found)}")
-    elif part in (URLPart.HOST, URLPart.ZONE) and found < "\x80" and found not in part.plain:
-        raise URLError(f"invalid character {quote(found)} in host name")
+        if escape != "%25" and forbidden:
+            raise URLError(f"invalid URL escape {quote(escape)}")
+    elif part in (URLPart.HOST, URLPart.ZONE) and escape < "\x80" and escape not in part.plain:
+        raise URLError(f"invalid character {quote(escape)} in host name")
 
 
 def escape(text: str, part: URLPart) -> str:

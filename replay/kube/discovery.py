@@ -64,9 +64,7 @@ class Discovery:
 
     def versions(self, group: str, resource: str) -> tuple[str, ...]:
         """The versions in which a resource is served."""
-        return tuple(
-            known.version for known in self._by_resource if known.group == group and known.resource == resource
-        )
+        return tuple(gvr.version for gvr in self._by_resource if gvr.group == group and gvr.resource == resource)
 
     def with_crds(self, crds: Iterable[Mapping[str, Any]]) -> Discovery:
         """This discovery and the resources of `apiextensions.k8s.io/v1` CustomResourceDefinitions (plain JSON)."""

@@ -32,15 +32,15 @@ class DecodeError(Exception):
 
 
 def round_trip(
-    schema: Schema, value: JSON, before: JSON = None, unknown: list[str] | None = None, *, lenient: bool = False
+    schema: Schema, value: JSON, old: JSON = None, unknown: list[str] | None = None, *, lenient: bool = False
 ) -> JSON:
-    """The object as its Go type writes it; new containers wherever it differs in identity from `before`.
+    """The object as its Go type writes it; new containers wherever it differs in identity from `old`.
 
-    `before` is an object known to be so written: what of `value` is (by identity) the same there is taken as it is.
+    `old` is an object known to be so written: what of `value` is (by identity) the same there is taken as it is.
     `unknown` collects the paths of fields that the type does not know (strict decoding). With `lenient`
     numbers are converted as where no JSON text is read. Raises `DecodeError`.
     """
-    return _Decoder(unknown, lenient=lenient).value(schema, value, before, _Place(schema.name.rpartition(".")[2]))
+    return _Decoder(unknown, lenient=lenient).value(schema, value, old, _Place(schema.name.rpartition(".")[2]))
 
 
 class _Place:
@@ -73,41 +73,41 @@ class _Decoder:
         self._unknown = unknown
         self._lenient = lenient
 
-    def value(self, schema: Schema, value: JSON, before: JSON, place: _Place) -> JSON:
-        if _is_part(value, before):
+    def value(self, schema: Schema, value: JSON, old: JSON, place: _Place) -> JSON:
+        if _is_part(value, old):
             return value
         if value is None:
             return _zero(schema)
         if schema.fields:
-            return self._struct(schema, value, before, place)
+            return self._struct(schema, value, old, place)
         if schema.type == "array" and schema.items is not None:
-            return self._list(schema, schema.items, value, before, place)
+            return self._list(schema, schema.items, value, old, place)
         if schema.type == "object" and schema.values is not None:
-            return self._map(schema.values, value, before, place)
+            return self._map(schema.values, value, old, place)
         converted = self._lenient and schema.type == "integer" and type(value) in {int, float}
         return _converted(schema, value) if converted else _leaf(schema, value, place)
 
-    def _struct(self, schema: Schema, value: JSON, before: JSON, place: _Place) -> dict[str, JSON]:
+    def _struct(self, schema: Schema, value: JSON, old: JSON, place: _Place) -> dict[str, JSON]:
         if not isinstance(value, dict):
             raise _mismatch(value, place, schema)
         struct = schema.name.rpartition(".")[2]
-        known = before if isinstance(before, dict) else _NOTHING
+        old_fields = old if isinstance(old, dict) else _NOTHING
         fields = schema.fields
         written: dict[str, JSON] = {}
-        for name, given in value.items():
+        for name, item in value.items():
             field = fields.get(name)
             if field is None:
                 if self._unknown is not None:
                     self._unknown.append(place.named(struct, name).path)
                 continue
-            if given is None:
+            if item is None:
                 continue
             # Nearly all fields are what they were before, or texts: making a place for each would take most of the time.
-            if given is known.get(name):
-                written[name] = given
+            if item is old_fields.get(name):
+                written[name] = item
                 continue
-            is_settled = type(given) is str and field.is_text
-            decoded = given if is_settled else self.value(field, given, known.get(name), place.named(struct, name))
+            is_settled = type(item) is str and field.is_text
+            decoded = item if is_settled else self.value(field, item, old_fields.get(name), place.named(struct, name))
             if not _left_out(field, decoded):
                 written[name] = decoded
         for name, field in schema.always_written.items():
@@ -115,38 +115,38 @@ class _Decoder:
                 written[name] = None if field.encoding is Encoding.NULL else _zero(field)
         return written
 
-    def _list(self, schema: Schema, items: Schema, value: JSON, before: JSON, place: _Place) -> list[JSON]:
+    def _list(self, schema: Schema, items: Schema, value: JSON, old: JSON, place: _Place) -> list[JSON]:
         if not isinstance(value, list):
             raise _mismatch(value, place, schema)
         decoded = []
-        for index, (item, known) in enumerate(zip(value, counterparts(value, before), strict=True)):
-            decoded.append(self.value(items, item, known, place.item(index)))
+        for index, (item, old_item) in enumerate(zip(value, counterparts(value, old), strict=True)):
+            decoded.append(self.value(items, item, old_item, place.item(index)))
         return decoded
 
-    def _map(self, values: Schema, value: JSON, before: JSON, place: _Place) -> dict[str, JSON]:
+    def _map(self, values: Schema, value: JSON, old: JSON, place: _Place) -> dict[str, JSON]:
         if not isinstance(value, dict):
             raise _mismatch(value, place, values, "map[string]")
-        known = before if isinstance(before, dict) else {}
+        old_entries = old if isinstance(old, dict) else {}
         return {
             name: inner
             if type(inner) is str and values.is_text
-            else self.value(values, inner, known.get(name), place.entry(name))
+            else self.value(values, inner, old_entries.get(name), place.entry(name))
             for name, inner in value.items()
         }
 
 
-def _is_part(value: JSON, before: JSON) -> bool:
+def _is_part(value: JSON, old: JSON) -> bool:
     """Whether a container is, by identity, the one that was there before."""
-    return value is before and isinstance(value, (dict, list))
+    return value is old and isinstance(value, (dict, list))
 
 
-def counterparts(items: list[JSON], before: JSON) -> list[JSON]:
-    """For each item what it may have been made of: the very same item of `before`, else the one in its place."""
-    if not isinstance(before, list):
+def counterparts(items: list[JSON], old: JSON) -> list[JSON]:
+    """For each item what it may have been made of: the very same item of `old`, else the one in its place."""
+    if not isinstance(old, list):
         return [None] * len(items)
-    known = IdentityMap((item, item) for item in before)
-    padded = [*before, *[None] * (len(items) - len(before))]
-    return [item if item in known else other for item, other in zip(items, padded, strict=False)]
+    identities = IdentityMap((item, item) for item in old)
+    padded = [*old, *[None] * (len(items) - len(old))]
+    return [item if item in identities else other for item, other in zip(items, padded, strict=False)]
 
 
 def _left_out(field: Schema, value: JSON) -> bool:
@@ -232,12 +232,12 @@ def _time(value: JSON, precision: str) -> str:
 
 def _mismatch(value: JSON, place: _Place, schema: Schema, go_type: str = "") -> DecodeError:
     """The message of encoding/json for a value of another type."""
-    found = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value))
-    if found is None:
-        found = "number" if schema.type == "string" or schema.fields else f"number {value}"
+    json_type = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value))
+    if json_type is None:
+        json_type = "number" if schema.type == "string" or schema.fields else f"number {value}"
     target = go_type + go_type_name(schema) if go_type != "int32" else go_type
     return DecodeError(
-        f"json: cannot unmarshal {found} into Go struct field {place.struct}.{place.field} of type {target}"
+        f"json: cannot unmarshal {json_type} into Go struct field {place.struct}.{place.field} of type {target}"
     )
 
 

@@ -35,8 +35,8 @@ class ObjectLister:
             group = str(value.get("apiVersion") or "").rpartition("/")[0]
             key = (str(metadata.get("namespace") or ""), str(metadata.get("name") or ""))
             self._objects.setdefault((group, str(value.get("kind"))), {})[key] = obj
-        for kind, found in self._objects.items():
-            self._objects[kind] = dict(sorted(found.items(), key=lambda item: item[0]))
+        for kind, objects_of_kind in self._objects.items():
+            self._objects[kind] = dict(sorted(objects_of_kind.items(), key=lambda item: item[0]))
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
         """See `Lister.get`."""
@@ -44,12 +44,12 @@ class ObjectLister:
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON]:
         """See `Lister.list`."""
-        found = self._objects.get((kind.group, kind.kind), {})
+        objects_of_kind = self._objects.get((kind.group, kind.kind), {})
         if namespace is None:
-            return list(found.values())
+            return list(objects_of_kind.values())
         by_namespace = self._by_namespace.get((kind.group, kind.kind))
         if by_namespace is None:
             by_namespace = self._by_namespace[kind.group, kind.kind] = {}
-            for place, obj in found.items():
+            for place, obj in objects_of_kind.items():
                 by_namespace.setdefault(place[0], []).append(obj)
         return by_namespace.get(namespace, [])

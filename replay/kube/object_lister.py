@@ -37,9 +37,9 @@ class ObjectTracker:
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON]:
         """All objects of a kind in a namespace (None: in all), sorted by namespace and name."""
-        found = [
+        objects = [
             (key[2:], obj)
             for key, obj in self._objects.items()
             if key[:2] == (kind.group, kind.kind) and namespace in (None, key[2])
         ]
-        return [obj for _, obj in sorted(found, key=lambda each: each[0])]
+        return [obj for _, obj in sorted(objects, key=lambda each: each[0])]

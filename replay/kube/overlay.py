@@ -25,13 +25,13 @@ _NAMESPACE: GroupKind = ("", "Namespace")
 
 def objects_by_kind(objects: Iterable[JSON]) -> dict[GroupKind, dict[NamespacedName, JSON]]:
     """Objects by kind and name, each as the API server would default it; of two with one identity the later counts."""
-    found: dict[GroupKind, dict[NamespacedName, JSON]] = {}
+    by_kind: dict[GroupKind, dict[NamespacedName, JSON]] = {}
     for obj in objects:
         metadata = obj.get("metadata") or {}
         kind = split_api_version(str(obj.get("apiVersion") or ""))[0], str(obj.get("kind"))
         name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
-        found.setdefault(kind, {})[name] = _defaulted(obj, kind)
-    return found
+        by_kind.setdefault(kind, {})[name] = _defaulted(obj, kind)
+    return by_kind
 
 
 @dataclass(frozen=True)
@@ -95,24 +95,24 @@ class _OverLister:
         own, last = overlay.own.get(key, {}), overlay.last.get(key, {})
         if isinstance(live, Missing) or not (own or last):
             return live
-        found = {}
+        objects = {}
         for obj in live:
             metadata = (obj.value if isinstance(obj, PartialObject) else obj).get("metadata") or {}
             name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
             if (changed := overlay.over(key, name, obj)) is not None:
-                found[name] = changed
-        found.update((name, obj) for name, obj in own.items() if name not in found and namespace in (None, name[0]))
-        return [obj for _, obj in sorted(found.items(), key=lambda each: each[0])]
+                objects[name] = changed
+        objects.update((name, obj) for name, obj in own.items() if name not in objects and namespace in (None, name[0]))
+        return [obj for _, obj in sorted(objects.items(), key=lambda each: each[0])]
 
 
 def applied(live: JSON, last: JSON, new: JSON) -> JSON:
     """The three-way merge of maps; nobody's values are changed."""
     merged = {key: value for key, value in live.items() if key in new or key not in last}
     for key, value in new.items():
-        known = live.get(key)
-        if isinstance(value, dict) and isinstance(known, dict):
-            before = last.get(key)
-            merged[key] = applied(known, before if isinstance(before, dict) else {}, value)
+        live_value = live.get(key)
+        if isinstance(value, dict) and isinstance(live_value, dict):
+            last_value = last.get(key)
+            merged[key] = applied(live_value, last_value if isinstance(last_value, dict) else {}, value)
         else:
             merged[key] = value
     return merged

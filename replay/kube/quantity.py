@@ -165,12 +165,12 @@ def _is_canonical(digits: str, value: int, scale: int, format_: QuantityFormat) 
 
 
 def _parse_big(text: str, base: int, exponent: int, format_: QuantityFormat) -> Quantity:
-    whole, _, fraction = text.lstrip("+-").partition(".")
-    if not whole + fraction:
+    integer, _, fraction = text.lstrip("+-").partition(".")
+    if not integer + fraction:
         raise QuantityError(NUMERIC)
-    if len(whole) + len(fraction) > _MAX_SHIFT or exponent > _MAX_SHIFT:
+    if len(integer) + len(fraction) > _MAX_SHIFT or exponent > _MAX_SHIFT:
         raise QuantityError(TOO_LARGE)
-    value, scale = int(whole + fraction), -len(fraction)
+    value, scale = int(integer + fraction), -len(fraction)
     if base == 10:
         scale += exponent
     else:

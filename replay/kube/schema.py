@@ -49,8 +49,8 @@ class Schema:
         self._target: SchemaNode = types.get(self.name, _NO_NODE) if self.name else node
 
     def _own_or_target(self, key: str) -> Any:
-        found = self._node.get(key)
-        return self._target.get(key) if found is None else found
+        value = self._node.get(key)
+        return self._target.get(key) if value is None else value
 
     @cached_property
     def type(self) -> str:
@@ -197,10 +197,10 @@ class Schemas:
 
     def for_kind(self, kind: GroupVersionKind) -> Schema | None:
         """The schema of a kind, None if there is none."""
-        found = self._custom.get(kind) or self._builtin.get(kind)
-        if found is None and kind in self._names:
-            found = self._builtin[kind] = Schema({"$ref": self._names[kind]}, self.types)
-        return found
+        schema = self._custom.get(kind) or self._builtin.get(kind)
+        if schema is None and kind in self._names:
+            schema = self._builtin[kind] = Schema({"$ref": self._names[kind]}, self.types)
+        return schema
 
     def serves(self, group: str, version: str) -> bool:
         """Whether a group version is built in."""

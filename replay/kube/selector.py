@@ -68,11 +68,11 @@ def _split_terms(text: str) -> list[str]:
 
 
 def _field_term(term: str) -> Requirement:
-    found = _TERM.search(term)
-    if found is None:
+    match = _TERM.search(term)
+    if match is None:
         raise SelectorError(f"can't understand '{term}'")
-    operator = "!=" if found[0] == "!=" else "="
-    return Requirement(term[: found.start()], operator, (_unescaped(term[found.end() :]),))
+    operator = "!=" if match[0] == "!=" else "="
+    return Requirement(term[: match.start()], operator, (_unescaped(term[match.end() :]),))
 
 
 def _unescaped(value: str) -> str:
@@ -99,14 +99,14 @@ class _LabelParser:
 
     def parse(self) -> list[Requirement]:
         """Selector = [ requirement { "," requirement } ]."""
-        found: list[Requirement] = []
+        requirements: list[Requirement] = []
         if self._look() == (_END, False):
-            return found
+            return requirements
         while True:
-            found.append(self._requirement())
+            requirements.append(self._requirement())
             token = self._next()
             if token == (_END, False):
-                return found
+                return requirements
             following = self._look()
             if token != (",", False) or not (following[1] or following == ("!", False)):
                 raise SelectorError(f"found '{token[0]}', expected: ',' or 'end of string'")
@@ -185,19 +185,19 @@ def _is_int64(text: str) -> bool:
 
 def _tokens(text: str) -> list[tuple[str, bool]]:
     """The tokens, each with whether it is an identifier, and the end; a zero byte ends the text."""
-    found: list[tuple[str, bool]] = []
+    tokens: list[tuple[str, bool]] = []
     text, at = text.partition(_END)[0], 0
     while at < len(text):
         if text[at] in _SPACE:
             at += 1
         elif text[at] in _SPECIAL:
             token = text[at : at + 2] if text[at : at + 2] in _TOKENS else text[at]
-            found.append((token, False))
+            tokens.append((token, False))
             at += len(token)
         else:
             end = at
             while end < len(text) and text[end] not in _SPECIAL and text[end] not in _SPACE:
                 end += 1
-            found.append((text[at:end], True))
+            tokens.append((text[at:end], True))
             at = end
-    return [*found, (_END, False)]
+    return [*tokens, (_END, False)]

@@ -53,114 +53,122 @@ class NodeAuthorizer:
 
     def _subdivided(self) -> Mapping[tuple[str, str], Callable[[str, AuthorizationAttributes], NodeVerdict]]:
         """The resources of which a node may see a part."""
-        found: dict[tuple[str, str], Callable[[str, AuthorizationAttributes], NodeVerdict]] = {
-            ("", "secrets"): lambda node, asked: self._read(node, "secret", asked),
-            ("", "configmaps"): lambda node, asked: self._read(node, "configmap", asked),
+        subdivisions: dict[tuple[str, str], Callable[[str, AuthorizationAttributes], NodeVerdict]] = {
+            ("", "secrets"): lambda node, attributes: self._read(node, "secret", attributes),
+            ("", "configmaps"): lambda node, attributes: self._read(node, "configmap", attributes),
             ("", "persistentvolumeclaims"): self._claim,
-            ("", "persistentvolumes"): lambda node, asked: self._get(node, "persistentvolume", asked),
-            ("resource.k8s.io", "resourceclaims"): lambda node, asked: self._get(node, "resourceclaim", asked),
-            ("storage.k8s.io", "volumeattachments"): lambda node, asked: self._get(node, "volumeattachment", asked),
+            ("", "persistentvolumes"): lambda node, attributes: self._get(node, "persistentvolume", attributes),
+            ("resource.k8s.io", "resourceclaims"): lambda node, attributes: self._get(
+                node, "resourceclaim", attributes
+            ),
+            ("storage.k8s.io", "volumeattachments"): lambda node, attributes: self._get(
+                node, "volumeattachment", attributes
+            ),
             ("", "serviceaccounts"): self._service_account,
             ("coordination.k8s.io", "leases"): _lease,
             ("storage.k8s.io", "csinodes"): _csi_node,
             ("resource.k8s.io", "resourceslices"): self._resource_slice,
         }
         if self._minor >= _SELECTORS_SINCE:
-            found |= {("", "nodes"): _node, ("", "pods"): self._pod}
+            subdivisions |= {("", "nodes"): _node, ("", "pods"): self._pod}
         if self._minor >= _CERTIFICATE_REQUESTS_SINCE:
-            found["certificates.k8s.io", "podcertificaterequests"] = self._certificate_request
-        return found
+            subdivisions["certificates.k8s.io", "podcertificaterequests"] = self._certificate_request
+        return subdivisions
 
-    def authorize(self, asked: AuthorizationAttributes) -> NodeVerdict:
+    def authorize(self, attributes: AuthorizationAttributes) -> NodeVerdict:
         """The verdict; "no opinion" without a reason on everybody who is no node."""
-        user = asked.user
+        user = attributes.user
         if not user.username.startswith(NODE_PREFIX) or NODES_GROUP not in user.groups:
             return _NO_OPINION
         node = user.username.removeprefix(NODE_PREFIX)
         if not node:
             return _no(f'unknown node for user "{user.username}"')
-        rule = self._by_resource.get((asked.api_group, asked.resource)) if asked.is_resource_request else None
+        rule = (
+            self._by_resource.get((attributes.api_group, attributes.resource))
+            if attributes.is_resource_request
+            else None
+        )
         if rule is not None:
-            return rule(node, asked)
-        return _ALLOW if any(rule_allows(each, asked) for each in self._rules) else _NO_OPINION
+            return rule(node, attributes)
+        return _ALLOW if any(rule_allows(each, attributes) for each in self._rules) else _NO_OPINION
 
-    def _related(self, node: str, type_: str, asked: AuthorizationAttributes) -> NodeVerdict:
+    def _related(self, node: str, type_: str, attributes: AuthorizationAttributes) -> NodeVerdict:
         """Whether the object belongs to the node."""
-        if not asked.name:
+        if not attributes.name:
             return _no("No Object name found")
-        found = self._graph.has_path(Vertex(type_, asked.namespace, asked.name), node)
-        if isinstance(found, Missing):
-            return NodeVerdict(AuthorizerDecision.UNKNOWN, missing=found.reason)
-        return _ALLOW if found else _no(f"no relationship found between node '{node}' and this object")
+        has_path = self._graph.has_path(Vertex(type_, attributes.namespace, attributes.name), node)
+        if isinstance(has_path, Missing):
+            return NodeVerdict(AuthorizerDecision.UNKNOWN, missing=has_path.reason)
+        return _ALLOW if has_path else _no(f"no relationship found between node '{node}' and this object")
 
-    def _read(self, node: str, type_: str, asked: AuthorizationAttributes) -> NodeVerdict:
-        if asked.verb not in ("get", "list", "watch"):
+    def _read(self, node: str, type_: str, attributes: AuthorizationAttributes) -> NodeVerdict:
+        if attributes.verb not in ("get", "list", "watch"):
             return _no("can only read resources of this type")
-        if asked.subresource:
+        if attributes.subresource:
             return _no("cannot read subresource")
-        if not asked.namespace:
+        if not attributes.namespace:
             return _no("can only read namespaced object of this type")
-        return self._related(node, type_, asked)
+        return self._related(node, type_, attributes)
 
-    def _get(self, node: str, type_: str, asked: AuthorizationAttributes) -> NodeVerdict:
-        if asked.verb != "get":
+    def _get(self, node: str, type_: str, attributes: AuthorizationAttributes) -> NodeVerdict:
+        if attributes.verb != "get":
             return _no("can only get individual resources of this type")
-        if asked.subresource:
+        if attributes.subresource:
             return _no("cannot get subresource")
-        return self._related(node, type_, asked)
+        return self._related(node, type_, attributes)
 
-    def _claim(self, node: str, asked: AuthorizationAttributes) -> NodeVerdict:
-        if asked.subresource != "status":
-            return self._get(node, "persistentvolumeclaim", asked)
-        if asked.verb not in ("update", "patch"):
+    def _claim(self, node: str, attributes: AuthorizationAttributes) -> NodeVerdict:
+        if attributes.subresource != "status":
+            return self._get(node, "persistentvolumeclaim", attributes)
+        if attributes.verb not in ("update", "patch"):
             return _no("can only get/update/patch this type")
-        return self._related(node, "persistentvolumeclaim", asked)
+        return self._related(node, "persistentvolumeclaim", attributes)
 
-    def _service_account(self, node: str, asked: AuthorizationAttributes) -> NodeVerdict:
-        if asked.verb == "get" and not asked.subresource and self._minor >= _SERVICE_ACCOUNTS_SINCE:
-            return self._read(node, "serviceaccount", asked)
-        if asked.verb != "create" or not asked.name:
+    def _service_account(self, node: str, attributes: AuthorizationAttributes) -> NodeVerdict:
+        if attributes.verb == "get" and not attributes.subresource and self._minor >= _SERVICE_ACCOUNTS_SINCE:
+            return self._read(node, "serviceaccount", attributes)
+        if attributes.verb != "create" or not attributes.name:
             return _no("can only create tokens for individual service accounts")
-        if asked.subresource != "token":
+        if attributes.subresource != "token":
             return _no("can only create token subresource of serviceaccount")
-        return self._related(node, "serviceaccount", asked)
+        return self._related(node, "serviceaccount", attributes)
 
-    def _resource_slice(self, node: str, asked: AuthorizationAttributes) -> NodeVerdict:
-        if asked.subresource:
+    def _resource_slice(self, node: str, attributes: AuthorizationAttributes) -> NodeVerdict:
+        if attributes.subresource:
             return _no("cannot authorize ResourceSlice subresources")
-        if asked.verb == "create":
+        if attributes.verb == "create":
             return _ALLOW
-        if asked.verb in ("get", "update", "patch", "delete"):
-            return self._related(node, "resourceslice", asked)
-        if asked.verb not in ("watch", "list", "deletecollection"):
+        if attributes.verb in ("get", "update", "patch", "delete"):
+            return self._related(node, "resourceslice", attributes)
+        if attributes.verb not in ("watch", "list", "deletecollection"):
             verbs = "get, watch, list, create, update, patch, delete, deletecollection"
             return _no(f"only the following verbs are allowed for a ResourceSlice: {verbs}")
-        if _selects(asked, "spec.nodeName", node):
+        if _selects(attributes, "spec.nodeName", node):
             return _ALLOW
         return _no("can only list/watch/deletecollection resourceslices with nodeName field selector")
 
-    def _certificate_request(self, node: str, asked: AuthorizationAttributes) -> NodeVerdict:
-        if asked.subresource:
+    def _certificate_request(self, node: str, attributes: AuthorizationAttributes) -> NodeVerdict:
+        if attributes.subresource:
             return _no("nodes may not access the status subresource of PodCertificateRequests")
-        if asked.verb == "create":
+        if attributes.verb == "create":
             return _ALLOW
-        if asked.verb == "get":
-            return self._related(node, "podcertificaterequest", asked)
-        if asked.verb not in ("list", "watch"):
-            return _no(f"nodes may not {asked.verb} podcertificaterequests")
-        if _selects(asked, "spec.nodeName", node):
+        if attributes.verb == "get":
+            return self._related(node, "podcertificaterequest", attributes)
+        if attributes.verb not in ("list", "watch"):
+            return _no(f"nodes may not {attributes.verb} podcertificaterequests")
+        if _selects(attributes, "spec.nodeName", node):
             return _ALLOW
         return _no("can only list/watch podcertificaterequests with nodeName field selector")
 
-    def _pod(self, node: str, asked: AuthorizationAttributes) -> NodeVerdict:
-        if (asked.subresource, asked.verb) in _POD_WRITES:
+    def _pod(self, node: str, attributes: AuthorizationAttributes) -> NodeVerdict:
+        if (attributes.subresource, attributes.verb) in _POD_WRITES:
             return _ALLOW
-        if asked.subresource or asked.verb not in ("get", "list", "watch"):
+        if attributes.subresource or attributes.verb not in ("get", "list", "watch"):
             return _NO_OPINION
-        if asked.verb != "get" and _selects(asked, "spec.nodeName", node):
+        if attributes.verb != "get" and _selects(attributes, "spec.nodeName", node):
             return _ALLOW
-        if asked.verb == "get" or asked.name:
-            return self._related(node, "pod", asked)
+        if attributes.verb == "get" or attributes.name:
+            return self._related(node, "pod", attributes)
         return _no("can only list/watch pods with spec.nodeName field selector")
 
 
@@ -170,42 +178,44 @@ _POD_WRITES = frozenset(
 """What admission (NodeRestriction) narrows to the pods of the node."""
 
 
-def _selects(asked: AuthorizationAttributes, field: str, value: str) -> bool:
-    return any((each.key, each.operator, each.values) == (field, "=", (value,)) for each in asked.field_requirements)
+def _selects(attributes: AuthorizationAttributes, field: str, value: str) -> bool:
+    return any(
+        (each.key, each.operator, each.values) == (field, "=", (value,)) for each in attributes.field_requirements
+    )
 
 
-def _lease(node: str, asked: AuthorizationAttributes) -> NodeVerdict:
-    if asked.verb not in _OWN_OBJECT_VERBS:
+def _lease(node: str, attributes: AuthorizationAttributes) -> NodeVerdict:
+    if attributes.verb not in _OWN_OBJECT_VERBS:
         return _no("can only get, create, update, patch, or delete a node lease")
-    if asked.namespace != _LEASE_NAMESPACE:
+    if attributes.namespace != _LEASE_NAMESPACE:
         return _no(f'can only access leases in the "{_LEASE_NAMESPACE}" system namespace')
-    if asked.verb != "create" and asked.name != node:
+    if attributes.verb != "create" and attributes.name != node:
         return _no("can only access node lease with the same name as the requesting node")
     return _ALLOW
 
 
-def _csi_node(node: str, asked: AuthorizationAttributes) -> NodeVerdict:
-    if asked.subresource == "status":
+def _csi_node(node: str, attributes: AuthorizationAttributes) -> NodeVerdict:
+    if attributes.subresource == "status":
         return _no("CSINode status access requires CSIVolumeHealth feature")
-    if asked.subresource:
+    if attributes.subresource:
         return _no("cannot authorize CSINode subresources")
-    if asked.verb not in _OWN_OBJECT_VERBS:
+    if attributes.verb not in _OWN_OBJECT_VERBS:
         return _no("can only get, create, update, patch, or delete a CSINode")
-    if asked.verb != "create" and asked.name != node:
+    if attributes.verb != "create" and attributes.name != node:
         return _no("can only access CSINode with the same name as the requesting node")
     return _ALLOW
 
 
-def _node(node: str, asked: AuthorizationAttributes) -> NodeVerdict:
-    if (asked.subresource, asked.verb) in _NODE_WRITES:
+def _node(node: str, attributes: AuthorizationAttributes) -> NodeVerdict:
+    if (attributes.subresource, attributes.verb) in _NODE_WRITES:
         return _ALLOW
-    if asked.subresource or asked.verb not in ("get", "list", "watch"):
+    if attributes.subresource or attributes.verb not in ("get", "list", "watch"):
         return _NO_OPINION
-    if asked.name == node:
+    if attributes.name == node:
         return _ALLOW
-    if not asked.name:
+    if not attributes.name:
         return _no(f"node '{node}' cannot read all nodes, only its own Node object")
-    return _no(f"node '{node}' cannot read '{asked.name}', only its own Node object")
+    return _no(f"node '{node}' cannot read '{attributes.name}', only its own Node object")
 
 
 _NODE_WRITES = frozenset([("", "create"), ("", "update"), ("", "patch"), ("status", "update"), ("status", "patch")])

@@ -75,20 +75,20 @@ class NodeGraph:
         value = obj.value if isinstance(obj, PartialObject) else obj
         if own is None or not isinstance(value, dict) or _missing_object(obj) is not None:
             return
-        known = {**value, "status": {}} if _missing_claims(obj) is not None else value
-        edges = self._by_object[own] = tuple(_edges(kind, own, known))
+        state = {**value, "status": {}} if _missing_claims(obj) is not None else value
+        edges = self._by_object[own] = tuple(_edges(kind, own, state))
         for start, end in edges:
             self._edges.setdefault(start, set()).add(end)
 
     def has_path(self, start: Vertex, node: str) -> bool | Missing:
         """See `Graph`."""
-        target, pending, seen = Vertex("node", "", node), [start], {start}
+        target, pending, vertices = Vertex("node", "", node), [start], {start}
         while pending:
             vertex = pending.pop()
             if vertex == target:
                 return True
-            new = self._edges.get(vertex, set()) - seen
-            seen |= new
+            new = self._edges.get(vertex, set()) - vertices
+            vertices |= new
             pending += new
         return self._missing_for(start) or False
 
@@ -150,8 +150,8 @@ def _pod_references(pod: Vertex, obj: JSON) -> Iterator[Vertex]:
         "persistentvolumeclaim": pod_claims(pod.name, spec),
         "resourceclaim": resource_claims(obj),
     }
-    for type_, found in names.items():
-        yield from (Vertex(type_, pod.namespace, name) for name in found if name)
+    for type_, names_of_type in names.items():
+        yield from (Vertex(type_, pod.namespace, name) for name in names_of_type if name)
 
 
 def _volume_edges(volume: Vertex, spec: JSON) -> Iterator[tuple[Vertex, Vertex]]:

@@ -64,16 +64,16 @@ class _Suite:
                     yield Unusable(name, error)
 
     def _case(self, fields: Fields, name: str, policies: list[JSON]) -> Case:
-        found = self._read(fields, fields.text("object"))
-        if len(found) != 1:
-            raise fields.error("object", f"names a file with {len(found)} objects, not one")
+        objects = self._read(fields, fields.text("object"))
+        if len(objects) != 1:
+            raise fields.error("object", f"names a file with {len(objects)} objects, not one")
         denied = self._is_violated(fields)
         inventory = [obj for text in fields.texts("inventory") for obj in self._read(fields, text)]
         return Case(
             name=name,
             path=str(self.document.path),
             line=self.document.position(fields.path).line,
-            request=_request(found[0]),
+            request=_request(objects[0]),
             manifests=self.loader.of_others(policies),
             expected=Expectation(verdict=Verdict.DENIED if denied else Verdict.ADMITTED),
             objects=tuple(inventory),
@@ -83,8 +83,8 @@ class _Suite:
     @staticmethod
     def _is_violated(fields: Fields) -> bool:
         """Whether the assertions want a violation: `yes`, `no`, or a number; violations are wanted where nothing is said."""
-        wanted = [each.get("violations", "yes") for each in fields.items("assertions")]
-        return any(each not in ("no", 0, False) for each in wanted)
+        violations = [each.get("violations", "yes") for each in fields.items("assertions")]
+        return any(each not in ("no", 0, False) for each in violations)
 
     def _read(self, fields: Fields, text: str) -> list[JSON]:
         path = self.document.path.parent / text
@@ -98,13 +98,13 @@ def _request(value: JSON) -> CaseRequest:
     """The request of an object that is created, or of an AdmissionReview."""
     if value.get("kind") != _REVIEW:
         return CaseRequest(operation=Operation.CREATE, object=value)
-    asked = value.get("request") or {}
+    request = value.get("request") or {}
     return CaseRequest(
-        operation=Operation(asked.get("operation") or Operation.CREATE),
-        subresource=asked.get("subResource") or "",
-        namespace=asked.get("namespace") or "",
-        name=asked.get("name") or "",
-        user_info=user_info(asked.get("userInfo") or {}),
-        object=asked.get("object"),
-        old_object=asked.get("oldObject"),
+        operation=Operation(request.get("operation") or Operation.CREATE),
+        subresource=request.get("subResource") or "",
+        namespace=request.get("namespace") or "",
+        name=request.get("name") or "",
+        user_info=user_info(request.get("userInfo") or {}),
+        object=request.get("object"),
+        old_object=request.get("oldObject"),
     )

@@ -160,14 +160,16 @@ class _Test:
     def _asked(self, request: Fields | None, parts: Mapping[str, JSON]) -> CaseRequest:
         obj, old = parts["object"], parts["oldObject"]
         inferred = Operation.DELETE if obj is None else Operation.CREATE if old is None else Operation.UPDATE
-        made = CaseRequest(operation=inferred, object=obj, old_object=old, namespace_object=parts["namespaceObject"])
+        case_request = CaseRequest(
+            operation=inferred, object=obj, old_object=old, namespace_object=parts["namespaceObject"]
+        )
         if request is None:
-            return made
+            return case_request
         stated = request.text("operation")
         if stated and (stated not in OPERATIONS or (stated != inferred and (obj is not None or old is not None))):
             raise request.error("operation", f"is `{stated}`, and the objects given are those of {inferred.value}")
         return replace(
-            made,
+            case_request,
             operation=Operation(stated) if stated else inferred,
             resource=_resource(request),
             subresource=request.text("subResource"),

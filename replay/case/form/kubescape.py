@@ -52,10 +52,10 @@ def read_kubescape(path: Path, loader: PolicyLoader) -> CaseFile:
 
 
 def _only(path: Path) -> CaseDocument:
-    found = list(read_documents(path)) if path.is_file() else []
-    if not found:
+    documents = list(read_documents(path)) if path.is_file() else []
+    if not documents:
         raise CaseError("there is no such file, or nothing in it", path=str(path))
-    return found[0]
+    return documents[0]
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _changed(obj: JSON, *changes: str) -> JSON:
             value = json.loads(text)
         except ValueError:
             value = text
-        steps = [int(found[1]) if (found := _INDEX.fullmatch(step)) else step for step in path.split(".")]
+        steps = [int(match[1]) if (match := _INDEX.fullmatch(step)) else step for step in path.split(".")]
         _put(obj, steps, value, change)
     return obj
 
@@ -134,14 +134,14 @@ def _put(obj: JSON, steps: list[str | int], value: JSON, change: str) -> None:
     for step, following in zip(steps, [*steps[1:], None], strict=True):
         if isinstance(obj, list) and isinstance(step, int):
             obj += [None] * (step + 1 - len(obj))
-            known = obj[step]
+            child = obj[step]
         elif isinstance(obj, dict) and isinstance(step, str):
-            known = obj.get(step)
+            child = obj.get(step)
         else:
             raise CaseError(f"`{change}` does not fit the template")
         if following is None:
             obj[step] = value
             return
-        if known is None:
-            known = obj[step] = [] if isinstance(following, int) else {}
-        obj = known
+        if child is None:
+            child = obj[step] = [] if isinstance(following, int) else {}
+        obj = child

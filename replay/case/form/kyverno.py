@@ -77,14 +77,14 @@ class _Test:
     def _case(
         self, index: int, result: Mapping[str, JSON], resource: JSON, policies: list[JSON], shared: tuple[JSON, ...]
     ) -> Case:
-        policy, wanted = str(result["policy"]), str(result.get("result") or result.get("status") or "")
-        if wanted not in _VERDICTS and wanted != _WARN:
-            raise self.document.error(f"results[{index}].result", f"`{wanted}` is no result")
+        policy, verdict_text = str(result["policy"]), str(result.get("result") or result.get("status") or "")
+        if verdict_text not in _VERDICTS and verdict_text != _WARN:
+            raise self.document.error(f"results[{index}].result", f"`{verdict_text}` is no result")
         name = (resource.get("metadata") or {}).get("name", "")
         operation = Operation(result.get("operation") or Operation.CREATE)
         deleted = operation is Operation.DELETE
         return Case(
-            name=f"{policy} {resource.get('kind')}/{name} {wanted}",
+            name=f"{policy} {resource.get('kind')}/{name} {verdict_text}",
             path=str(self.document.path),
             line=self.document.position(f"results[{index}]").line,
             request=CaseRequest(
@@ -94,20 +94,20 @@ class _Test:
                 old_object=resource if operation in (Operation.DELETE, Operation.UPDATE) else None,
             ),
             manifests=self.loader.of_others(policies, only=policy),
-            expected=self._expectation(result, wanted, resource, policy),
+            expected=self._expectation(result, verdict_text, resource, policy),
             objects=shared,
             strict=False,
         )
 
-    def _expectation(self, result: Mapping[str, JSON], wanted: str, resource: JSON, policy: str) -> Expectation:
-        patched = result.get("patchedResources") or result.get("patchedResource")
+    def _expectation(self, result: Mapping[str, JSON], verdict_text: str, resource: JSON, policy: str) -> Expectation:
+        patched_resource = result.get("patchedResources") or result.get("patchedResource")
         obj: JSON = UNSTATED
-        if patched:
-            found = [each for each in self._objects([patched]) if _identity(each) == _identity(resource)]
-            obj = found[0] if found else UNSTATED
-        verdict = Verdict.ADMITTED if wanted == _WARN else _VERDICTS[wanted]
+        if patched_resource:
+            objects = [each for each in self._objects([patched_resource]) if _identity(each) == _identity(resource)]
+            obj = objects[0] if objects else UNSTATED
+        verdict = Verdict.ADMITTED if verdict_text == _WARN else _VERDICTS[verdict_text]
         first = ExpectedDenial(policy=policy) if verdict is Verdict.DENIED else ExpectedDenial()
-        matches = {"skip": False, "pass": True}.get(wanted)
+        matches = {"skip": False, "pass": True}.get(verdict_text)
         return Expectation(verdict=verdict, first=first, object=obj, matches=matches)
 
     def _chosen(self, resources: Iterable[JSON], result: Mapping[str, JSON]) -> list[JSON]:
@@ -122,15 +122,15 @@ class _Test:
     def _user(self) -> UserInfo:
         path = self.document.value.get("userinfo")
         documents = self._documents(str(path)) if path else []
-        found = documents[0] if documents else {}
-        return user_info(found.get("userInfo") or (found.get("spec") or {}).get("userInfo") or {})
+        document = documents[0] if documents else {}
+        return user_info(document.get("userInfo") or (document.get("spec") or {}).get("userInfo") or {})
 
     def _namespaces(self, value: Mapping[str, JSON]) -> Iterator[JSON]:
         """The namespaces whose labels the values file gives."""
         path = value.get("variables")
-        for found in self._documents(str(path)) if path else ():
-            given = found.get("namespaceSelector") or (found.get("spec") or {}).get("namespaceSelector") or ()
-            for each in given:
+        for document in self._documents(str(path)) if path else ():
+            selectors = document.get("namespaceSelector") or (document.get("spec") or {}).get("namespaceSelector") or ()
+            for each in selectors:
                 metadata = {"name": each.get("name"), "labels": each.get("labels") or {}}
                 yield {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
@@ -142,14 +142,14 @@ class _Test:
         return [each.value for each in read_documents(path)]
 
     def _objects(self, paths: Iterable[JSON] | None) -> list[JSON]:
-        found: list[JSON] = []
+        objects: list[JSON] = []
         for text in paths or ():
             path = self.document.path.parent / str(text)
             if not path.exists():
                 raise self.document.error("", f"names {path}, which does not exist")
             self.files.add(str(path))
-            found += read_objects(path)
-        return found
+            objects += read_objects(path)
+        return objects
 
 
 def _is_of_kyverno(result: Mapping[str, JSON]) -> bool:

@@ -90,24 +90,24 @@ def is_own(value: JSON) -> bool:
     return isinstance(value, dict) and value.get("kind") == KIND and str(value.get("apiVersion")).startswith("replay/")
 
 
-def read_own(path: Path, policies: PolicyLoader, given: tuple[Path, ...] = ()) -> CaseFile:
-    """The cases of a file; `given` are the policies that decide those that name none.
+def read_own(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...] = ()) -> CaseFile:
+    """The cases of a file; `policy_paths` are the policies that decide those that name none.
 
     Raises CaseError where the file as a whole cannot be used; a single case that cannot is `Unusable`.
     """
     cases: list[Case | Unusable] = []
     files = {str(path)}
     for document in read_documents(path):
-        reader = _Reader(document, policies, given, files)
+        reader = _Reader(document, policies, policy_paths, files)
         cases.extend(reader.cases())
     return CaseFile(str(path), FORM, tuple(cases), tuple(sorted(files)))
 
 
 def read_document(
-    document: CaseDocument, policies: PolicyLoader, given: tuple[Path, ...] = ()
+    document: CaseDocument, policies: PolicyLoader, policy_paths: tuple[Path, ...] = ()
 ) -> list[Case | Unusable]:
     """The cases of one document; raises CaseError for what is wrong with all of them."""
-    return list(_Reader(document, policies, given, set()).cases())
+    return list(_Reader(document, policies, policy_paths, set()).cases())
 
 
 @dataclass(frozen=True)
@@ -121,24 +121,24 @@ class _Reader:
 
     def cases(self) -> Iterator[Case | Unusable]:
         """Its cases in order; raises CaseError for what is wrong with all of them."""
-        whole = Fields.at(self.document, "", self.document.value, FILE_FIELDS)
-        if whole.get("apiVersion") != API_VERSION:
-            raise whole.error("apiVersion", f"is to be `{API_VERSION}`")
-        if not whole.items("cases"):
-            raise whole.error("cases", "is to be a list of cases")
-        for index, value in enumerate(whole.items("cases")):
+        file_fields = Fields.at(self.document, "", self.document.value, FILE_FIELDS)
+        if file_fields.get("apiVersion") != API_VERSION:
+            raise file_fields.error("apiVersion", f"is to be `{API_VERSION}`")
+        if not file_fields.items("cases"):
+            raise file_fields.error("cases", "is to be a list of cases")
+        for index, value in enumerate(file_fields.items("cases")):
             name = str(value.get("name") or "") if isinstance(value, dict) else ""
             try:
-                yield self._case(whole, index, value)
+                yield self._case(file_fields, index, value)
             except CaseError as error:
                 yield Unusable(name or f"case {index}", error)
             except ManifestError as error:
-                found = CaseError(error.message, path=error.path, line=error.line, column=error.column)
-                yield Unusable(name or f"case {index}", found)
+                problem = CaseError(error.message, path=error.path, line=error.line, column=error.column)
+                yield Unusable(name or f"case {index}", problem)
 
-    def _case(self, whole: Fields, index: int, value: JSON) -> Case:
+    def _case(self, file_fields: Fields, index: int, value: JSON) -> Case:
         fields = Fields.at(self.document, f"cases[{index}]", value, CASE_FIELDS)
-        shared = {name: fields if fields.has(name) else whole for name in _SHARED}
+        shared = {name: fields if fields.has(name) else file_fields for name in _SHARED}
         name = fields.text("name")
         if not name:
             raise fields.error("name", "is to say what is tested")
@@ -160,8 +160,8 @@ class _Reader:
         if not paths and not through_api:
             raise fields.error("policies", "names nothing: give paths beside this file, or --policies")
         for path in paths:
-            found = (each for each in path.rglob("*") if each.is_file()) if path.is_dir() else (path,)
-            self.files.update(map(str, found))
+            files = (each for each in path.rglob("*") if each.is_file()) if path.is_dir() else (path,)
+            self.files.update(map(str, files))
         return self.policies.load(paths, through_api)
 
     def _request(self, fields: Fields, shared: dict[str, Fields]) -> CaseRequest:
@@ -189,10 +189,10 @@ class _Reader:
         value = fields.get(name)
         if not isinstance(value, str):
             return value if value is None or isinstance(value, dict) else fields.mapping(name)
-        found = self._read(fields, name, value)
-        if len(found) != 1:
-            raise fields.error(name, f"names a file with {len(found)} objects, not one")
-        return found[0]
+        objects = self._read(fields, name, value)
+        if len(objects) != 1:
+            raise fields.error(name, f"names a file with {len(objects)} objects, not one")
+        return objects[0]
 
     def _objects(self, fields: Fields, name: str) -> Iterator[JSON]:
         for value in fields.items(name):
@@ -252,8 +252,8 @@ class _Reader:
         if not fields.has("denials"):
             return None
         where = fields.where("denials")
-        found = enumerate(fields.items("denials"))
-        return tuple(_denial(Fields.at(self.document, f"{where}[{i}]", each, DENIAL_FIELDS)) for i, each in found)
+        denials = enumerate(fields.items("denials"))
+        return tuple(_denial(Fields.at(self.document, f"{where}[{i}]", each, DENIAL_FIELDS)) for i, each in denials)
 
 
 def _denial(fields: Fields) -> ExpectedDenial:
@@ -326,11 +326,11 @@ def _answer(answer: Fields, allowed: bool | None) -> AuthorizerReply:
 def _answers(fields: Fields) -> tuple[AuthorizerReply, ...] | None:
     if not fields.has("authorizer"):
         return None
-    found = []
+    answers = []
     for index, value in enumerate(fields.items("authorizer")):
         answer = Fields.at(fields.document, f"{fields.where('authorizer')}[{index}]", value, ANSWER_FIELDS)
         decision = answer.text("decision")
         if decision not in _DECISIONS:
             raise answer.error("decision", f"is to be one of {', '.join(_DECISIONS)}")
-        found.append(_answer(answer, _DECISIONS[decision]))
-    return tuple(found)
+        answers.append(_answer(answer, _DECISIONS[decision]))
+    return tuple(answers)

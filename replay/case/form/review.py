@@ -37,44 +37,44 @@ def is_review(value: JSON) -> bool:
     return all(isinstance(value.get(name), dict) for name in ("request", "response"))
 
 
-def read_reviews(path: Path, policies: PolicyLoader, given: tuple[Path, ...]) -> CaseFile:
-    """The reviews of a file; `given` are the policies that decide them. Raises CaseError for a file that cannot be read."""
-    cases = tuple(_read(each, policies, given) for each in read_documents(path) if is_review(each.value))
+def read_reviews(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...]) -> CaseFile:
+    """The reviews of a file; `policy_paths` are the policies that decide them. Raises CaseError for a file that cannot be read."""
+    cases = tuple(_read(each, policies, policy_paths) for each in read_documents(path) if is_review(each.value))
     return CaseFile(str(path), FORM, cases, (str(path),))
 
 
-def _read(document: CaseDocument, policies: PolicyLoader, given: tuple[Path, ...]) -> Case | Unusable:
+def _read(document: CaseDocument, policies: PolicyLoader, policy_paths: tuple[Path, ...]) -> Case | Unusable:
     try:
-        if not given:
+        if not policy_paths:
             raise document.error("", "an AdmissionReview names no policies: give --policies")
-        return _case(document, policies, given)
+        return _case(document, policies, policy_paths)
     except CaseError as error:
         return Unusable(str(document.value["request"].get("uid") or ""), error)
 
 
-def _case(document: CaseDocument, policies: PolicyLoader, given: tuple[Path, ...]) -> Case:
-    asked, response = document.value["request"], document.value["response"]
-    if asked.get("operation") not in OPERATIONS:
+def _case(document: CaseDocument, policies: PolicyLoader, policy_paths: tuple[Path, ...]) -> Case:
+    request, response = document.value["request"], document.value["response"]
+    if request.get("operation") not in OPERATIONS:
         raise document.error("request.operation", f"is to be one of {', '.join(sorted(OPERATIONS))}")
-    resource = asked.get("requestResource") or asked.get("resource") or {}
+    resource = request.get("requestResource") or request.get("resource") or {}
     return Case(
-        name=f"{asked['operation']} {resource.get('resource', '')} {asked.get('name', '')} {asked.get('uid', '')}".strip(),
+        name=f"{request['operation']} {resource.get('resource', '')} {request.get('name', '')} {request.get('uid', '')}".strip(),
         path=str(document.path),
         line=document.position("request").line,
         request=CaseRequest(
-            operation=Operation(asked["operation"]),
+            operation=Operation(request["operation"]),
             resource=_resource(resource),
-            subresource=asked.get("requestSubResource") or asked.get("subResource") or "",
-            namespace=asked.get("namespace") or "",
-            name=asked.get("name") or "",
-            user_info=user_info(asked.get("userInfo") or {}),
-            dry_run=bool(asked.get("dryRun")),
-            options=asked.get("options", UNSTATED),
-            object=asked.get("object"),
-            old_object=asked.get("oldObject"),
-            validated_object=asked.get("object"),
+            subresource=request.get("requestSubResource") or request.get("subResource") or "",
+            namespace=request.get("namespace") or "",
+            name=request.get("name") or "",
+            user_info=user_info(request.get("userInfo") or {}),
+            dry_run=bool(request.get("dryRun")),
+            options=request.get("options", UNSTATED),
+            object=request.get("object"),
+            old_object=request.get("oldObject"),
+            validated_object=request.get("object"),
         ),
-        manifests=policies.load(given),
+        manifests=policies.load(policy_paths),
         expected=_expectation(document, response),
         strict=False,
     )

@@ -38,8 +38,8 @@ class SinglePolicy:
     def configurations(self) -> tuple[str, ...]:
         """The expressions of its apply configurations."""
         mutations = self.policy["spec"].get("mutations") or ()
-        found = (each.get("applyConfiguration") for each in mutations)
-        return tuple(each["expression"] for each in found if each)
+        configurations = (each.get("applyConfiguration") for each in mutations)
+        return tuple(each["expression"] for each in configurations if each)
 
 
 def alone(exported: Exported) -> SinglePolicy:
@@ -53,11 +53,11 @@ def alone(exported: Exported) -> SinglePolicy:
     if len(acting) > 1 and not decision.denials:
         raise UnholdableError(f"{len(acting)} policies change the object, and it asks one at a time")
     policy, binding = acting[0]
-    found = {(obj["kind"], obj["metadata"]["name"]): _bare(obj) for obj in exported.policies}
-    own = next((obj for (kind, name), obj in found.items() if name == policy and kind.endswith("Policy")), None)
+    policies = {(obj["kind"], obj["metadata"]["name"]): _bare(obj) for obj in exported.policies}
+    own = next((obj for (kind, name), obj in policies.items() if name == policy and kind.endswith("Policy")), None)
     if own is None:
         raise UnholdableError(f"`{policy}` is no policy but a webhook")
-    return SinglePolicy(own, found.get((f"{own['kind']}Binding", binding)))
+    return SinglePolicy(own, policies.get((f"{own['kind']}Binding", binding)))
 
 
 def _bare(obj: JSON) -> JSON:
@@ -67,14 +67,16 @@ def _bare(obj: JSON) -> JSON:
 
 
 def _expressions(value: JSON) -> list[str]:
-    found: list[str] = []
+    expressions: list[str] = []
     if isinstance(value, dict):
         for name, part in value.items():
-            found += [part] if name.lower().endswith("expression") and isinstance(part, str) else _expressions(part)
+            expressions += (
+                [part] if name.lower().endswith("expression") and isinstance(part, str) else _expressions(part)
+            )
     elif isinstance(value, list):
         for part in value:
-            found += _expressions(part)
-    return found
+            expressions += _expressions(part)
+    return expressions
 
 
 _OPTIONAL = re.compile(r"\.\?|\[\?|\boptional\.|\.orValue\(|\.hasValue\(|\{\s*\?")

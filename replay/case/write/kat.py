@@ -24,16 +24,16 @@ def kat_files(exported: Exported) -> dict[str, str]:
     """The files by their paths; raises UnholdableError for what kat cannot say or does not evaluate."""
     policy = alone(exported)
     _require(policy, exported)
-    told = exported.before if policy.mutates else exported.validated
+    attributes = exported.before if policy.mutates else exported.validated
     decision = exported.decision
     base = f"tests/{policy.name}.{_slug(exported.name)}{'' if policy.mutates else '.deny'}"
-    files = {"policy.yaml": yaml_text(policy.policy), f"{base}.request.yaml": yaml_text(_request(exported, told))}
+    files = {"policy.yaml": yaml_text(policy.policy), f"{base}.request.yaml": yaml_text(_request(exported, attributes))}
     if policy.binding is not None:
         files["binding.yaml"] = yaml_text(policy.binding)
     if exported.answers:
         files[f"{base}.authorizer.yaml"] = yaml_text([_answer(each) for each in exported.answers])
     if policy.mutates:
-        files[f"{base}.gold.yaml"] = yaml_text(apply(plain(told.object), list(decision.patch)))
+        files[f"{base}.gold.yaml"] = yaml_text(apply(plain(attributes.object), list(decision.patch)))
     else:
         files[f"{base}.message.txt"] = decision.denials[0].message + "\n"
     return files
@@ -87,21 +87,21 @@ def _params(exported: Exported) -> list[JSON]:
     return [obj for obj in exported.objects if obj.get("kind") != "CustomResourceDefinition"]
 
 
-def _request(exported: Exported, told: Attributes) -> JSON:
+def _request(exported: Exported, attributes: Attributes) -> JSON:
     params = _params(exported)
-    namespace = plain(told.namespace_object)
-    found: dict[str, JSON] = {
-        "operation": told.operation.value,
-        "name": told.name,
-        "namespace": told.namespace,
-        "subResource": told.subresource,
-        "userInfo": user_json(told.user_info),
-        "object": plain(told.object),
-        "oldObject": plain(told.old_object),
+    namespace = plain(attributes.namespace_object)
+    fields: dict[str, JSON] = {
+        "operation": attributes.operation.value,
+        "name": attributes.name,
+        "namespace": attributes.namespace,
+        "subResource": attributes.subresource,
+        "userInfo": user_json(attributes.user_info),
+        "object": plain(attributes.object),
+        "oldObject": plain(attributes.old_object),
         "namespaceObject": _typed(namespace) if isinstance(namespace, dict) else None,
         "params": params[0] if params else None,
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def _typed(namespace: JSON) -> JSON:
@@ -110,5 +110,5 @@ def _typed(namespace: JSON) -> JSON:
 
 def _answer(answer: object) -> JSON:
     names = ("group", "resource", "subresource", "namespace", "verb")
-    asked = {name: getattr(answer, name) or "" for name in names}
-    return {**asked, "decision": "allow" if getattr(answer, "allowed", False) else "deny"}
+    question = {name: getattr(answer, name) or "" for name in names}
+    return {**question, "decision": "allow" if getattr(answer, "allowed", False) else "deny"}

@@ -19,34 +19,40 @@ _SYSTEM_FIELDS = ("uid", "creationTimestamp", "resourceVersion", "generation", "
 
 def kubectl_command(exported: Exported) -> str:
     """The command, with the object as its standard input; raises UnholdableError for what kubectl cannot repeat."""
-    told = exported.before
-    if told.operation is Operation.CONNECT or told.subresource in CONNECT_SUBRESOURCES:
+    attributes = exported.before
+    if attributes.operation is Operation.CONNECT or attributes.subresource in CONNECT_SUBRESOURCES:
         raise UnholdableError("a connection has no dry run: kubectl would open it")
-    words = ["kubectl", *_verb(told), *_impersonation(told.user_info)]
-    if told.operation is Operation.DELETE:
+    words = ["kubectl", *_verb(attributes), *_impersonation(attributes.user_info)]
+    if attributes.operation is Operation.DELETE:
         return " ".join(map(shlex.quote, words)) + "\n"
-    body = orjson.dumps(_sent(told), option=orjson.OPT_INDENT_2).decode()
+    body = orjson.dumps(_sent(attributes), option=orjson.OPT_INDENT_2).decode()
     return f"{' '.join(map(shlex.quote, [*words, '-f', '-']))} <<'{_END}'\n{body}\n{_END}\n"
 
 
-def _verb(told: Attributes) -> list[str]:
+def _verb(attributes: Attributes) -> list[str]:
     """What kubectl does; a request to a subresource goes to its URL."""
-    if told.subresource:
-        method = "create" if told.operation is Operation.CREATE else "replace"
-        return [method, "--raw", _url(told)]
-    namespace = ["--namespace", told.namespace] if told.namespace and told.resource.resource != "namespaces" else []
-    if told.operation is Operation.DELETE:
-        resource = ".".join(filter(None, (told.resource.resource, told.resource.version, told.resource.group)))
-        plural = resource if told.resource.group else told.resource.resource
-        return ["delete", plural, told.name, *namespace, "--dry-run=server"]
-    return ["create" if told.operation is Operation.CREATE else "replace", *namespace, "--dry-run=server"]
+    if attributes.subresource:
+        method = "create" if attributes.operation is Operation.CREATE else "replace"
+        return [method, "--raw", _url(attributes)]
+    namespace = (
+        ["--namespace", attributes.namespace]
+        if attributes.namespace and attributes.resource.resource != "namespaces"
+        else []
+    )
+    if attributes.operation is Operation.DELETE:
+        resource = ".".join(
+            filter(None, (attributes.resource.resource, attributes.resource.version, attributes.resource.group))
+        )
+        plural = resource if attributes.resource.group else attributes.resource.resource
+        return ["delete", plural, attributes.name, *namespace, "--dry-run=server"]
+    return ["create" if attributes.operation is Operation.CREATE else "replace", *namespace, "--dry-run=server"]
 
 
-def _url(told: Attributes) -> str:
-    root = f"/apis/{told.resource.group}" if told.resource.group else "/api"
-    namespace = f"/namespaces/{quote(told.namespace)}" if told.namespace else ""
-    name, subresource = quote(told.name), quote(told.subresource)
-    return f"{root}/{told.resource.version}{namespace}/{told.resource.resource}/{name}/{subresource}?dryRun=All"
+def _url(attributes: Attributes) -> str:
+    root = f"/apis/{attributes.resource.group}" if attributes.resource.group else "/api"
+    namespace = f"/namespaces/{quote(attributes.namespace)}" if attributes.namespace else ""
+    name, subresource = quote(attributes.name), quote(attributes.subresource)
+    return f"{root}/{attributes.resource.version}{namespace}/{attributes.resource.resource}/{name}/{subresource}?dryRun=All"
 
 
 def _impersonation(user: UserInfo) -> list[str]:
@@ -56,8 +62,8 @@ def _impersonation(user: UserInfo) -> list[str]:
     return words + [f"--as-user-extra={key}={value}" for key, values in user.extra.items() for value in values]
 
 
-def _sent(told: Attributes) -> JSON:
+def _sent(attributes: Attributes) -> JSON:
     """The object without what the server sets itself; an update is one of whatever version there is."""
-    value = plain(told.object)
+    value = plain(attributes.object)
     metadata = {name: part for name, part in (value.get("metadata") or {}).items() if name not in _SYSTEM_FIELDS}
     return {**value, "metadata": metadata}

@@ -16,18 +16,18 @@ _API_VERSION = "cli.kyverno.io/v1alpha1"
 def kyverno_files(exported: Exported) -> dict[str, str]:
     """The files by their names; raises UnholdableError for what such a test cannot say."""
     policy = alone(exported)
-    told = exported.before if policy.mutates else exported.validated
-    if told.operation is not Operation.CREATE or told.subresource:
+    attributes = exported.before if policy.mutates else exported.validated
+    if attributes.operation is not Operation.CREATE or attributes.subresource:
         raise UnholdableError("a test of kyverno creates a resource, and does nothing else")
     if exported.answers:
         raise UnholdableError("a test of kyverno has no authorizer")
-    resource = plain(told.object)
+    resource = plain(attributes.object)
     name = (resource.get("metadata") or {}).get("name")
     if not name:
         raise UnholdableError("a test of kyverno names its resource, and the name was to be generated")
     result: dict[str, JSON] = {
         f"is{policy.policy['kind']}": True,
-        "kind": told.kind.kind,
+        "kind": attributes.kind.kind,
         "policy": policy.name,
         "resources": [name],
         "result": "pass" if policy.mutates else "fail",
@@ -36,15 +36,15 @@ def kyverno_files(exported: Exported) -> dict[str, str]:
     files = {
         "policy.yaml": "---\n".join(map(yaml_text, policies)),
         "resource.yaml": yaml_text(resource),
-        "userinfo.yaml": yaml_text(_kind("UserInfo", "user", userInfo=user_json(told.user_info))),
+        "userinfo.yaml": yaml_text(_kind("UserInfo", "user", userInfo=user_json(attributes.user_info))),
     }
     test: dict[str, JSON] = {"policies": ["policy.yaml"], "resources": ["resource.yaml"], "userinfo": "userinfo.yaml"}
     if policy.mutates:
         result["patchedResources"] = "patched-resource.yaml"
         files["patched-resource.yaml"] = yaml_text(apply(resource, list(exported.decision.patch)))
-    if told.namespace:
+    if attributes.namespace:
         test["variables"] = "values.yaml"
-        files["values.yaml"] = yaml_text(_kind("Values", "values", namespaceSelector=[_namespace(told)]))
+        files["values.yaml"] = yaml_text(_kind("Values", "values", namespaceSelector=[_namespace(attributes)]))
     if exported.objects:
         test["paramResources"] = ["params.yaml"]
         files["params.yaml"] = "---\n".join(map(yaml_text, exported.objects))
@@ -56,7 +56,7 @@ def _kind(kind: str, name: str, **fields: JSON) -> JSON:
     return {"apiVersion": _API_VERSION, "kind": kind, "metadata": {"name": name}, **fields}
 
 
-def _namespace(told: Attributes) -> JSON:
-    found = plain(told.namespace_object)
-    metadata = (found.get("metadata") or {}) if isinstance(found, dict) else {}
-    return {"name": told.namespace, "labels": metadata.get("labels") or {}}
+def _namespace(attributes: Attributes) -> JSON:
+    namespace = plain(attributes.namespace_object)
+    metadata = (namespace.get("metadata") or {}) if isinstance(namespace, dict) else {}
+    return {"name": attributes.namespace, "labels": metadata.get("labels") or {}}

@@ -26,11 +26,19 @@ def review(exported: Exported) -> JSON:
 
 
 def _request(exported: Exported) -> JSON:
-    told, before = exported.validated, exported.before
-    kind = {"group": told.kind.group, "version": told.kind.version, "kind": told.kind.kind}
-    resource = {"group": told.resource.group, "version": told.resource.version, "resource": told.resource.resource}
+    attributes, original = exported.validated, exported.before
+    kind = {"group": attributes.kind.group, "version": attributes.kind.version, "kind": attributes.kind.kind}
+    resource = {
+        "group": attributes.resource.group,
+        "version": attributes.resource.version,
+        "resource": attributes.resource.resource,
+    }
     mutates = bool(exported.decision.mutated)
-    sub = {"subResource": told.subresource, "requestSubResource": told.subresource} if told.subresource else {}
+    sub = (
+        {"subResource": attributes.subresource, "requestSubResource": attributes.subresource}
+        if attributes.subresource
+        else {}
+    )
     return {
         "uid": exported.uid,
         "kind": kind,
@@ -38,28 +46,28 @@ def _request(exported: Exported) -> JSON:
         "requestKind": kind,
         "requestResource": resource,
         **sub,
-        **({"name": told.name} if told.name else {}),
-        **({"namespace": told.namespace} if told.namespace else {}),
-        "operation": told.operation.value,
-        "userInfo": user_json(told.user_info),
-        "object": plain(before.object if mutates else told.object),
-        "oldObject": plain(told.old_object),
-        "dryRun": told.dry_run,
-        "options": plain(told.options),
+        **({"name": attributes.name} if attributes.name else {}),
+        **({"namespace": attributes.namespace} if attributes.namespace else {}),
+        "operation": attributes.operation.value,
+        "userInfo": user_json(attributes.user_info),
+        "object": plain(original.object if mutates else attributes.object),
+        "oldObject": plain(attributes.old_object),
+        "dryRun": attributes.dry_run,
+        "options": plain(attributes.options),
     }
 
 
 def _response(exported: Exported) -> JSON:
     decision = exported.decision
-    found: dict[str, JSON] = {"uid": exported.uid, "allowed": not decision.denials}
+    response: dict[str, JSON] = {"uid": exported.uid, "allowed": not decision.denials}
     if decision.denials:
         first = decision.denials[0]
-        found["status"] = {"status": "Failure", "message": first.message, "reason": first.reason, "code": first.code}
+        response["status"] = {"status": "Failure", "message": first.message, "reason": first.reason, "code": first.code}
     if decision.warnings:
-        found["warnings"] = list(decision.warnings)
+        response["warnings"] = list(decision.warnings)
     if decision.audit_annotations:
-        found["auditAnnotations"] = dict(decision.audit_annotations)
+        response["auditAnnotations"] = dict(decision.audit_annotations)
     if decision.patch:
-        found["patchType"] = "JSONPatch"
-        found["patch"] = base64.b64encode(orjson.dumps(list(decision.patch))).decode()
-    return found
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(orjson.dumps(list(decision.patch))).decode()
+    return response

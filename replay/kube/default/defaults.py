@@ -23,10 +23,10 @@ _FINE = re.compile(r"([+-]?)(\d+)(?:([nu])|e(-(?:[4-9]|\d\d)))")
 """A canonical quantity that may be finer than a thousandth."""
 
 
-def set_defaults(schema: Schema, value: dict[str, JSON], before: JSON = None) -> None:
-    """Default an object in place, as it came from `round_trip` with the same `before`.
+def set_defaults(schema: Schema, value: dict[str, JSON], old: JSON = None) -> None:
+    """Default an object in place, as it came from `round_trip` with the same `old`.
 
-    Parts that are (by identity) parts of `before` are taken to be defaulted, and are never changed.
+    Parts that are (by identity) parts of `old` are taken to be defaulted, and are never changed.
     """
     for field, default in FILLED.get(schema.name, {}).items():
         if value.get(field) in (None, ""):
@@ -34,43 +34,43 @@ def set_defaults(schema: Schema, value: dict[str, JSON], before: JSON = None) ->
     rule = RULES.get(schema.name)
     if rule is not None:
         rule(value)
-    known = before if isinstance(before, dict) else _NOTHING
+    old_fields = old if isinstance(old, dict) else _NOTHING
     for name, default in schema.written_defaults:
         if value.get(name) is None:
             value[name] = default
-    for name, given in value.items():
-        kind = type(given)
+    for name, item in value.items():
+        kind = type(item)
         if kind is dict or kind is list:
-            was = known.get(name)
-            if given is was:
+            was = old_fields.get(name)
+            if item is was:
                 continue
-            if kind is dict and type(was) is dict and _is_copy(given, was):
+            if kind is dict and type(was) is dict and _is_copy(item, was):
                 value[name] = was  # a rule copies what it may have to change
             else:
                 _descend(schema.fields[name], value, name, was, schema.name)
 
 
-def _is_copy(value: dict[str, JSON], before: dict[str, JSON]) -> bool:
+def _is_copy(value: dict[str, JSON], old: dict[str, JSON]) -> bool:
     """Whether all that a struct holds is, by identity, what it held before."""
-    if len(value) != len(before):
+    if len(value) != len(old):
         return False
     for name, inner in value.items():  # noqa: SIM110 - quicker than a generator
-        if before.get(name, _NOTHING) is not inner:
+        if old.get(name, _NOTHING) is not inner:
             return False
     return True
 
 
-def _descend(schema: Schema, parent: dict[str, JSON], name: str, before: JSON, owner: str) -> None:
+def _descend(schema: Schema, parent: dict[str, JSON], name: str, old: JSON, owner: str) -> None:
     value = parent[name]
     if isinstance(value, list):
         items = schema.items
         if items is None or not (items.fields or items.values):
             return
-        for item, known in zip(value, counterparts(value, before), strict=True):
-            if type(item) is dict and item is not known:
-                set_defaults(items, item, known)
+        for item, old_item in zip(value, counterparts(value, old), strict=True):
+            if type(item) is dict and item is not old_item:
+                set_defaults(items, item, old_item)
     elif schema.fields:
-        set_defaults(schema, value, before)
+        set_defaults(schema, value, old)
     elif schema.values is not None:
         if schema.values.name == _QUANTITY and owner.startswith(_CORE):
             parent[name] = {key: _rounded(amount) for key, amount in value.items()}
@@ -104,10 +104,10 @@ def set_custom_defaults(schema: Schema, value: JSON) -> JSON:
         for name, field in schema.with_default.items()
         if value.get(name) is None and not (name in value and field.nullable)
     }
-    for name, given in {**value, **changed}.items():
+    for name, part in {**value, **changed}.items():
         field = schema.field(name)
-        inner = given if field is None else set_custom_defaults(field, given)
-        if inner is not given:
+        inner = part if field is None else set_custom_defaults(field, part)
+        if inner is not part:
             changed[name] = inner
     return {**value, **changed} if changed else value
 

@@ -33,16 +33,16 @@ class DefaultClass(NamedTuple):
 
     def chosen(self, classes: Iterable[JSON | PartialObject]) -> str | Missing | None:
         """The name of the newest default, of those of one second the first by name; None where there is none."""
-        found: list[tuple[str, str]] = []
+        defaults: list[tuple[str, str]] = []
         for each in classes:
             marks = [field_of(each, "metadata", "annotations", mark) for mark in self.marks]
             if any(isinstance(mark, Missing) for mark in marks):
                 return Missing("", f"a {self.kind.kind} was changing at the time of the request")
             if "true" in marks:
                 created = field_of(each, "metadata", "creationTimestamp") or ""
-                found.append((str(created), str(field_of(each, "metadata", "name"))))
-        newest = max((created for created, _ in found), default="")
-        return min((name for created, name in found if created == newest), default=None)
+                defaults.append((str(created), str(field_of(each, "metadata", "name"))))
+        newest = max((created for created, _ in defaults), default="")
+        return min((name for created, name in defaults if created == newest), default=None)
 
 
 STORAGE_CLASS: Final = DefaultClass(

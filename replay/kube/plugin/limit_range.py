@@ -20,12 +20,12 @@ ContainerDefaults = Mapping[str, Mapping[str, str]]
 
 def container_defaults(limit_range: JSON) -> ContainerDefaults:
     """What a container gets that says nothing; a later item of the list wins."""
-    found: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
+    defaults: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
     for item in (limit_range.get("spec") or {}).get("limits") or ():
         if item.get("type") == "Container":
-            found["requests"].update(item.get("defaultRequest") or {})
-            found["limits"].update(item.get("default") or {})
-    return found
+            defaults["requests"].update(item.get("defaultRequest") or {})
+            defaults["limits"].update(item.get("default") or {})
+    return defaults
 
 
 def fill_containers(spec: JSON, defaults: ContainerDefaults) -> list[str]:
@@ -47,6 +47,6 @@ def _fill(container: JSON, defaults: ContainerDefaults, noun: str) -> Iterator[s
             yield f"{', '.join(sorted(added))} {word} for {noun} {container.get('name') or ''}"
 
 
-def annotation(told: Iterable[str]) -> str:
+def annotation(sentences: Iterable[str]) -> str:
     """The text of `ANNOTATION`."""
-    return f"LimitRanger plugin set: {'; '.join(told)}"
+    return f"LimitRanger plugin set: {'; '.join(sentences)}"

@@ -32,15 +32,15 @@ def aggregated(cluster_roles: Iterable[JSON]) -> list[JSON]:
 
 def _collected(role: JSON, roles: Mapping[str, JSON]) -> list[JSON] | None:
     """The rules of all roles that a selector matches, each once; None where no role matches."""
-    own, rules, found = role["metadata"]["name"], [], False
+    own, rules, is_match = role["metadata"]["name"], [], False
     for selector in role["aggregationRule"].get("clusterRoleSelectors") or ():
         for name in sorted(roles):
             labels = roles[name]["metadata"].get("labels") or {}
             if name == own or not _matches(selector, labels):
                 continue
-            found = True
+            is_match = True
             rules += [rule for rule in _rules(roles[name]) if rule not in rules]
-    return rules if found else None
+    return rules if is_match else None
 
 
 def _rules(role: JSON) -> Sequence[JSON]:
@@ -50,8 +50,8 @@ def _rules(role: JSON) -> Sequence[JSON]:
 
 def _matches(selector: JSON, labels: Mapping[str, str]) -> bool:
     """A label selector (`metav1.LabelSelectorAsSelector`); an empty one matches everything, an unknown operator nothing."""
-    wanted = selector.get("matchLabels") or {}
-    if any(labels.get(key) != value for key, value in wanted.items()):
+    match_labels = selector.get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in match_labels.items()):
         return False
     return all(_meets(each, labels) for each in selector.get("matchExpressions") or ())
 

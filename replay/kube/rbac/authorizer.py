@@ -70,11 +70,11 @@ class Grants:
 
     __slots__ = ("_verdicts", "found", "missing", "names")
 
-    def __init__(self, found: tuple[Grant, ...], missing: tuple[Missing, ...]) -> None:
+    def __init__(self, grants: tuple[Grant, ...], missing: tuple[Missing, ...]) -> None:
         """`missing` says which bindings and roles are not known."""
-        self.found = found
+        self.found = grants
         self.missing = missing
-        rules = [rule for grant in found for rule in grant.rules if not isinstance(rule, Missing)]
+        rules = [rule for grant in grants for rule in grant.rules if not isinstance(rule, Missing)]
         self.names = frozenset(name for rule in rules for name in _known_names(rule))
         """The names of objects that rules tell apart: all others are alike."""
         self._verdicts: dict[tuple[str, ...], RBACVerdict] = {}
@@ -92,16 +92,16 @@ class Grants:
             key = (attributes.verb, attributes.api_group, attributes.resource, attributes.subresource, name)
         else:
             key = (attributes.verb, attributes.path)
-        found = self._verdicts.get(key)
-        if found is None:
-            found = self._verdicts[key] = _verdict(self, attributes)
-        return found
+        verdict = self._verdicts.get(key)
+        if verdict is None:
+            verdict = self._verdicts[key] = _verdict(self, attributes)
+        return verdict
 
 
 def names_told_apart(roles: Iterable[JSON | PartialObject | Missing]) -> frozenset[str]:
     """The names of objects that rules of some roles tell apart; what else there is among `roles` has no rules."""
-    known = [role.value if isinstance(role, PartialObject) else role for role in roles]
-    listed = [role.get("rules") or () for role in known if not isinstance(role, Missing)]
+    role_objects = [role.value if isinstance(role, PartialObject) else role for role in roles]
+    listed = [role.get("rules") or () for role in role_objects if not isinstance(role, Missing)]
     rules = [rule for each in listed if not isinstance(each, Missing) for rule in each]
     return frozenset(name for rule in rules if not isinstance(rule, Missing) for name in _known_names(rule))
 
@@ -142,10 +142,10 @@ class RoleResolver:
     def grants(self, user: UserInfo, namespace: str) -> Grants:
         """Everything that applies to a user in a namespace; empty for the cluster."""
         key = (user.username, user.groups, user.missing, namespace)
-        found = self._grants.get(key)
-        if found is None:
-            found = self._grants[key] = self._resolved(user, namespace)
-        return found
+        grants = self._grants.get(key)
+        if grants is None:
+            grants = self._grants[key] = self._resolved(user, namespace)
+        return grants
 
     def _resolved(self, user: UserInfo, namespace: str) -> Grants:
         """The grants of a user, made anew only where a binding or a role is another."""
@@ -159,13 +159,13 @@ class RoleResolver:
             ),
             *missing,
         )
-        known = self._known.get(key)
-        if known is None:
-            given = [_grant(each, role, namespace) for each, role in zip(bound, roles, strict=True)]
-            found = tuple(grant for grant in given if isinstance(grant, Grant))
-            absent = tuple(grant for grant in given if isinstance(grant, Missing))
-            known = self._known[key] = Grants(found, (*missing, *absent)), (bound, roles)
-        return known[0]
+        resolution = self._known.get(key)
+        if resolution is None:
+            results = [_grant(each, role, namespace) for each, role in zip(bound, roles, strict=True)]
+            grants = tuple(grant for grant in results if isinstance(grant, Grant))
+            absent = tuple(grant for grant in results if isinstance(grant, Missing))
+            resolution = self._known[key] = Grants(grants, (*missing, *absent)), (bound, roles)
+        return resolution[0]
 
     def _all_bound(self, user: UserInfo, namespace: str) -> tuple[Sequence[BoundRole], tuple[Missing, ...]]:
         """The bindings for a user, those of the cluster first, and what there may be beside them."""
@@ -181,30 +181,33 @@ class RoleResolver:
 
     def own_bindings(self, user: UserInfo, namespace: str) -> tuple[tuple[BoundRole, ...], tuple[Missing, ...]]:
         """The bindings of the lister alone for a user, those of the cluster first, and what there may be beside them."""
-        found, missing = self._bound_in(CLUSTER_ROLE_BINDING, "", user)
+        bindings_of_user, missing = self._bound_in(CLUSTER_ROLE_BINDING, "", user)
         if not namespace:
-            return found, missing
+            return bindings_of_user, missing
         found_there, missing_there = self._bound_in(ROLE_BINDING, namespace, user)
-        return (*found, *found_there), (*missing, *missing_there)
+        return (*bindings_of_user, *found_there), (*missing, *missing_there)
 
     def _bound_in(
         self, kind: GroupVersionKind, place: str, user: UserInfo
     ) -> tuple[tuple[BoundRole, ...], tuple[Missing, ...]]:
         key = (user.username, user.groups, place)
-        known = self._bound.get(key)
-        if known is None:
+        entry = self._bound.get(key)
+        if entry is None:
             bindings = self._bindings_of(kind, place)
-            found = () if isinstance(bindings, Missing) else tuple(bindings.of(user))
-            known = self._bound[key] = found, ((bindings,) if isinstance(bindings, Missing) else bindings.missing)
-        return known
+            user_bindings = () if isinstance(bindings, Missing) else tuple(bindings.of(user))
+            entry = self._bound[key] = (
+                user_bindings,
+                ((bindings,) if isinstance(bindings, Missing) else bindings.missing),
+            )
+        return entry
 
     def _bindings_of(self, kind: GroupVersionKind, namespace: str) -> RoleBindings | Missing:
-        known = self._bindings.get(namespace)
-        if known is None:
+        bindings = self._bindings.get(namespace)
+        if bindings is None:
             listed = self._lister.list(kind, namespace or None)
-            known = listed if isinstance(listed, Missing) else RoleBindings(kind.kind, listed, namespace)
-            self._bindings[namespace] = known
-        return known
+            bindings = listed if isinstance(listed, Missing) else RoleBindings(kind.kind, listed, namespace)
+            self._bindings[namespace] = bindings
+        return bindings
 
     def _role(self, bound: BoundRole) -> JSON | PartialObject | Missing:
         """The role of a binding, or the server's text of why there is none."""
@@ -224,8 +227,8 @@ class RoleResolver:
 
     def role(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | PartialObject | Missing | None:
         """A role, as `Lister.get`."""
-        found = self._lister.get(kind, namespace, name)
-        return self._base.role(kind, namespace, name) if found is None and self._base is not None else found
+        role = self._lister.get(kind, namespace, name)
+        return self._base.role(kind, namespace, name) if role is None and self._base is not None else role
 
 
 def _grant(bound: BoundRole, role: JSON | PartialObject | Missing, namespace: str) -> Grant | Missing:
@@ -328,8 +331,8 @@ def rule_allows(rule: Mapping[str, Any], attributes: AuthorizationAttributes) ->
     )
 
 
-def _holds(entries: Sequence[str] | None, wanted: str) -> bool:
-    return entries is not None and ("*" in entries or wanted in entries)
+def _holds(entries: Sequence[str] | None, value: str) -> bool:
+    return entries is not None and ("*" in entries or value in entries)
 
 
 def _resource_matches(entry: str, attributes: AuthorizationAttributes) -> bool:

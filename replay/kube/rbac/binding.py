@@ -39,9 +39,9 @@ class RoleBindings:
         """All of `listed` are of one kind, and of `namespace` if they are of any."""
         self._kind = kind
         self.missing = tuple(each for each in listed if isinstance(each, Missing))
-        known = [each for each in listed if not isinstance(each, Missing)]
-        self._bindings = [each.value if isinstance(each, PartialObject) else each for each in known]
-        self._partial = {number for number, each in enumerate(known) if isinstance(each, PartialObject)}
+        bindings = [each for each in listed if not isinstance(each, Missing)]
+        self._bindings = [each.value if isinstance(each, PartialObject) else each for each in bindings]
+        self._partial = {number for number, each in enumerate(bindings) if isinstance(each, PartialObject)}
         self._by_subject: dict[tuple[str, str], list[int]] = defaultdict(list)
         self._anybodys: list[int] = []
         for number, binding in enumerate(self._bindings):
@@ -58,8 +58,8 @@ class RoleBindings:
         """The bindings for a user, in the order given."""
         if not self._bindings:
             return
-        wanted = [("User", user.username), *(("Group", group) for group in user.groups)]
-        numbers = {number for key in wanted for number in self._by_subject.get(key, ())}
+        keys = [("User", user.username), *(("Group", group) for group in user.groups)]
+        numbers = {number for key in keys for number in self._by_subject.get(key, ())}
         for number in sorted({*numbers, *self._anybodys}):
             binding = self._bindings[number]
             is_partial = number in self._partial

@@ -17,9 +17,9 @@ SecretRow = tuple[str, str, str | None, str | None]
 class ObjectRedactors:
     """A redactor for each object: what any request shows of a Secret is hidden in all texts about it."""
 
-    def __init__(self, read: Callable[[], Iterable[SecretRow]], *, redact: bool) -> None:
-        """`read` gives the requests about Secrets; it is called once somebody asks about one."""
-        self._read = read
+    def __init__(self, secret_rows: Callable[[], Iterable[SecretRow]], *, redact: bool) -> None:
+        """`secret_rows` gives the requests about Secrets; it is called once somebody asks about one."""
+        self._read = secret_rows
         self._redact = redact
         self._bodies: dict[tuple[str, str], list[JSON]] | None = None
         self._known: dict[tuple[str, str, str], Redactor] = {}
@@ -27,11 +27,11 @@ class ObjectRedactors:
     def of(self, resource: str, namespace: str, name: str) -> Redactor:
         """The redactor of an object; `resource` is its plural name."""
         key = (resource, namespace, name) if resource == SECRETS else (resource, "", "")
-        known = self._known.get(key)
-        if known is None:
+        redactor = self._known.get(key)
+        if redactor is None:
             bodies = self._secrets().get((namespace, name), ()) if self._redact and resource == SECRETS else ()
-            known = self._known[key] = Redactor(resource, bodies, redact=self._redact)
-        return known
+            redactor = self._known[key] = Redactor(resource, bodies, redact=self._redact)
+        return redactor
 
     def _secrets(self) -> dict[tuple[str, str], list[JSON]]:
         if self._bodies is None:

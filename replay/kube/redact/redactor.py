@@ -47,8 +47,8 @@ class Redactor:
         """A JSON patch: the values inside Secret data are hidden, operations and paths are shown."""
         if not self.redact:
             return tuple(patch)
-        found = redacted_patch(self.resource, patch)
-        return found if self._pattern is None else tuple(map(self._masked, found))
+        operations = redacted_patch(self.resource, patch)
+        return operations if self._pattern is None else tuple(map(self._masked, operations))
 
     def _masked(self, value: JSON) -> JSON:
         """A copy without the Secret's values in any text; structure alone has hidden those in the data already."""

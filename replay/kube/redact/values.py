@@ -32,8 +32,8 @@ def secret_pattern(bodies: Iterable[JSON | PartialObject]) -> re.Pattern[str] | 
     bodies = list(bodies)
     if any(body is UNREADABLE for body in bodies):
         return _ANYTHING
-    found = {form for body in bodies for value in _values(body) for form in _forms(value)}
-    longest_first = sorted(found, key=lambda text: (-len(text), text))
+    forms = {form for body in bodies for value in _values(body) for form in _forms(value)}
+    longest_first = sorted(forms, key=lambda text: (-len(text), text))
     parts = [re.escape(text) if len(text) >= _SHORT else rf"(?<!\w){re.escape(text)}(?!\w)" for text in longest_first]
     return re.compile("|".join(parts)) if parts else None
 
@@ -67,13 +67,13 @@ def _values_of_operation(operation: JSON) -> Iterator[str]:
 
 def _texts(value: JSON) -> Iterator[str]:
     """The leaves of a value as text, however deep; the values of a Secret are texts, whatever a log makes of them."""
-    left = [value]
-    while left:
-        each = left.pop()
+    stack = [value]
+    while stack:
+        each = stack.pop()
         if isinstance(each, Mapping):
-            left += each.values()
+            stack += each.values()
         elif isinstance(each, Sequence) and not isinstance(each, str):
-            left += each
+            stack += each
         elif each is not None and not isinstance(each, bool | Missing):
             yield str(each)
 
