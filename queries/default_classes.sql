@@ -1,6 +1,5 @@
 -- What:       what the log shows of default IngressClasses and StorageClasses: of each object that was created without a class
---             the class that it got, null for none, and each write to a class itself (its name in `class_name`); of pods the
---             same, all that got one class together, and each PriorityClass that may be a default
+--             the class that it got, null for none, and each write to a class itself (its name in `class_name`)
 -- Parameters: none
 -- Example:    execute default_classes
 select
@@ -42,25 +41,4 @@ where
     and json_extract_string(request_object, '$.metadata.annotations."kubernetes.io/ingress.class"') is null
     and json_extract_string(request_object, '$.metadata.annotations."volume.beta.kubernetes.io/storage-class"') is null
   )
-union all
-select
-  resource,
-  min(epoch_us(received)) as received,
-  max(epoch_us(stage_time)) as stage_time,
-  if(resource = 'pods', response_object ->> '$.spec.priorityClassName', object_name) as class_name
-from request
-where
-  subresource = '' and code between 200 and 299 and request_uri not like '%dryRun%'
-  and (
-    (
-      api_group = '' and resource = 'pods' and verb = 'create' and response_object ->> '$.kind' = 'Pod'
-      and request_object is not null and request_object ->> '$.spec.priorityClassName' is null
-    )
-    or (
-      api_group = 'scheduling.k8s.io' and resource = 'priorityclasses'
-      and verb in ('create', 'update', 'patch', 'delete', 'deletecollection')
-      and coalesce(response_object ->> '$.kind', '') || coalesce(response_object ->> '$.globalDefault', '') != 'PriorityClass'
-    )
-  )
-group by resource, class_name
 order by all

@@ -178,6 +178,11 @@ class Cluster:
         """Whether the snapshot holds objects of a kind, and so is taken to hold all of them."""
         return (kind.group, kind.kind) in self._covered or kind in NONE_UNLESS_SHOWN
 
+    def is_settled(self, kind: GroupVersionKind, at: int) -> bool:
+        """Whether all objects of a kind are known, and informers showed the same of them from an instant on (microseconds)."""
+        settled = at - CACHE_DELAY
+        return self.is_covered(kind) and all(self._history(key).settled_before(settled) for key in self.keys(kind))
+
     def _written(self) -> Iterator[tuple[ObjectKey, ObjectRef]]:
         """The objects of the log; a resource that discovery does not know takes its kind from the first body that tells it."""
         kinds: dict[tuple[str, str], GroupVersionKind] = {}

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from replay.audit.event import RequestRecord
+from replay.json import JSON
 from replay.kube.attributes import UserInfo
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.object_ref import ObjectRef
 from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.history.clock import RevisionClock
 
 NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 
@@ -80,3 +82,22 @@ def test_histories_are_forgotten_and_read_again(monkeypatch: pytest.MonkeyPatch)
 def test_records_may_be_timed_otherwise() -> None:
     cluster = Cluster((), RECORDS, timed=lambda record: record._replace(received=0, stage_time=1))
     assert next(teams(cluster)) == "green"
+
+
+SNAPSHOT = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "shop", "resourceVersion": "7"}}
+SETTLED: list[tuple[str, list[JSON], list[RequestRecord], RevisionClock | None, bool]] = [
+    ("the log never writes it", [SNAPSHOT], [], None, True),
+    ("the snapshot holds none", [], [], None, False),
+    ("the log creates one", [], RECORDS[:1], None, False),
+    ("the log changes it", [SNAPSHOT], RECORDS[2:3], None, False),
+    ("it was stored before the log", [SNAPSHOT], [], RevisionClock([(9, 1_000_000, 1_100_000)]), True),
+    ("it was stored in the time of the log", [SNAPSHOT], [], RevisionClock([(5, 20_000_000, 20_100_000)]), False),
+]
+
+
+@pytest.mark.parametrize(("name", "snapshot", "records", "clock", "settled"), SETTLED, ids=[row[0] for row in SETTLED])
+def test_what_nobody_changes_is_settled(
+    name: str, snapshot: list[JSON], records: list[RequestRecord], clock: RevisionClock | None, settled: bool
+) -> None:
+    del name
+    assert Cluster(snapshot, records, clock).is_settled(NAMESPACE, 10_000_000) is settled

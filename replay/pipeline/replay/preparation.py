@@ -15,6 +15,7 @@ from replay.kube.admissionregistration import ManifestSet
 from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.gvk import GroupResource
 from replay.kube.object_ref import ObjectRef
+from replay.kube.plugin.priority import PRIORITY_CLASS
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.kcp.preparation import SHARD_LOOKUPS, prepare
@@ -27,6 +28,7 @@ from replay.pipeline.replay.webhook import NOBODY, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, key_of
 from replay.reconstruct.history.clock import BEFORE
 from replay.reconstruct.removed_collection import WithUnseen, seen_objects, unseen_deletions
+from replay.reconstruct.server.default_class import ShownClass
 from replay.reconstruct.shard.cluster import ShardCluster
 from replay.reconstruct.skew import MOST_TRUSTED, clock_error
 from replay.reconstruct.snapshot import revisions_of
@@ -79,16 +81,25 @@ def with_history(store: Store, job: Job) -> Job:
         lookups=lookups,
         began=began_of(store),
         revisions=revisions(store, job),
-        classes=tuple((row[0], row[1], row[2], row[3]) for row in store.answer("default_classes")),
         deletions=tuple(store.answer("collection_deletions")),
         owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.answer("owners")},
     )
+    ready = replace(ready, classes=_shown_classes(store, ready))
     if not keeps_books(ready.asked) or not isinstance(ready.chain, Chain):
         return ready
     ledger = ledger_of(ready.chain, ready.asked, ready.cluster, ready.began)
     if ledger is None:
         return ready
     return replace(ready, entries=entries_of(store, ledger, ready.reconstructor, ready.cluster))
+
+
+def _shown_classes(store: Store, job: Job) -> tuple[ShownClass, ...]:
+    """What the log shows of default classes; what pods got, which reads the bodies of all of them, only where the cluster does not tell."""
+    rows = store.answer("default_classes")
+    earliest = job.began - job.clock_error
+    if job.workspaces is not None or not job.cluster.is_settled(PRIORITY_CLASS, earliest):
+        rows = [*rows, *store.answer("default_priority")]
+    return tuple((row[0], row[1], row[2], row[3]) for row in rows)
 
 
 def began_of(store: Store) -> int:

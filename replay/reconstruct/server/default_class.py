@@ -27,7 +27,7 @@ class DefaultClasses:
     """What the log shows of default classes."""
 
     def __init__(self, shown: Iterable[ShownClass] = (), undone: frozenset[str] = frozenset()) -> None:
-        """`shown` are the rows of the query `default_classes`; plugins that are `undone` are taken to do nothing."""
+        """`shown` are the rows of the queries `default_classes` and `default_priority`; plugins that are `undone` are taken to do nothing."""
         self.undone = undone
         self._shown: dict[str, list[ShownClass]] = {}
         for row in sorted(shown, key=lambda row: row[1:3]):
