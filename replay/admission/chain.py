@@ -124,10 +124,24 @@ class Chain:
         try:
             return self._decide(self.asking(before, attributes, lister, backends))
         except UNFORESEEN as error:
-            reason = (
-                f"the request cannot be decided, its objects are not of the form that their kind has: {_told(error)}"
-            )
-            return [Decision(Verdict.UNDETERMINED, undetermined=(Undetermined("", "", reason),))] * self._sets
+            return [_undecided(error)] * self._sets
+
+    def mutated(
+        self,
+        before: Attributes | Missing,
+        attributes: Attributes,
+        lister: Lister,
+        backends: Backends = _NO_BACKENDS,
+    ) -> list[Decision]:
+        """What the mutating phase of each set decides about a request that came no further; arguments as for `decide`."""
+        asking = self.asking(before, attributes, lister, backends)
+        try:
+            mutations = self._mutations(self._admitting(asking), asking)
+            return [
+                _combined(mutation, (), side, asking) for mutation, side in zip(mutations, asking.sides, strict=True)
+            ]
+        except UNFORESEEN as error:
+            return [_undecided(error)] * self._sets
 
     def validated(
         self,
@@ -271,6 +285,8 @@ def _laid_over(overlay: Overlay, before: Attributes, attributes: Attributes, lis
     return Side(before, attributes, overlay.lister(lister))
 
 
-def _told(error: Exception) -> str:
-    """An error of Python in one line."""
-    return " ".join(f"{type(error).__name__} {error}".split())[:200]
+def _undecided(error: Exception) -> Decision:
+    """The decision about a request that an error of Python ended."""
+    told = " ".join(f"{type(error).__name__} {error}".split())[:200]
+    reason = f"the request cannot be decided, its objects are not of the form that their kind has: {told}"
+    return Decision(Verdict.UNDETERMINED, undetermined=(Undetermined("", "", reason),))

@@ -85,10 +85,8 @@ class PartResult(NamedTuple):
 class Job:
     """The same for every part: the sets, what is known of the cluster, and where results go.
 
-    `lookups` are the writes to the kinds that decisions look up, `revisions` the samples of the revision
-    clock, `classes` what the log shows of default classes,
-    `deletions` the rows of those of whole collections.
-    The first request was received at `began`, in microseconds. By `clock_error` microseconds times of different API servers may be wrong.
+    `lookups` are the writes to the kinds that decisions look up, `revisions` the samples of the revision clock, `classes` what the
+    log shows of default classes, `deletions` the rows of those of whole collections. The first request was received at `began`, in microseconds. By `clock_error` microseconds times of different API servers may be wrong.
     """
 
     sets: tuple[ManifestSet, ManifestSet]
@@ -211,6 +209,7 @@ class Job:
             self.cluster,
             self.reconstructor,
             self.decisions,
+            self.mutations,
             self.owners,
             policy_names(self.asked[0]),
             self.mutators,
@@ -263,6 +262,12 @@ class Job:
         found = decide(self.chain, request, lister, backends)
         return with_entry(found, self.entries.get((request.record.seq, request.item)))
 
+    def mutations(self, request: ReplayRequest, lister: Lister) -> list[Decision]:
+        """What the mutating phase of both sets makes of a request that came no further."""
+        if isinstance(self.chain, ShardChain) or request.otherwise is not None:
+            return self.decisions(request, lister)
+        return self.chain.mutated(request.before_mutation, request.attributes, lister, self.webhooks.backends(request))
+
     @cached_property
     def _undone(self) -> frozenset[str]:
         """The built-in plugins that did nothing to the objects before mutation: those that are asked, or were off."""
@@ -287,12 +292,9 @@ class Job:
     def _changed(self) -> dict[tuple[CoarseClass, Operation], bool]:
         return {}
 
-    def _may_be_mutated(self, record: RequestRecord) -> bool:
-        """Whether a mutating policy or webhook of either set may match a request, by its class alone."""
-        return self._mutating(record)
-
     @cached_property
-    def _mutating(self) -> Callable[[RequestRecord], bool]:
+    def _may_be_mutated(self) -> Callable[[RequestRecord], bool]:
+        """Whether a mutating policy or webhook of either set may match a request, by its class alone."""
         return self._any_selects(mutating_criteria(self.asked))
 
     @cached_property

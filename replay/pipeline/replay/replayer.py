@@ -120,6 +120,8 @@ class Replayer:
     cluster: Cluster
     reconstructor: Reconstructor
     decide: Decide
+    mutate: Decide
+    """The same of the mutating phase alone."""
     owners: Owners
     policies: frozenset[str]
     mutating_policies: frozenset[str]
@@ -251,7 +253,7 @@ class Replayer:
         """The decisions about a request that failed between the phases: what was mutated until then."""
         if not self.mutating_policies or not reached_mutation(request.record):
             return [NOT_REACHED, NOT_REACHED]
-        decisions = self.decide(request, self.cluster.at(request.record))
+        decisions = self.mutate(request, self.cluster.at(request.record))
         return [_up_to_mutation(decision, self.mutating_policies) for decision in decisions]
 
     def _outcome(self, request: ReplayRequest, current: Decision, candidate: Decision, redactor: Redactor) -> Outcome:

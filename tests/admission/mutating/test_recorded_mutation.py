@@ -99,7 +99,8 @@ def decided(recording: Path) -> list[tuple[str, JSON, Decision, bool]]:
         if line["mutating"]:
             before = attributes_from(line["mutating"], known)
             after = attributes_from(line["validating"], known) if line["validating"] else before
-            decision = chain.decide(before, after, ObjectTracker())[1]
+            decide = chain.decide if line["validating"] else chain.mutated
+            decision = decide(before, after, ObjectTracker())[1]
             found.append((line["auditID"], before.object, decision, bool(line["validating"])))
     return found
 
