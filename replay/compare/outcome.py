@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -52,8 +51,7 @@ class DecidedIn(NamedTuple):
 NOWHERE = DecidedIn()
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """One request that admission saw, decided by both sets; the line format of `--outcomes` is made of it.
 
     `workload` is the owner that a platform team would talk to (`Deployment/web`), the object itself where nothing owns

@@ -45,13 +45,16 @@ class RequestProgress:
     plugin: str = ""
 
 
+_SUCCEEDED = RequestProgress(Reached.VALIDATION)
+
+
 def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest first
     exchange: Exchange,
 ) -> RequestProgress | None:
     """What the record alone tells; None where it depends on the state of the object."""
     record = exchange.record
     if exchange.succeeded:
-        return RequestProgress(Reached.VALIDATION)
+        return _SUCCEEDED
     annotations = annotations_of(record)
     if annotations.get("authorization.k8s.io/decision") == "forbid":
         return RequestProgress(Reached.FAILED_BEFORE, "the authorizer refused it")

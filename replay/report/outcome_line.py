@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -150,5 +151,11 @@ def decision_value(decision: Decision, where: Mapping[str, str | None] = _NOWHER
 
 def timestamp(microseconds: int) -> str:
     """RFC 3339 with microseconds, as audit logs have it."""
-    at = datetime.fromtimestamp(microseconds // 1_000_000, tz=UTC)
-    return f"{at:%Y-%m-%dT%H:%M:%S}.{microseconds % 1_000_000:06d}Z"
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return f"{_second(seconds)}.{rest:06d}Z"
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    """The beginning of a time, which is that of all requests of a second."""
+    return f"{datetime.fromtimestamp(seconds, tz=UTC):%Y-%m-%dT%H:%M:%S}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import cache
 from typing import Any, NamedTuple
 
 from replay.admission.decision import Denial
@@ -81,12 +82,18 @@ def result_of(code: int, message: str, reason: str) -> RequestEnd:
     if not code:
         return UNKNOWN
     if code < _ERRORS_FROM:
-        return RequestEnd(Cause.SUCCEEDS, code)
+        return _success(code)
     if _DENIED.search(message):
         return RequestEnd(Cause.DENIED, code)
     if code == EXISTS.code:
         return EXISTS if reason == "AlreadyExists" else CONFLICT
     return RequestEnd(_BY_CODE.get(code, f"error {code}"), code)
+
+
+@cache
+def _success(code: int) -> RequestEnd:
+    """The end of most requests, one object for each status: so many are kept and handed over."""
+    return RequestEnd(Cause.SUCCEEDS, code)
 
 
 def refusers(record: RequestRecord) -> frozenset[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from replay.audit import queries
@@ -196,6 +197,7 @@ WORDINGS: Final = (
 )
 
 
+@lru_cache(maxsize=1024)
 def wording_of(message: str, resource: str = "") -> RefusalWording | None:
     """The wording that a message has, None where none is known; `resource` is that of the request."""
     known = (each for each in WORDINGS if not each.never_of or each.never_of != resource)
