@@ -190,7 +190,11 @@ def _replay(
             made = {requests: found.get(requests, NOTHING) for requests in changed}
             kept.write(made)
         classes = {**known, **made}
-        world = world_of(store, crew, Beginning.of(classes.values()), progress)
+        world = kept.read_world() if kept is not None else None
+        if world is None:
+            world = world_of(store, crew, Beginning.of(classes.values()), progress)
+            if kept is not None:
+                kept.write_world(world)
     with whole_file(options.outcomes, "the outcomes") if options.outcomes else nullcontext() as file:
         summary, fidelity = merge(classes, world, sieve)
         if file is not None:

@@ -142,6 +142,7 @@ def test_results_of_a_read_only_store_are_taken_over(
     shutil.copytree(store, kept)
     monkeypatch.setattr("replay.storage.directory.os.utime", refuse)
     monkeypatch.setattr("replay.pipeline.run._replay_parts", refuse)
+    monkeypatch.setattr("replay.pipeline.run.world_of", refuse)
     assert replayed(short_sample, short_sample, kept) == replayed(short_sample, short_sample, store)
 
 

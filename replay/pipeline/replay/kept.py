@@ -2,12 +2,14 @@
 
 A run with a kept store writes down what it found about each class of requests (verb, group, resource, subresource), under a digest of
 the policies and webhooks that the coarse predicate may select these requests for, in both sets. A later run over the same log, with
-the same snapshot, version and code, takes over every class whose digest is there, and replays the others. INVARIANT: the result is
-that of a run without a store, to the byte.
+the same snapshot, version and code, takes over every class whose digest is there, and replays the others. What follows from all
+classes together, the candidate's world, is kept under a digest of both sets. INVARIANT: the result is that of a run without a
+store, to the byte.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import time
 from collections import Counter
@@ -15,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, get_args, get_origin
+from typing import Any, NamedTuple, get_args, get_origin
 
 import msgspec
 
@@ -26,7 +28,9 @@ from replay.kube.admissionregistration import ManifestSet, MatchResources
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.replayer import Pending
 from replay.pipeline.replay.totals import ClassResult, Totals
+from replay.pipeline.replay.world import World
 from replay.storage.storage import Storage
+from replay.world.result import Consequence
 
 RESULTS = "results"
 MOST_LOGS = 4
@@ -46,12 +50,14 @@ _UNKEEPABLE = (TypeError, ValueError, OverflowError, RecursionError)
 class KeptResults:
     """The results of a store for two sets: for each class of requests of its log a file, there or not.
 
-    `classes` are how many requests there are of each, `files` the names of the files.
+    `classes` are how many requests there are of each, `files` the names of the files; `world` is that of the file of the
+    candidate's world.
     """
 
     storage: Storage
     classes: Mapping[CoarseClass, int]
     files: dict[CoarseClass, str]
+    world: str
 
     def read(self) -> dict[CoarseClass, ClassResult]:
         """All that is there and whole."""
@@ -59,15 +65,39 @@ class KeptResults:
         return {requests: result for requests, result in found if result is not None}
 
     def write(self, made: dict[CoarseClass, ClassResult]) -> None:
-        """Keep the results of a finished run, as far as they can be written, and forget the oldest ones."""
+        """Keep the results of classes, as far as they can be written."""
         try:
             for requests, result in made.items():
-                name = self.files[requests]
                 if (content := _content(result)) is not None:
-                    self.storage.put(name, _check(name, content) + content)
-            _forget(self.storage, self.files.values())
+                    _put(self.storage, self.files[requests], content)
         except OSError:
             return  # a store that cannot be written is a slower one
+
+    def read_world(self) -> World | None:
+        """The candidate's world, if it is there and whole."""
+        try:
+            told = _WORLD.decode(_whole(self.storage, self.world))
+        except (OSError, msgspec.MsgspecError):
+            return None
+        consequences = {each.place: each for each in told.consequences}
+        return World(consequences, told.collections, told.refused, still=Counter(told.still))
+
+    def write_world(self, world: World) -> None:
+        """Keep what follows from all classes, as far as it can be written, and forget the oldest results."""
+        told = _World(list(world.consequences.values()), world.collections, world.refused, dict(world.still))
+        # As for results: a store that cannot be written is a slower one.
+        with suppress(OSError, *_UNKEEPABLE):
+            _put(self.storage, self.world, msgspec.msgpack.encode(told))
+            _forget(self.storage, (*self.files.values(), self.world))
+
+
+class _World(NamedTuple):
+    """A `World` as a file has it: without lines, since nothing is kept of runs that want them."""
+
+    consequences: list[Consequence]
+    collections: dict[int, Consequence]
+    refused: list[int]
+    still: dict[str, int]
 
 
 def kept_results(
@@ -87,7 +117,9 @@ def kept_results(
     for requests in classes:
         acting = ["\0".join(digest for digest, selects in each if selects(requests)) for each in units]
         files[requests] = f"{place}/{_digest(*requests)}.{_digest(*acting)}"
-    return KeptResults(storage, classes, files)
+    # A candidate may lead to requests of classes that the log does not have.
+    both = ("\0".join(digest for digest, _ in each) for each in units)
+    return KeptResults(storage, classes, files, f"{place}/world.{_digest(*both)}")
 
 
 def forget(storage: Storage) -> None:
@@ -96,18 +128,27 @@ def forget(storage: Storage) -> None:
 
 
 def _read(storage: Storage, name: str) -> ClassResult | None:
-    """What a file says if it is whole: nobody waited for the disk when it was written."""
+    """What a file says of a class, if it is whole."""
     try:
-        content = storage.read(name)
-        if _check(name, content[_CHECK:]) != content[:_CHECK]:
-            return None
-        frames = _frames(content)
-        totals = _TOTALS.decode(next(frames))
+        totals = _TOTALS.decode(next(_frames(_whole(storage, name))))
     except (OSError, StopIteration, msgspec.MsgspecError):
         return None
+    return ClassResult(totals, lambda: _findings(storage, name))
+
+
+def _whole(storage: Storage, name: str) -> bytes:
+    """The content of a file after its check: nobody waited for the disk when it was written. Raises OSError if it is not whole."""
+    content = storage.read(name)
+    if _check(name, content[_CHECK:]) != content[:_CHECK]:
+        raise OSError(errno.EIO, "results are damaged", name)
     with suppress(OSError):  # a store that is read-only: nobody forgets anything there
         storage.touch(name)
-    return ClassResult(totals, lambda: _findings(storage, name))
+    return content[_CHECK:]
+
+
+def _put(storage: Storage, name: str, content: bytes) -> None:
+    """Write a file with its check."""
+    storage.put(name, _check(name, content) + content)
 
 
 def _check(name: str, content: bytes) -> bytes:
@@ -118,7 +159,7 @@ def _check(name: str, content: bytes) -> bytes:
 def _findings(storage: Storage, name: str) -> Iterator[Pending]:
     """The findings of a file, which was whole a moment ago."""
     try:
-        frames = _frames(storage.read(name))
+        frames = _frames(storage.read(name)[_CHECK:])
     except OSError as error:
         raise StoreError(f"results were forgotten while they were read ({error.strerror}): run again") from error
     next(frames)
@@ -138,7 +179,7 @@ def _content(result: ClassResult) -> bytes | None:
 
 
 def _frames(content: bytes) -> Iterator[bytes]:
-    start = _CHECK
+    start = 0
     while start < len(content):
         end = start + _LENGTH + int.from_bytes(content[start : start + _LENGTH], "big")
         yield content[start + _LENGTH : end]
@@ -154,6 +195,7 @@ def _counter(kind: Any, value: object) -> object:
 
 _TOTALS = msgspec.msgpack.Decoder(Totals, dec_hook=_counter)
 _PENDING = msgspec.msgpack.Decoder(list[Pending])
+_WORLD = msgspec.msgpack.Decoder(_World)
 
 
 def _forget(storage: Storage, names: Iterable[str]) -> None:
