@@ -61,13 +61,13 @@ def _server_kind(api_version: str, kind: str) -> Registered:
 
 def _plugin_scheme(kinds: Iterable[str], go_types: dict[str, str], package: str) -> Scheme:
     """The scheme of a plugin's configuration; the internal version has no JSON names, so that every field is unknown."""
-    known = {}
+    registry = {}
     for kind in kinds:
         go_type = go_types.get(kind, kind)
         for version in ("v1", _INTERNAL):
             decoded = "v1.TypeMeta" if version == _INTERNAL else f"v1.{go_type}"
-            known[f"{_GROUP}/{version}", kind] = Registered(kind, decoded, "v1", f"{package}.{go_type}")
-    return Scheme(known, {})
+            registry[f"{_GROUP}/{version}", kind] = Registered(kind, decoded, "v1", f"{package}.{go_type}")
+    return Scheme(registry, {})
 
 
 _SCHEME = Scheme(
@@ -238,8 +238,8 @@ def _manifests_directory(
 ) -> str:
     """`staticManifestsDir` of a plugin's configuration, checked as the plugin does."""
     decoded = _decode(entry, data, _WEBHOOK_SCHEME if plugin.is_webhook else _POLICY_SCHEME)
-    wanted = _WEBHOOK_KIND if plugin.is_webhook else f"{plugin.value}Configuration"
-    if decoded.registered.kind != wanted:
+    kind = _WEBHOOK_KIND if plugin.is_webhook else f"{plugin.value}Configuration"
+    if decoded.registered.kind != kind:
         raise _StoppedError(f"{_prefix(entry)}unexpected type: {decoded.registered.shown}", "plugin")
     for problem in _configuration_problems(decoded.value):
         raise _StoppedError(f"{_prefix(entry)}{problem}", "plugin")

@@ -62,14 +62,14 @@ def defaulted_api_objects(objects: Iterable[JSON], version: KubernetesVersion) -
 
     So are those that decide nothing on a server of this version. One that is there in several versions counts once. Raises ManifestError for one that no server could have stored.
     """
-    seen = set()
+    keys = set()
     for obj in objects:
         group, _, served = str(obj.get("apiVersion", "") if isinstance(obj, dict) else "").rpartition("/")
         if group == GROUP and served in _VERSIONS and obj.get("kind") in _KINDS and decides(obj["kind"], version):
             stored = _stored(obj["kind"], served, node_from_json(obj))
             key = (stored["kind"], stored["metadata"]["name"])
-            if key not in seen:
-                seen.add(key)
+            if key not in keys:
+                keys.add(key)
                 yield stored
 
 

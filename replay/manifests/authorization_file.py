@@ -26,5 +26,5 @@ def is_configuration(path: Path) -> bool:
 def is_rbac(path: Path) -> bool:
     """Whether a file, or every manifest directly in a directory, has RBAC objects and none of admission."""
     files = sorted(path.iterdir()) if path.is_dir() else [path]
-    kept = [file.read_bytes() for file in files if file.is_file() and file.suffix.lower() in _SUFFIXES]
-    return bool(kept) and all(_RBAC_GROUP in data and _OTHER_GROUP not in data for data in kept)
+    contents = [file.read_bytes() for file in files if file.is_file() and file.suffix.lower() in _SUFFIXES]
+    return bool(contents) and all(_RBAC_GROUP in data and _OTHER_GROUP not in data for data in contents)

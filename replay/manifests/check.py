@@ -77,7 +77,7 @@ def check_set(
         error = next((part.error for part in parts if part.error is not None), None)
     warnings = lint(directories, configuration, cluster, api)
     hidden = frozenset(silenced)
-    shown = tuple(found.finding for found in warnings if found.finding.name not in hidden | found.silenced)
+    shown = tuple(warning.finding for warning in warnings if warning.finding.name not in hidden | warning.silenced)
     return CheckedSet(
         str(path),
         directories,

@@ -33,68 +33,66 @@ _NOT_COMPARED = frozenset({"name", "static"})
 
 def diff_sets(current: ManifestSet, candidate: ManifestSet) -> tuple[ObjectDiff, ...]:
     """The objects that differ, by kind in the order of the set, then by name."""
-    found: list[ObjectDiff] = []
+    differences: list[ObjectDiff] = []
     for attribute, kind in _KINDS.items():
         renamed_policies = {
-            each.name: each.new_name for each in found if f"{each.kind}Binding" == kind and each.new_name
+            each.name: each.new_name for each in differences if f"{each.kind}Binding" == kind and each.new_name
         }
-        found += _diff_objects(kind, getattr(current, attribute), getattr(candidate, attribute), renamed_policies)
-    return (*found, *diff_server(current, candidate))
+        differences += _diff_objects(kind, getattr(current, attribute), getattr(candidate, attribute), renamed_policies)
+    return (*differences, *diff_server(current, candidate))
 
 
 def _diff_objects(
     kind: str, current: Sequence[Any], candidate: Sequence[Any], renamed_policies: Mapping[str, str]
 ) -> list[ObjectDiff]:
     """`renamed_policies` are those of the bindings at hand: a binding that follows its policy is renamed too."""
-    before = {obj.name: obj for obj in current}
-    after = {obj.name: obj for obj in candidate}
-    renamed = _renamed(before, after) | _renamed_bindings(before, after, renamed_policies)
-    found = [
-        ObjectDiff(kind, name, Verb.RENAMED, _diff_renamed(before[name], after[new_name], renamed_policies), new_name)
+    old = {obj.name: obj for obj in current}
+    new = {obj.name: obj for obj in candidate}
+    renamed = _renamed(old, new) | _renamed_bindings(old, new, renamed_policies)
+    diffs = [
+        ObjectDiff(kind, name, Verb.RENAMED, _diff_renamed(old[name], new[new_name], renamed_policies), new_name)
         for name, new_name in renamed.items()
     ]
-    for name in before.keys() | after.keys():
+    for name in old.keys() | new.keys():
         if name in renamed or name in renamed.values():
             continue
-        if name not in after:
-            found.append(ObjectDiff(kind, name, Verb.REMOVED))
-        elif name not in before:
-            found.append(ObjectDiff(kind, name, Verb.ADDED, tuple(_described(after[name]))))
-        elif changes := tuple(_diff_values("", before[name], after[name])):
-            found.append(ObjectDiff(kind, name, Verb.CHANGED, changes))
-    return sorted(found, key=lambda each: each.name)
+        if name not in new:
+            diffs.append(ObjectDiff(kind, name, Verb.REMOVED))
+        elif name not in old:
+            diffs.append(ObjectDiff(kind, name, Verb.ADDED, tuple(_described(new[name]))))
+        elif changes := tuple(_diff_values("", old[name], new[name])):
+            diffs.append(ObjectDiff(kind, name, Verb.CHANGED, changes))
+    return sorted(diffs, key=lambda each: each.name)
 
 
-def _renamed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, str]:
+def _renamed(old: dict[str, Any], new_objects: dict[str, Any]) -> dict[str, str]:
     """Objects that differ in nothing but their name: the old name to the new."""
-    gone = [name for name in before if name not in after]
-    come = [name for name in after if name not in before]
+    gone = [name for name in old if name not in new_objects]
+    come = [name for name in new_objects if name not in old]
     renamed: dict[str, str] = {}
     for name in gone:
-        same = (new for new in come if new not in renamed.values() and _same_but_name(before[name], after[new]))
+        same = (new for new in come if new not in renamed.values() and _same_but_name(old[name], new_objects[new]))
         if (new_name := next(same, None)) is not None:
             renamed[name] = new_name
     return renamed
 
 
-def _renamed_bindings(
-    before: dict[str, Any], after: dict[str, Any], renamed_policies: Mapping[str, str]
-) -> dict[str, str]:
+def _renamed_bindings(old: dict[str, Any], new: dict[str, Any], renamed_policies: Mapping[str, str]) -> dict[str, str]:
     """The one binding of a renamed policy, where it has one before and one after."""
     renamed: dict[str, str] = {}
     for old_policy, new_policy in renamed_policies.items():
-        gone = [name for name, obj in before.items() if obj.policy_name == old_policy and name not in after]
-        come = [name for name, obj in after.items() if obj.policy_name == new_policy and name not in before]
+        gone = [name for name, obj in old.items() if obj.policy_name == old_policy and name not in new]
+        come = [name for name, obj in new.items() if obj.policy_name == new_policy and name not in old]
         if len(gone) == len(come) == 1:
             renamed[gone[0]] = come[0]
     return renamed
 
 
-def _diff_renamed(before: Any, after: Any, renamed_policies: Mapping[str, str]) -> tuple[FieldDiff, ...]:
+def _diff_renamed(old: Any, new: Any, renamed_policies: Mapping[str, str]) -> tuple[FieldDiff, ...]:
     """What differs beside the name, and the name of a policy that was renamed itself."""
-    if renamed_policies.get(getattr(before, "policy_name", "")) == getattr(after, "policy_name", ""):
-        before = replace(before, policy_name=after.policy_name)
-    return tuple(_diff_values("", before, after))
+    if renamed_policies.get(getattr(old, "policy_name", "")) == getattr(new, "policy_name", ""):
+        old = replace(old, policy_name=new.policy_name)
+    return tuple(_diff_values("", old, new))
 
 
 def _same_but_name(one: Any, other: Any) -> bool:
@@ -117,65 +115,65 @@ def _match_text(match: MatchResources) -> str:
     return "; ".join(map(rule_text, match.resource_rules))
 
 
-def _diff_values(path: str, before: Any, after: Any) -> Iterator[FieldDiff]:
+def _diff_values(path: str, old: Any, new: Any) -> Iterator[FieldDiff]:
     """The differences of two values of one type, field by field; lists item by item."""
-    if before == after:
+    if old == new:
         return
-    if isinstance(before, MatchResources) and isinstance(after, MatchResources):
-        yield from _diff_match(path, before, after)
-    elif isinstance(before, LabelSelector) and isinstance(after, LabelSelector):
-        yield _diff_selector(path, before, after)
-    elif isinstance(before, tuple) and isinstance(after, tuple):
-        yield from _diff_lists(path, before, after)
-    elif is_dataclass(before) and type(before) is type(after):
-        for field in fields(before):
+    if isinstance(old, MatchResources) and isinstance(new, MatchResources):
+        yield from _diff_match(path, old, new)
+    elif isinstance(old, LabelSelector) and isinstance(new, LabelSelector):
+        yield _diff_selector(path, old, new)
+    elif isinstance(old, tuple) and isinstance(new, tuple):
+        yield from _diff_lists(path, old, new)
+    elif is_dataclass(old) and type(old) is type(new):
+        for field in fields(old):
             if path or field.name not in _NOT_COMPARED:
                 inner = f"{path}.{api_name(field.name)}" if path else api_name(field.name)
-                yield from _diff_values(inner, getattr(before, field.name), getattr(after, field.name))
+                yield from _diff_values(inner, getattr(old, field.name), getattr(new, field.name))
     else:
-        yield FieldDiff(path, _verb(before, after), _text(before), _text(after))
+        yield FieldDiff(path, _verb(old, new), _text(old), _text(new))
 
 
-def _verb(before: Any, after: Any) -> Verb:
-    if before in (None, "", ()):
+def _verb(old: Any, new: Any) -> Verb:
+    if old in (None, "", ()):
         return Verb.ADDED
-    return Verb.REMOVED if after in (None, "", ()) else Verb.CHANGED
+    return Verb.REMOVED if new in (None, "", ()) else Verb.CHANGED
 
 
-def _diff_lists(path: str, before: tuple[Any, ...], after: tuple[Any, ...]) -> Iterator[FieldDiff]:
-    items = (*before, *after)
+def _diff_lists(path: str, current: tuple[Any, ...], candidate: tuple[Any, ...]) -> Iterator[FieldDiff]:
+    items = (*current, *candidate)
     if all(isinstance(item, Rule) for item in items):
-        yield _diff_rules(path, before, after)
+        yield _diff_rules(path, current, candidate)
     elif all(isinstance(item, str) for item in items):
-        yield FieldDiff(path, _verb(before, after), ", ".join(before), ", ".join(after))
+        yield FieldDiff(path, _verb(current, candidate), ", ".join(current), ", ".join(candidate))
     elif all(hasattr(item, "name") or hasattr(item, "key") for item in items):
-        yield from _diff_named(path, before, after)
+        yield from _diff_named(path, current, candidate)
     else:
-        for index in range(max(len(before), len(after))):
-            old = before[index] if index < len(before) else None
-            new = after[index] if index < len(after) else None
+        for index in range(max(len(current), len(candidate))):
+            old = current[index] if index < len(current) else None
+            new = candidate[index] if index < len(candidate) else None
             yield from _diff_values(f"{path}[{index}]", old, new)
 
 
-def _diff_named(path: str, before: tuple[Any, ...], after: tuple[Any, ...]) -> Iterator[FieldDiff]:
+def _diff_named(path: str, current: tuple[Any, ...], candidate: tuple[Any, ...]) -> Iterator[FieldDiff]:
     """Items with a name or key are compared by it; a new order alone is told too, because it is that of evaluation."""
-    old, new = ({getattr(item, "name", None) or item.key: item for item in items} for items in (before, after))
+    old, new = ({getattr(item, "name", None) or item.key: item for item in items} for items in (current, candidate))
     for name in dict.fromkeys((*old, *new)):
         yield from _diff_values(f"{path}[{name}]", old.get(name), new.get(name))
     if list(old) != list(new) and old.keys() == new.keys():
         yield FieldDiff(path, Verb.CHANGED, f"in order {', '.join(old)}", f"in order {', '.join(new)}")
 
 
-def _diff_match(path: str, before: MatchResources, after: MatchResources) -> Iterator[FieldDiff]:
+def _diff_match(path: str, current: MatchResources, candidate: MatchResources) -> Iterator[FieldDiff]:
     for field in fields(MatchResources):
-        old, new = getattr(before, field.name), getattr(after, field.name)
+        old, new = getattr(current, field.name), getattr(candidate, field.name)
         if old == new:
             continue
         at = f"{path}.{api_name(field.name)}"
         if field.name == "exclude_resource_rules":
             # What is excluded more is matched less.
-            found = _diff_rules(at, new, old)
-            yield FieldDiff(at, found.verb, found.after, found.before)
+            diff = _diff_rules(at, new, old)
+            yield FieldDiff(at, diff.verb, diff.after, diff.before)
         elif field.name == "resource_rules":
             yield _diff_rules(at, old, new)
         elif isinstance(old, LabelSelector):
@@ -185,10 +183,10 @@ def _diff_match(path: str, before: MatchResources, after: MatchResources) -> Ite
             yield FieldDiff(at, verb, str(old), str(new))
 
 
-def _diff_selector(path: str, before: LabelSelector, after: LabelSelector) -> FieldDiff:
-    old, new = _requirements(before), _requirements(after)
+def _diff_selector(path: str, current: LabelSelector, candidate: LabelSelector) -> FieldDiff:
+    old, new = _requirements(current), _requirements(candidate)
     verb = Verb.WIDENED if new < old else Verb.NARROWED if old < new else Verb.CHANGED
-    return FieldDiff(path, verb, selector_text(before), selector_text(after))
+    return FieldDiff(path, verb, selector_text(current), selector_text(candidate))
 
 
 def _requirements(selector: LabelSelector) -> frozenset[object]:
@@ -196,11 +194,11 @@ def _requirements(selector: LabelSelector) -> frozenset[object]:
     return frozenset((*selector.match_labels.items(), *selector.match_expressions))
 
 
-def _diff_rules(path: str, before: tuple[Rule, ...], after: tuple[Rule, ...]) -> FieldDiff:
-    wider = all(any(_covers(new, old) for new in after) for old in before)
-    narrower = all(any(_covers(old, new) for old in before) for new in after)
+def _diff_rules(path: str, current: tuple[Rule, ...], candidate: tuple[Rule, ...]) -> FieldDiff:
+    wider = all(any(_covers(new, old) for new in candidate) for old in current)
+    narrower = all(any(_covers(old, new) for old in current) for new in candidate)
     verb = Verb.WIDENED if wider and not narrower else Verb.NARROWED if narrower and not wider else Verb.CHANGED
-    return FieldDiff(path, verb, "; ".join(map(rule_text, before)), "; ".join(map(rule_text, after)))
+    return FieldDiff(path, verb, "; ".join(map(rule_text, current)), "; ".join(map(rule_text, candidate)))
 
 
 def _covers(one: Rule, other: Rule) -> bool:

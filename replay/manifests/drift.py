@@ -43,10 +43,10 @@ def set_hashes(path: Path, plugin: PluginName | None = None) -> ServerHashes:
         raise ManifestError("no vap/, map/, vwc/ or mwc/ in it: name the plugin with `--plugin`", path=str(path))
     hashes: dict[PluginName, str] = {}
     for each, directory in directories.items():
-        read = read_directory(directory)
-        for unreadable in read.unreadable:
+        files = read_directory(directory)
+        for unreadable in files.unreadable:
             raise ManifestError(unreadable.reason, path=unreadable.path, line=unreadable.line)
-        hashes[each] = read.hash
+        hashes[each] = files.hash
     return ServerHashes(str(path), hashes)
 
 

@@ -97,8 +97,8 @@ NOT_STATIC = "a static manifest needs such a name; what is created through the A
 
 def fix_of_kind(untyped: Node) -> str:
     """What to do about a document of a kind that there is not: a kind of the group that reads alike, if there is one."""
-    told = plain(untyped)
-    version, kind = (str(told.get(name)) if isinstance(told, dict) else "" for name in ("apiVersion", "kind"))
+    fields = plain(untyped)
+    version, kind = (str(fields.get(name)) if isinstance(fields, dict) else "" for name in ("apiVersion", "kind"))
     if version.rpartition("/")[0] != GROUP:
         return NO_SUCH_KIND
     kinds = sorted({kind for plugin in PluginName for kind in plugin.kinds})
@@ -109,8 +109,8 @@ def fix_of_kind(untyped: Node) -> str:
 
 def elsewhere(registered: Registered) -> str:
     """Where an object belongs that another plugin accepts."""
-    found = next((plugin for plugin in PluginName if plugin.accepts(registered)), None)
-    return f"{found.value} reads it: keep it in `{found.directory}/`" if found is not None else NO_SUCH_KIND
+    reader = next((plugin for plugin in PluginName if plugin.accepts(registered)), None)
+    return f"{reader.value} reads it: keep it in `{reader.directory}/`" if reader is not None else NO_SUCH_KIND
 
 
 def load_directory(
@@ -220,14 +220,14 @@ class _Loading:
         return loaded
 
     def _check_static(self, loaded: LoadedObject) -> None:
-        seen = self.seen.setdefault(loaded.kind, {})
+        names = self.seen.setdefault(loaded.kind, {})
         # A missing name has been refused already, as a field that is required.
-        if loaded.name and (problem := name_problem(loaded.name, loaded.path, seen)):
+        if loaded.name and (problem := name_problem(loaded.name, loaded.path, names)):
             self._refuse_object(
                 loaded, problem, "metadata.name", "" if loaded.name.endswith(STATIC_SUFFIX) else NOT_STATIC
             )
-        if found := static_problem(loaded.kind, loaded.value, loaded.path):
-            self._refuse_object(loaded, *found)
+        if refusal := static_problem(loaded.kind, loaded.value, loaded.path):
+            self._refuse_object(loaded, *refusal)
 
     def _refuse_object(self, loaded: LoadedObject, message: str, field_path: str, fix: str = "") -> None:
         text = f"error loading {loaded.path}: {message}"

@@ -46,8 +46,8 @@ def is_policy_file(path: Path) -> bool:
     if any(version.startswith(f"{GROUP}/".encode()) for version in versions):
         return True
     if versions and not any(version.startswith(_CONFIGURATION_GROUPS) for version in versions):
-        found = versions[0].decode("utf-8", "replace")
-        text = f"holds {found} objects, and no policy: a set is a directory, an AdmissionConfiguration, or a file with"
+        api_version = versions[0].decode("utf-8", "replace")
+        text = f"holds {api_version} objects, and no policy: a set is a directory, an AdmissionConfiguration, or a file with"
         raise ManifestError(f"{text} policies, bindings and webhook configurations of {GROUP}/v1", path=str(path))
     return False
 

@@ -49,10 +49,10 @@ def served_problem(api_version: str, kind: str, version: KubernetesVersion) -> s
     first = min(minors.since for minors in spans.values())
     if version.minor < first:
         return f"Kubernetes {version} has no {policy}: it came with 1.{first}"
-    found = spans.get(api_version.removeprefix(f"{GROUP}/"))
-    if found is not None and not found.since <= version.minor <= found.last:
-        last = f" to 1.{found.last}" if version.minor > found.last else ""
-        return f"Kubernetes {version} does not serve {api_version} of {kind}: that is served from 1.{found.since}{last}"
+    span = spans.get(api_version.removeprefix(f"{GROUP}/"))
+    if span is not None and not span.since <= version.minor <= span.last:
+        last = f" to 1.{span.last}" if version.minor > span.last else ""
+        return f"Kubernetes {version} does not serve {api_version} of {kind}: that is served from 1.{span.since}{last}"
     if not decides(policy, version):
         return (
             f"Kubernetes {version} has mutating policies only with the feature gate MutatingAdmissionPolicy, "

@@ -63,8 +63,8 @@ class SetObjects:
     def manifest_set(self, version: KubernetesVersion, api_objects: Iterable[JSON] = ()) -> ManifestSet:
         """The set; `api_objects` of the cluster are used where it has none of its own."""
         api = defaulted_api_objects(api_objects, version) if self.api is None else self.api
-        made = manifest_set_from_objects(self.static, api, hashes=self.hashes, origins=self.origins)
-        return self.server.completed(made, version)
+        manifests = manifest_set_from_objects(self.static, api, hashes=self.hashes, origins=self.origins)
+        return self.server.completed(manifests, version)
 
     def with_added(self, added: SetObjects, version: KubernetesVersion, api_objects: Iterable[JSON] = ()) -> SetObjects:
         """This set and another one on top of it, whose objects take the place of those with the same kind and name."""
@@ -105,8 +105,8 @@ def set_objects(path: Path, version: KubernetesVersion) -> SetObjects:
 
 
 def _replaced(objects: Iterable[JSON], added: Iterable[JSON]) -> tuple[JSON, ...]:
-    found = {(obj["kind"], obj["metadata"].get("name")): obj for obj in (*objects, *added)}
-    return tuple(found.values())
+    objects_by_name = {(obj["kind"], obj["metadata"].get("name")): obj for obj in (*objects, *added)}
+    return tuple(objects_by_name.values())
 
 
 def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:

@@ -20,15 +20,15 @@ def static_problem(kind: str, obj: JSON, path: str) -> tuple[str, str] | None:
     return None
 
 
-def name_problem(name: str, path: str, seen: dict[str, str]) -> str | None:
-    """What is wrong with a name among those `seen` so far in the directory (name to file), which it joins."""
+def name_problem(name: str, path: str, files_by_name: dict[str, str]) -> str | None:
+    """What is wrong with a name among those `files_by_name` so far in the directory (name to file), which it joins."""
     if not name:
         return f"resource in file {quote(path)} must have a name"
     if not name.endswith(STATIC_SUFFIX):
         return f"{quote(name)} in file {quote(path)} must have a name ending with {quote(STATIC_SUFFIX)}"
-    if name in seen:
-        return f"duplicate name {quote(name)} found in file {quote(path)} (previously seen in {quote(seen[name])})"
-    seen[name] = path
+    if name in files_by_name:
+        return f"duplicate name {quote(name)} found in file {quote(path)} (previously seen in {quote(files_by_name[name])})"
+    files_by_name[name] = path
     return None
 
 
@@ -37,8 +37,8 @@ def _binding_problem(name: str, spec: JSON) -> tuple[str, str] | None:
     if not policy_name:
         return f"binding {quote(name)} must reference a policy (spec.policyName)", "spec.policyName"
     if not policy_name.endswith(STATIC_SUFFIX):
-        wanted = f"must end with {quote(STATIC_SUFFIX)}"
-        return f"binding {quote(name)}: spec.policyName {quote(policy_name)} {wanted}", "spec.policyName"
+        rule = f"must end with {quote(STATIC_SUFFIX)}"
+        return f"binding {quote(name)}: spec.policyName {quote(policy_name)} {rule}", "spec.policyName"
     if spec.get("paramRef") is not None:
         return f"binding {quote(name)}: spec.paramRef is not supported for static manifests", "spec.paramRef"
     return None

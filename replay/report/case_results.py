@@ -55,15 +55,17 @@ def _ruled(text: str) -> str:
 
 def _tally(report: CaseReport) -> str:
     counts = [(report.count(status), status.value) for status in (Status.FAILED, Status.ERROR, Status.PASSED)]
-    told = [f"{count} {f'{word}s' if word == 'error' and count != 1 else word}" for count, word in counts if count]
-    return ", ".join(told)
+    counts_in_words = [
+        f"{count} {f'{word}s' if word == 'error' and count != 1 else word}" for count, word in counts if count
+    ]
+    return ", ".join(counts_in_words)
 
 
 def junit_lines(report: CaseReport) -> Iterator[str]:
     """The `testsuites` element that CI servers read."""
     root = ET.Element("testsuites", _counts(report.results))
-    for suite, found in groupby(report.results, key=lambda result: result.suite):
-        results = tuple(found)
+    for suite, suite_results in groupby(report.results, key=lambda result: result.suite):
+        results = tuple(suite_results)
         element = ET.SubElement(root, "testsuite", {"name": clean(suite), **_counts(results)})
         for result in results:
             names = {"classname": clean(suite), "name": clean(result.name), "file": clean(result.path)}

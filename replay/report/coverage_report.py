@@ -135,10 +135,10 @@ def _counts(name: str, caption: str, coverage: Coverage, index: int, rows: int) 
 
 def grouped(counts: Counter[RequestKind], index: int) -> Counter[str]:
     """Counts by one field of their kind."""
-    found: Counter[str] = Counter()
+    counter: Counter[str] = Counter()
     for kind, count in counts.items():
-        found[kind[index]] += count
-    return found
+        counter[kind[index]] += count
+    return counter
 
 
 def _policy(result: CoverageResult) -> Section:

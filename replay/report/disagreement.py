@@ -16,13 +16,13 @@ _BETWEEN = "; "
 def differing(disagreement: Disagreement) -> tuple[str, str]:
     """What the log says, and what the replay does; `nothing` where one of them says nothing of its own."""
     observed, replayed = _parts(disagreement.observed), _parts(disagreement.replayed)
-    told = (
+    only_each = (
         [part for part in observed if part not in replayed],
         [part for part in replayed if part not in observed],
     )
-    if not any(told):  # the same things in another order, or as often
-        told = observed, replayed
-    log, replay = (_BETWEEN.join(parts) or NOTHING for parts in told)
+    if not any(only_each):  # the same things in another order, or as often
+        only_each = observed, replayed
+    log, replay = (_BETWEEN.join(parts) or NOTHING for parts in only_each)
     return log, replay
 
 

@@ -128,10 +128,10 @@ def _verdict(explained: Explained) -> str:
     request = explained.request
     if request.reached is Reached.FAILED_BEFORE:
         return inert(f"No validating policy was asked: {request.reached_reason}.")
-    told = [f"{each.name}: {_said(explained, each.decision)}" for each in explained.sets]
+    decisions = [f"{each.name}: {_said(explained, each.decision)}" for each in explained.sets]
     denial = explained.observed.denial
-    seen = f"observed: denied by {denial.policy}" if denial else f"observed: answered with {request.record.code}"
-    return inert("; ".join([seen, *told])) + "."
+    observation = f"observed: denied by {denial.policy}" if denial else f"observed: answered with {request.record.code}"
+    return inert("; ".join([observation, *decisions])) + "."
 
 
 def _said(explained: Explained, decision: Decision) -> str:
@@ -184,9 +184,9 @@ def _knowledge(explained: Explained) -> Section:
     parts = {"object": attributes.object, "oldObject": attributes.old_object}
     parts["namespaceObject"] = attributes.namespace_object
     lines = [line for name, value in parts.items() for line in _known(name, _basis(request.basis.get(name)), value)]
-    before = request.before_mutation
-    if not isinstance(before, Missing) and before.object is not attributes.object:
-        lines += _known("object before mutation", "reconstructed", before.object)
+    attributes_before = request.before_mutation
+    if not isinstance(attributes_before, Missing) and attributes_before.object is not attributes.object:
+        lines += _known("object before mutation", "reconstructed", attributes_before.object)
     lines += [line for missing in attributes.missing for line in _known(missing.path, "missing", missing)]
     reached = {
         Reached.VALIDATION: "It came to the validating policies",
@@ -206,8 +206,8 @@ def _known(name: str, basis: str, value: Any) -> Iterator[str]:
     for gap in gaps:
         fix = f" ({gap.fix})" if gap.fix else ""
         paths.setdefault(f"{gap.reason}{fix}", []).append(gap.path)
-    for reason, found in paths.items():
-        yield f"    not known: {', '.join(found)}: {reason}"
+    for reason, paths_of_reason in paths.items():
+        yield f"    not known: {', '.join(paths_of_reason)}: {reason}"
 
 
 def _basis(basis: Any) -> str:
@@ -337,9 +337,9 @@ def _webhooks(explained: Explained, each: SetExplanation) -> Section:
         if webhook.reason:
             by_reason.setdefault(webhook.reason, []).append(webhook)
     lines = []
-    for why, found in by_reason.items():
-        lines.append(f"{', '.join(f'{webhook.webhook} ({webhook.phase})' for webhook in found)}: {why}")
-        steps = (step for webhook in found for step in webhook.steps)
+    for why, webhooks_of_reason in by_reason.items():
+        lines.append(f"{', '.join(f'{webhook.webhook} ({webhook.phase})' for webhook in webhooks_of_reason)}: {why}")
+        steps = (step for webhook in webhooks_of_reason for step in webhook.steps)
         lines += (f"  {line}" for step in steps for line in step_lines(explained, step))
     blocks = (Listing("", "\n".join(map(inert, lines))),) if lines else ()
     return Section(

@@ -97,11 +97,11 @@ class _Drawing:
         """The line of a part, then those of its own parts; constants and what is grouped for reading have none."""
         if depth > DEEPEST or _is_constant(node) or (isinstance(node, Ident) and node.name in self._locals):
             return
-        found, value = self._value(node, trace)
+        has_value, value = self._value(node, trace)
         text = unparse(replace(self._ast, expr=node))
-        shown_value = shown(self._conceal(text, value)) if found else NOT_EVALUATED
+        shown_value = shown(self._conceal(text, value)) if has_value else NOT_EVALUATED
         yield f"{'  ' * depth}{_cut(text, LONGEST_TEXT)} {ARROW} {shown_value}"
-        if found:
+        if has_value:
             yield from self.parts(node, trace, depth + 1)
 
     def parts(self, node: Expr, trace: Trace, depth: int) -> Iterator[str]:
@@ -166,8 +166,8 @@ class _Drawing:
         items = self._items(node, trace)
         for index in _chosen(len(rounds)):
             if index is None:
-                left = len(rounds) - FIRST_ROUNDS - LAST_ROUNDS
-                yield f"{'  ' * depth}… {left} more round{'s' if left > 1 else ''}"
+                rest = len(rounds) - FIRST_ROUNDS - LAST_ROUNDS
+                yield f"{'  ' * depth}… {rest} more round{'s' if rest > 1 else ''}"
                 continue
             item = items[index] if index < len(items) else ()
             text = ", ".join(f"{n} = {shown(self._conceal(n, v))}" for n, v in zip(names, item, strict=False))

@@ -138,16 +138,18 @@ def finding_json(finding: Finding) -> dict[str, JSON]:
 def findings_annotations(checked: Iterable[CheckedSet]) -> Annotations:
     """The findings of sets at their places; the files of a set without any are clean."""
     sets = list(checked)
-    found = [_annotation(finding) for each in sets for finding in each.findings]
+    annotations = [_annotation(finding) for each in sets for finding in each.findings]
     rules = {
         each.rule: FindingRule(
             each.rule,
             REASONS.get(each.rule, "the API server refuses this" if each.rule == SERVER else each.rule),
             _help(each.rule),
         )
-        for each in found
+        for each in annotations
     }
-    return Annotations("replay check", found, rules, [(each.path, each.path) for each in sets if not each.findings])
+    return Annotations(
+        "replay check", annotations, rules, [(each.path, each.path) for each in sets if not each.findings]
+    )
 
 
 def _help(name: str) -> str:

@@ -100,7 +100,7 @@ class Lookup:
 def lookup_document(lookup: Lookup, zone: tzinfo = UTC, rows: int = 20) -> Document:
     """The document; at most `rows` single decisions, the last ones, are listed."""
     first, last = lookup.period
-    asked = ", ".join(f"{name} {value}" for name, value in lookup.question.items()) or "everything but annotations"
+    question = ", ".join(f"{name} {value}" for name, value in lookup.question.items()) or "everything but annotations"
     sections = [
         _by_policy(lookup, zone),
         _by_workload(lookup.observed, zone, rows),
@@ -118,18 +118,18 @@ def lookup_document(lookup: Lookup, zone: tzinfo = UTC, rows: int = 20) -> Docum
     return Document(
         "What did admission do?",
         f"{log_name(lookup.log)} · {moment(first, zone)}, {span(last - first)}",
-        _verdict(lookup, inert(asked)),
+        _verdict(lookup, inert(question)),
         Tone.PLAIN,
         tuple(_facts(lookup, zone)),
         tuple(section for section in sections if section.blocks),
     )
 
 
-def _verdict(lookup: Lookup, asked: str) -> str:
+def _verdict(lookup: Lookup, question: str) -> str:
     if not lookup.observed:
-        return f"The log tells of no such decision ({asked})."
+        return f"The log tells of no such decision ({question})."
     decisions, requests = len(lookup.observed), lookup.requests
-    return f"{plural(decisions, 'decision')} on {plural(requests, 'request')} ({asked})."
+    return f"{plural(decisions, 'decision')} on {plural(requests, 'request')} ({question})."
 
 
 def _facts(lookup: Lookup, zone: tzinfo) -> Iterable[Fact]:
@@ -156,9 +156,9 @@ class Lasting(NamedTuple):
     text: str
 
 
-def lasting(found: Sequence[PastDecision], end: int) -> Lasting:
+def lasting(decisions: Sequence[PastDecision], end: int) -> Lasting:
     """What the times of decisions tell of it: it goes on where it was never seen to pause for longer than it does at the end (microseconds)."""
-    times = sorted({each.at for each in found})
+    times = sorted({each.at for each in decisions})
     quiet = max(end - times[-1], 0)
     if len(times) == 1:
         return Lasting(None, f"once, {span(quiet)} before the end")
@@ -191,23 +191,23 @@ def _by_policy(lookup: Lookup, zone: tzinfo) -> Section:
         (
             inert(policy),
             action,
-            number(len({each.audit_id for each in found})),
-            number(len({each.username for each in found})),
-            number(len({(each.resource, each.object if each.object_name else each.audit_id) for each in found})),
-            moment(min(each.at for each in found), zone),
-            moment(max(each.at for each in found), zone),
-            _LASTING[lasting(found, lookup.period[1]).goes_on],
+            number(len({each.audit_id for each in decisions})),
+            number(len({each.username for each in decisions})),
+            number(len({(each.resource, each.object if each.object_name else each.audit_id) for each in decisions})),
+            moment(min(each.at for each in decisions), zone),
+            moment(max(each.at for each in decisions), zone),
+            _LASTING[lasting(decisions, lookup.period[1]).goes_on],
             basis,
         )
-        for (policy, action, basis), found in order
+        for (policy, action, basis), decisions in order
     )
     return _section("policies", "By policy", columns, rows)
 
 
-def _by_workload(found: Sequence[PastDecision], zone: tzinfo, limit: int) -> Section:
+def _by_workload(decisions: Sequence[PastDecision], zone: tzinfo, limit: int) -> Section:
     """Requests by the workload that a team would talk about, and by action."""
     groups: dict[tuple[str, str, str], list[PastDecision]] = {}
-    for each in found:
+    for each in decisions:
         groups.setdefault((each.namespace, each.workload, each.action), []).append(each)
     order = sorted(groups.items(), key=lambda item: (-_requests(item[1]), item[0]))
     columns = (
@@ -232,8 +232,8 @@ def _by_workload(found: Sequence[PastDecision], zone: tzinfo, limit: int) -> Sec
     return _section("workloads", "By workload", columns, rows, len(order))
 
 
-def _requests(found: Iterable[PastDecision]) -> int:
-    return len({each.audit_id for each in found})
+def _requests(decisions: Iterable[PastDecision]) -> int:
+    return len({each.audit_id for each in decisions})
 
 
 _HOUR = 3600 * MICROSECONDS
@@ -270,11 +270,11 @@ def _by_time(lookup: Lookup, zone: tzinfo, limit: int) -> Section:
     return _section("times", f"By {noun}", columns, rows, len(groups))
 
 
-def _by(noun: str, found: Sequence[PastDecision]) -> Section:
+def _by(noun: str, decisions: Sequence[PastDecision]) -> Section:
     """Requests by user, namespace or workspace, and action."""
     groups: dict[tuple[str, str], set[str]] = {}
     policies: dict[tuple[str, str], set[str]] = {}
-    for each in found:
+    for each in decisions:
         named = {"user": each.username, "workspace": each.workspace}.get(noun, each.namespace or "(cluster)")
         key = (named, each.action)
         groups.setdefault(key, set()).add(each.audit_id)
@@ -285,11 +285,11 @@ def _by(noun: str, found: Sequence[PastDecision]) -> Section:
     return _section(f"{noun}s", f"By {noun}", columns, rows)
 
 
-def _listed(section: Section, found: Sequence[PastDecision], zone: tzinfo, limit: int) -> Section:
-    newest = sorted(found, key=lambda each: -each.seq)[:limit]
+def _listed(section: Section, decisions: Sequence[PastDecision], zone: tzinfo, limit: int) -> Section:
+    newest = sorted(decisions, key=lambda each: -each.seq)[:limit]
     text = "\n".join(line for each in newest for line in _lines(each, zone))
-    more = f"{plural(len(found) - len(newest), 'more', 'more')} not listed" if len(found) > len(newest) else ""
-    return replace(section, blocks=(Listing(more, text),)) if found else section
+    more = f"{plural(len(decisions) - len(newest), 'more', 'more')} not listed" if len(decisions) > len(newest) else ""
+    return replace(section, blocks=(Listing(more, text),)) if decisions else section
 
 
 def _lines(each: PastDecision, zone: tzinfo) -> Iterable[str]:
@@ -332,8 +332,8 @@ def lookup_json(lookup: Lookup, zone: tzinfo = UTC) -> dict[str, Any]:
 
 
 def _time(at: int, zone: tzinfo) -> str:
-    whole, part = divmod(at, MICROSECONDS)
-    return datetime.fromtimestamp(whole, tz=zone).replace(microsecond=part).isoformat()
+    seconds, part = divmod(at, MICROSECONDS)
+    return datetime.fromtimestamp(seconds, tz=zone).replace(microsecond=part).isoformat()
 
 
 def _decision(each: PastDecision, zone: tzinfo) -> dict[str, Any]:

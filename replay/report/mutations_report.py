@@ -55,28 +55,28 @@ _TITLES = {
 
 def mutations_document(result: MutationsResult, *, rows: int = ROWS) -> Document:
     """The document with at most `rows` rows a table."""
-    found = result.found
-    sections = [_section(actor, found, rows) for actor in _TITLES]
-    sections.append(_not_compared(found, rows))
+    attributions = result.found
+    sections = [_section(actor, attributions, rows) for actor in _TITLES]
+    sections.append(_not_compared(attributions, rows))
     return Document(
         title="Who changed what between request and storage?",
         subtitle=f"{log_name(result.log)} · policies of {inert(result.current) if result.current else 'no set'}",
-        verdict=_verdict(found),
-        tone=Tone.WARN if _requests(found, Actor.UNKNOWN) else Tone.GOOD,
-        facts=_facts(found),
+        verdict=_verdict(attributions),
+        tone=Tone.WARN if _requests(attributions, Actor.UNKNOWN) else Tone.GOOD,
+        facts=_facts(attributions),
         sections=tuple(section for section in sections if section is not None),
     )
 
 
 def mutations_json(result: MutationsResult) -> str:
     """The result as one JSON document, with a line end."""
-    found = result.found
+    attributions = result.found
     value = {
-        "compared": found.compared,
-        "changed": found.changed,
-        "groups": [_group_value(key, cell) for key, cell in _sorted(found.groups.items())],
-        "notCompared": dict(sorted(found.not_compared.items())),
-        "policiesWithoutEffect": dict(sorted(found.unseen.items())),
+        "compared": attributions.compared,
+        "changed": attributions.changed,
+        "groups": [_group_value(key, cell) for key, cell in _sorted(attributions.groups.items())],
+        "notCompared": dict(sorted(attributions.not_compared.items())),
+        "policiesWithoutEffect": dict(sorted(attributions.unseen.items())),
     }
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
 
@@ -105,22 +105,24 @@ def _sorted(groups: Iterable[tuple[ChangedBy, ChangeCell]]) -> Groups:
     return sorted(groups, key=lambda item: (order.index(item[0].actor), -item[1].count, item[0]))
 
 
-def _requests(found: Attributions, actor: Actor) -> int:
-    return sum(cell.count for key, cell in found.groups.items() if key.actor is actor)
+def _requests(attributions: Attributions, actor: Actor) -> int:
+    return sum(cell.count for key, cell in attributions.groups.items() if key.actor is actor)
 
 
-def _verdict(found: Attributions) -> str:
-    unknown = _requests(found, Actor.UNKNOWN)
-    verdict = f"{plural(found.changed, 'request')} of {number(found.compared)} changed by more than the server itself"
+def _verdict(attributions: Attributions) -> str:
+    unknown = _requests(attributions, Actor.UNKNOWN)
+    verdict = f"{plural(attributions.changed, 'request')} of {number(attributions.compared)} changed by more than the server itself"
     return f"{verdict}; who made {plural(unknown, 'change')} is not known." if unknown else f"{verdict}."
 
 
-def _facts(found: Attributions) -> tuple[Fact, ...]:
-    without_effect = found.unseen.total()
-    left_out = found.not_compared.total()
+def _facts(attributions: Attributions) -> tuple[Fact, ...]:
+    without_effect = attributions.unseen.total()
+    left_out = attributions.not_compared.total()
     return (
         Fact(
-            "Compared", plural(found.compared, "write"), f"{number(left_out)} could not be compared" if left_out else ""
+            "Compared",
+            plural(attributions.compared, "write"),
+            f"{number(left_out)} could not be compared" if left_out else "",
         ),
         *(
             Fact(label, number(count), "requests", tone if count else Tone.PLAIN)
@@ -130,19 +132,19 @@ def _facts(found: Attributions) -> tuple[Fact, ...]:
                 ("Built-in", Actor.PLUGIN, Tone.PLAIN),
                 ("Unknown", Actor.UNKNOWN, Tone.WARN),
             )
-            for count in [_requests(found, actor)]
+            for count in [_requests(attributions, actor)]
         ),
-        *([Fact("Not seen", number(without_effect), _unseen_note(found), Tone.WARN)] if without_effect else []),
+        *([Fact("Not seen", number(without_effect), _unseen_note(attributions), Tone.WARN)] if without_effect else []),
     )
 
 
-def _unseen_note(found: Attributions) -> str:
-    names = ", ".join(inert(name) for name, _ in found.unseen.most_common(3))
+def _unseen_note(attributions: Attributions) -> str:
+    names = ", ".join(inert(name) for name, _ in attributions.unseen.most_common(3))
     return f"changes that policies of this set should have made: {names}"
 
 
-def _section(actor: Actor, found: Attributions, rows: int) -> Section | None:
-    groups = [(key, cell) for key, cell in _sorted(found.groups.items()) if key.actor is actor]
+def _section(actor: Actor, attributions: Attributions, rows: int) -> Section | None:
+    groups = [(key, cell) for key, cell in _sorted(attributions.groups.items()) if key.actor is actor]
     if not groups:
         return None
     title, lead = _TITLES[actor]
@@ -175,10 +177,10 @@ def _listing(key: ChangedBy, example: ChangedRequest) -> Listing:
     return Listing(inert(f"{example.operation} {key.resource} {name} by {example.user}"), lines)
 
 
-def _not_compared(found: Attributions, rows: int) -> Section | None:
-    if not found.not_compared:
+def _not_compared(attributions: Attributions, rows: int) -> Section | None:
+    if not attributions.not_compared:
         return None
-    reasons = sorted(found.not_compared.items(), key=lambda item: (-item[1], item[0]))
+    reasons = sorted(attributions.not_compared.items(), key=lambda item: (-item[1], item[0]))
     columns = (Column("why"), Column("requests", Align.NUMBER))
     shown = tuple((inert(reason), number(count)) for reason, count in reasons[:rows])
     table = Table("not-compared", "", columns, shown, len(reasons))

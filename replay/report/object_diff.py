@@ -14,9 +14,9 @@ CONTEXT = 2
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
-def object_diff(before: JSON, after: JSON) -> str:
+def object_diff(old_value: JSON, new_value: JSON) -> str:
     """What differs, with a few lines around it; each hunk begins with the path of fields that it stands in."""
-    old, new = _lines(before), _lines(after)
+    old, new = _lines(old_value), _lines(new_value)
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     return "\n".join(line for hunk in matcher.get_grouped_opcodes(CONTEXT) for line in _hunk(hunk, old, new))
 
@@ -34,13 +34,13 @@ def _hunk(opcodes: list[tuple[str, int, int, int, int]], old: list[str], new: li
 
 def _path(lines: list[str], at: int) -> str:
     """The fields that enclose a line: those above it that stand further to the left."""
-    found: list[str] = []
+    enclosing: list[str] = []
     depth = _depth(lines[at]) if at < len(lines) else 0
     for line in reversed(lines[:at]):
         if depth and _depth(line) < depth:
             depth = _depth(line)
-            found.append(line.strip().removeprefix("- ").partition(":")[0])
-    return " > ".join(reversed(found)) or "the object"
+            enclosing.append(line.strip().removeprefix("- ").partition(":")[0])
+    return " > ".join(reversed(enclosing)) or "the object"
 
 
 def _depth(line: str) -> int:

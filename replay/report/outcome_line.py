@@ -86,27 +86,27 @@ class Ending(NamedTuple):
     denials: Sequence[Denial] | None = None
 
 
-def ended_line(line: bytes, found: Ending) -> bytes:
+def ended_line(line: bytes, ending: Ending) -> bytes:
     """A line of `outcome_line` with how its request ends in the candidate's world, which is known only when all are read.
 
     The candidate's `denials` say why it refuses the request: taken alone if it is denied so, else in that world.
     """
-    end: dict[str, Any] = {"follows": found.follows} if found.follows else {}
-    if found.root:
+    end: dict[str, Any] = {"follows": ending.follows} if ending.follows else {}
+    if ending.root:
         end["root"] = True
-    if found.repetitions:
-        end["repetitions"] = found.repetitions
-    if found.denials is None:
+    if ending.repetitions:
+        end["repetitions"] = ending.repetitions
+    if ending.denials is None:
         # INVARIANT: the candidate's decision is the last value of a line.
-        told = b',"result":' + orjson.dumps(found.result.value) + b"}"
-        return line[:-2] + told + (b"," + orjson.dumps(end)[1:] if end else b"}")
+        fields = b',"result":' + orjson.dumps(ending.result.value) + b"}"
+        return line[:-2] + fields + (b"," + orjson.dumps(end)[1:] if end else b"}")
     value = orjson.loads(line)
     where = {key: value[key] for key in ("workspace", "policyWorkspace") if key in value}
     where |= {"policyWorkspace": value[_PLANNED]} if _PLANNED in value else {}
-    decision, met = value["candidate"], denial_values(found.denials, where)
+    decision, met = value["candidate"], denial_values(ending.denials, where)
     if decision["verdict"] != Verdict.DENIED:
         decision["denials"] = met
-    decision["result"] = {**found.result.value, "denials": met}
+    decision["result"] = {**ending.result.value, "denials": met}
     return orjson.dumps({**value, **end})
 
 

@@ -12,35 +12,35 @@ if TYPE_CHECKING:
     from replay.prove.properties import Property
 
 
-def property_lines(found: Property) -> Iterator[str]:
+def property_lines(property_: Property) -> Iterator[str]:
     """A property, and the request that shows it."""
-    yield f"{found.policy}: {_severity(found)}: {found.text} [{found.name}]"
-    if found.name == "errors":
+    yield f"{property_.policy}: {_severity(property_)}: {property_.text} [{property_.name}]"
+    if property_.name == "errors":
         from replay.report.proof import witness_yaml  # noqa: PLC0415 - most who check a set prove nothing
 
-        witness = found.proof.witnesses[0]
-        yield from (f"    {line}" for line in witness_yaml(witness, found.policy).splitlines())
+        witness = property_.proof.witnesses[0]
+        yield from (f"    {line}" for line in witness_yaml(witness, property_.policy).splitlines())
 
 
-def property_json(found: Property) -> dict[str, JSON]:
+def property_json(property_: Property) -> dict[str, JSON]:
     """Plain JSON with the claim from which it follows."""
     from replay.report.proof import proof_json  # noqa: PLC0415 - as above
 
     return {
-        "policy": found.policy,
-        "name": found.name,
-        "severity": _severity(found),
-        "text": found.text,
-        "proof": proof_json(found.proof, found.policy),
+        "policy": property_.policy,
+        "name": property_.name,
+        "severity": _severity(property_),
+        "text": property_.text,
+        "proof": proof_json(property_.proof, property_.policy),
     }
 
 
 def property_findings(proved: Iterable[Property], path: str) -> Iterator[Finding]:
     """The properties of which somebody should know, as findings about the set at a path."""
-    for found in proved:
-        if found.is_warning:
-            yield Finding(Severity.WARNING, found.name, f"{found.policy}: {found.text}", path)
+    for property_ in proved:
+        if property_.is_warning:
+            yield Finding(Severity.WARNING, property_.name, f"{property_.policy}: {property_.text}", path)
 
 
-def _severity(found: Property) -> str:
-    return "warning" if found.is_warning else "info"
+def _severity(property_: Property) -> str:
+    return "warning" if property_.is_warning else "info"

@@ -106,12 +106,12 @@ def _policies(scan: Scan) -> Section:
         Column("objects", Align.NUMBER),
         Column("a message", optional=True),
     )
-    found = tuple(
+    rows = tuple(
         (inert(policy), number(len(workloads[policy])), number(count), inert(messages[policy]))
         for policy, count in sorted(objects.items(), key=lambda item: (-item[1], item[0]))
     )
-    table = Table("policies", "By policy", columns, found, len(found))
-    return Section("policies", "In breach", "", (table,) if found else ())
+    table = Table("policies", "By policy", columns, rows, len(rows))
+    return Section("policies", "In breach", "", (table,) if rows else ())
 
 
 def _owners(scan: Scan, rows: int) -> Section:
@@ -121,12 +121,12 @@ def _owners(scan: Scan, rows: int) -> Section:
         Column("objects", Align.NUMBER),
         Column("policies"),
     )
-    found = tuple(
+    owner_rows = tuple(
         (inert(f"{namespace} {owner}".strip()), number(tally.objects), inert(", ".join(sorted(tally.policies))))
         for (namespace, owner), tally in list(owners.items())[:rows]
     )
-    table = Table("owners", "By owner", columns, found, len(owners))
-    return Section("owners", "Who", "", (table,) if found else ())
+    table = Table("owners", "By owner", columns, owner_rows, len(owners))
+    return Section("owners", "Who", "", (table,) if owner_rows else ())
 
 
 def _gaps(scan: Scan) -> Section:
@@ -134,12 +134,12 @@ def _gaps(scan: Scan) -> Section:
         (gap.policy, gap.reason) for each in scan.undetermined for gap in set(each.candidate.undetermined)
     )
     columns = (Column("policy", Align.CODE), Column("objects", Align.NUMBER), Column("what is not known"))
-    found = tuple(
+    rows = tuple(
         (inert(policy), number(count), inert(reason))
         for (policy, reason), count in sorted(counted.items(), key=lambda item: (-item[1], item[0]))
     )
-    table = Table("gaps", "", columns, found[:20], len(found))
-    return Section("gaps", "What cannot be told", "", (table,) if found else (), Tone.WARN)
+    table = Table("gaps", "", columns, rows[:20], len(rows))
+    return Section("gaps", "What cannot be told", "", (table,) if rows else (), Tone.WARN)
 
 
 def scan_json(scan: Scan) -> str:

@@ -37,8 +37,8 @@ _NAMED_FILES = 3
 
 def ingest_document(report: IngestReport, store: str, requests: int) -> Document:
     """What an ingest read into a store, which now holds so many requests."""
-    known = f"{plural(report.known_files, 'file')} were known" if report.known_files != 1 else "1 file was known"
-    read = f"Read {plural(report.files, 'file')}" if report.files else "Nothing new"
+    known_files = f"{plural(report.known_files, 'file')} were known" if report.known_files != 1 else "1 file was known"
+    news = f"Read {plural(report.files, 'file')}" if report.files else "Nothing new"
     superseded = report.superseded
     facts = [
         Fact("Read", plural(report.events, "event"), f"{plural(report.lines, 'line')}, {size(report.bytes)}"),
@@ -47,7 +47,7 @@ def ingest_document(report: IngestReport, store: str, requests: int) -> Document
     return Document(
         title="Ingest",
         subtitle=inert(store),
-        verdict=f"{read}; {known}. The store holds {plural(requests, 'request')}.",
+        verdict=f"{news}; {known_files}. The store holds {plural(requests, 'request')}.",
         tone=Tone.WARN if report.rejects.total else Tone.GOOD,
         facts=(*facts, *_reject_facts(report.rejects.counts)),
     )

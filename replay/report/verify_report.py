@@ -168,8 +168,8 @@ def story_text(history: PolicyHistory) -> str:
     if history.after and history.before and history.story is Story.SERVERS:
         return f"{text}, silent now and then from {moment(history.after)} to {moment(history.before)}"
     if history.after and history.before:
-        after, before = moment(history.after), moment(history.before)
-        return f"{text} between {after} and {before}" if after != before else f"{text} at {after}"
+        after, until = moment(history.after), moment(history.before)
+        return f"{text} between {after} and {until}" if after != until else f"{text} at {after}"
     if history.before or history.after:
         return f"{text} {'before' if history.before else 'after'} {moment(history.before or history.after)}"
     return text
@@ -181,18 +181,18 @@ def causes(result: VerifyResult) -> Counter[tuple[str, str]]:
 
 
 def _causes(result: VerifyResult, rows: int) -> Section | None:
-    found = causes(result)
-    if not found:
+    problems = causes(result)
+    if not problems:
         return None
     columns = (Column("policy", Align.CODE), Column("likely cause"), Column("decisions", Align.NUMBER))
-    ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    ordered = sorted(problems.items(), key=lambda item: (-item[1], item[0]))
     shown = tuple((inert(policy), inert(cause), number(count)) for (policy, cause), count in ordered[:rows])
-    return Section("causes", "Why they differ", "", (Table("causes", "", columns, shown, len(found)),), Tone.WARN)
+    return Section("causes", "Why they differ", "", (Table("causes", "", columns, shown, len(problems)),), Tone.WARN)
 
 
 def _contradictions(result: VerifyResult, rows: int) -> Section | None:
-    found = result.findings.contradictions
-    if not found:
+    contradictions = result.findings.contradictions
+    if not contradictions:
         return None
     columns = (
         Column("audit id", Align.ID),
@@ -211,9 +211,9 @@ def _contradictions(result: VerifyResult, rows: int) -> Section | None:
             inert(each.replayed) or "nothing",
             inert(each.cause),
         )
-        for each in found[:rows]
+        for each in contradictions[:rows]
     )
-    table = Table("contradictions", "", columns, shown, len(found))
+    table = Table("contradictions", "", columns, shown, len(contradictions))
     return Section("contradictions", "Where they differ", "In the order of the log.", (table,), quiet=True)
 
 
@@ -227,8 +227,8 @@ def _strangers(result: VerifyResult, rows: int) -> Section | None:
         Column("last seen"),
     )
     shown = tuple(
-        (inert(policy), number(found.requests), moment(found.first), moment(found.last))
-        for policy, found in sorted(result.strangers.items())[:rows]
+        (inert(policy), number(stranger.requests), moment(stranger.first), moment(stranger.last))
+        for policy, stranger in sorted(result.strangers.items())[:rows]
     )
     lead = "The log shows them at work, but the set does not have them."
     table = Table("strangers", "", columns, shown, len(result.strangers))
@@ -275,8 +275,8 @@ def verify_json(result: VerifyResult) -> dict[str, JSON]:
             for each in result.findings.contradictions
         ],
         "strangers": {
-            policy: {"requests": found.requests, "first": found.first, "last": found.last}
-            for policy, found in sorted(result.strangers.items())
+            policy: {"requests": stranger.requests, "first": stranger.first, "last": stranger.last}
+            for policy, stranger in sorted(result.strangers.items())
         },
         "notes": list(result.notes),
     }

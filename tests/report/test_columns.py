@@ -67,7 +67,7 @@ def test_numbers_and_ids_keep_their_width_and_the_optional_give_way(
 def test_names_stay_whole_where_nobody_looks_at_the_width(
     width: int, titles: tuple[str, ...], widths: list[int]
 ) -> None:
-    columns, found, rows, _, below = arranged(Table("t", "", COLUMNS, (ROW,)), width, whole=True)
+    columns, found, rows, _, below = arranged(Table("t", "", COLUMNS, (ROW,)), width, is_whole=True)
     assert (tuple(column.title for column in columns), found, rows[0][0]) == (titles, widths, ROW[0])
     assert below == (["" if len(columns) == 4 else f"audit id: {AUDIT_ID}"])
 

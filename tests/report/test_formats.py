@@ -121,7 +121,7 @@ def test_markdown_is_inert_and_brief_is_shorter() -> None:
 def test_terminal_is_as_wide_as_the_terminal() -> None:
     for width in (20, 40, 80, 160):
         out = io.StringIO()
-        print_document(DOCUMENT, Console(file=out, width=width), whole=False)
+        print_document(DOCUMENT, Console(file=out, width=width), is_whole=False)
         lines = out.getvalue().splitlines()
         assert max(map(len, lines)) <= width
         assert ("at" in out.getvalue().split("By user")[1].splitlines()[1].split()) == (width >= 80)
@@ -145,7 +145,7 @@ NAMES = Table(
 def drawn(table: Table, width: int, *, whole: bool | None = False) -> list[str]:
     out = io.StringIO()
     document = Document("", "", "", Tone.PLAIN, (), (Section("s", "S", "", (table,)),))
-    print_document(document, Console(file=out, width=width), whole=whole)
+    print_document(document, Console(file=out, width=width), is_whole=whole)
     text = out.getvalue()
     return text[text.index("S\n") + 2 :].splitlines()
 

@@ -116,16 +116,16 @@ class _Decoder:
             if not _is_null(node):
                 self._mismatch(node, target.go_type, context)
             return _written(target, value)
-        seen: set[str] = set()
+        keys: set[str] = set()
         for entry in node.entries:
-            known = target.fields.get(entry.key)
-            if known is None:
+            field_ = target.fields.get(entry.key)
+            if field_ is None:
                 self._strict("unknown field", entry, context)
                 continue
-            if entry.key in seen:
+            if entry.key in keys:
                 self._strict("duplicate field", entry, context)
-            seen.add(entry.key)
-            value[entry.key] = self.value(entry.value, known.go_type, context.into_field(target, known))
+            keys.add(entry.key)
+            value[entry.key] = self.value(entry.value, field_.go_type, context.into_field(target, field_))
         return _written(target, value)
 
     def _map(self, node: Node, go_type: str, context: _Context) -> dict[str, JSON] | None:
@@ -286,16 +286,16 @@ def _is_text(go_type: str) -> bool:
 def _written(target: Struct, value: dict[str, JSON]) -> dict[str, JSON]:
     """The fields that the server writes, in its order: what is set, what is always written, and structs."""
     written: dict[str, JSON] = {}
-    for name, known in target.fields.items():
+    for name, field_ in target.fields.items():
         item = value.get(name)
-        inner = struct(known.go_type)
+        inner = struct(field_.go_type)
         if item is None and inner is not None:
             item = _written(inner, {})
-        pointer = known.go_type.startswith("*")
+        pointer = field_.go_type.startswith("*")
         if inner is not None or (item is not None and (pointer or not _is_empty(item))):
             written[name] = item
-        elif known.always:
-            written[name] = _zero(known.go_type) if item is None else item
+        elif field_.always:
+            written[name] = _zero(field_.go_type) if item is None else item
     return written
 
 

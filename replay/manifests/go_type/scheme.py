@@ -57,15 +57,15 @@ class Scheme:
 
 
 def _versioned() -> dict[tuple[str, str], Registered]:
-    known: dict[tuple[str, str], Registered] = {}
+    registry: dict[tuple[str, str], Registered] = {}
     for version, kinds in _KINDS.items():
         for kind in kinds:
             for name in (kind, f"{kind}List"):
-                known[f"{GROUP}/{version}", name] = Registered(name, f"v1.{name}", version)
-                known[f"{GROUP}/__internal", name] = Registered(name, "v1.TypeMeta", "admissionregistration")
+                registry[f"{GROUP}/{version}", name] = Registered(name, f"v1.{name}", version)
+                registry[f"{GROUP}/__internal", name] = Registered(name, "v1.TypeMeta", "admissionregistration")
         for name in (*_OPTIONS, "WatchEvent"):
-            known[f"{GROUP}/{version}", name] = Registered(name, "v1.TypeMeta")
-    return known
+            registry[f"{GROUP}/{version}", name] = Registered(name, "v1.TypeMeta")
+    return registry
 
 
 LOADER_SCHEME = Scheme(_versioned(), {kind: Registered(kind, f"v1.{kind}") for kind in _UNVERSIONED})

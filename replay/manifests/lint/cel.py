@@ -69,8 +69,8 @@ def path_of(node: Expr) -> SchemaPath | None:
 def mentions(ast: Ast, path: SchemaPath) -> bool:
     """Whether the expression reads, tests or compares the path or something below it."""
     reading = reading_of(ast)
-    read = (*(found for found, _ in reading.paths), *reading.guards)
-    return any(found[: len(path)] == path for found in read)
+    paths = (*(below for below, _ in reading.paths), *reading.guards)
+    return any(below[: len(path)] == path for below in paths)
 
 
 def compared_operations(ast: Ast) -> Iterator[tuple[str, int]]:

@@ -48,13 +48,13 @@ def lint_configuration(configuration: LoadedConfiguration) -> Iterator[Warned]:
 
 
 def _messages(configuration: LoadedConfiguration, data: bytes) -> Iterator[tuple[str, str, Position]]:
-    seen: set[str] = set()
+    names: set[str] = set()
     for entry in configuration.entries:
         if entry.name not in DEFAULT_PLUGINS and entry.name not in _OTHER_PLUGINS:
             yield catalogue.UNKNOWN_PLUGIN, f"no plugin `{entry.name}` is known; the entry does nothing", entry.position
-        if entry.name in seen:
+        if entry.name in names:
             yield catalogue.PLUGIN_TWICE, f"`{entry.name}` is configured above; this entry does nothing", entry.position
-        seen.add(entry.name)
+        names.add(entry.name)
     for marker in list(_NEXT_DOCUMENT.finditer(data)):
         if (
             data[: marker.start()].strip()

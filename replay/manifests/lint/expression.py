@@ -85,15 +85,15 @@ def _lint_never_true(policy: LoadedObject, checked: CheckedExpression) -> Iterat
         yield warned(policy, catalogue.NEVER_TRUE, message, checked.path)
         return
     reachable = operations_of(policy)
-    wanted = [operation for operation, _ in compared_operations(checked.compiled.program.ast)]
-    for operation in wanted:
+    operations = [operation for operation, _ in compared_operations(checked.compiled.program.ast)]
+    for operation in operations:
         if operation not in reachable:
             message = (
                 f"`request.operation` is never `{operation}` for the rules, which name {', '.join(sorted(reachable))}"
             )
             yield warned(policy, catalogue.NEVER_TRUE, message, checked.path)
-    if len(set(wanted)) > 1:
-        message = f"`request.operation` cannot be {' and '.join(sorted(set(wanted)))} at once"
+    if len(set(operations)) > 1:
+        message = f"`request.operation` cannot be {' and '.join(sorted(set(operations)))} at once"
         yield warned(policy, catalogue.NEVER_TRUE, message, checked.path)
 
 
@@ -103,7 +103,7 @@ def _is_always_false(checked: CheckedExpression) -> bool:
     return result.value is False and result.error is None and not result.unknown
 
 
-def _evaluated(checked: CheckedExpression, **known: JSON) -> Evaluated:
+def _evaluated(checked: CheckedExpression, **constants: JSON) -> Evaluated:
     """An expression with nothing known but some variables."""
     from replay.cellib.composition import Evaluation  # noqa: PLC0415 - one evaluation per condition
     from replay.cellib.expression import ExpressionCompiler  # noqa: PLC0415 - one evaluation per condition
@@ -112,7 +112,7 @@ def _evaluated(checked: CheckedExpression, **known: JSON) -> Evaluated:
 
     names = ("object", "oldObject", "request", "namespaceObject", "authorizer", "params")
     bindings = {name: Missing(name, "the request is not known") for name in names}
-    evaluation = Evaluation(ExpressionCompiler(NEWEST, has_params=False), {**bindings, **known}, PER_CALL_LIMIT)
+    evaluation = Evaluation(ExpressionCompiler(NEWEST, has_params=False), {**bindings, **constants}, PER_CALL_LIMIT)
     return evaluation.evaluate(checked.compiled)
 
 
@@ -149,9 +149,16 @@ def _lint_null_object(
             continue
         is_message = checked.compiled.kind is ExpressionKind.MESSAGE_EXPRESSION
         validation = by_path.get(checked.path.replace(".messageExpression", ".expression")) if is_message else None
-        read = [each for each in (checked, validation) if each is not None]
-        used = [variables[name] for each in read for name in _variables_read(readings[each.path]) if name in variables]
-        if any(_tells_null_apart(each) for each in (*read, *used)) or _is_decided_without_object(checked, readings):
+        expressions = [each for each in (checked, validation) if each is not None]
+        used = [
+            variables[name]
+            for each in expressions
+            for name in _variables_read(readings[each.path])
+            if name in variables
+        ]
+        if any(_tells_null_apart(each) for each in (*expressions, *used)) or _is_decided_without_object(
+            checked, readings
+        ):
             continue
         if is_message:
             message = "reads `object`, which is null on DELETE; the message is then the fixed one"
@@ -254,8 +261,8 @@ def _schemas(policy: LoadedObject, context: LintContext) -> tuple[object, ...]:
     kinds = set(_kinds(policy, context))
     if not kinds or None in kinds or len(kinds) > _MAX_KINDS:
         return ()
-    known = _known_schemas()
-    return tuple(schema for kind in kinds if kind is not None and (schema := known.for_kind(kind)) is not None)
+    schemas = _known_schemas()
+    return tuple(schema for kind in kinds if kind is not None and (schema := schemas.for_kind(kind)) is not None)
 
 
 @cache

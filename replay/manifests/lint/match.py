@@ -86,11 +86,13 @@ def _is_known(entry: str, groups: list[str], versions: list[str], context: LintC
     resource, _, subresource = entry.partition("/")
     if any(group == "*" or (context.namespaces is None and _is_custom(group)) for group in groups):
         return True
-    for known in context.discovery:
-        if known.resource.group not in groups or ("*" not in versions and known.resource.version not in versions):
+    for resource_known in context.discovery:
+        if resource_known.resource.group not in groups or (
+            "*" not in versions and resource_known.resource.version not in versions
+        ):
             continue
-        if resource in ("*", known.resource.resource) and (
-            subresource in ("", "*") or subresource in known.subresources
+        if resource in ("*", resource_known.resource.resource) and (
+            subresource in ("", "*") or subresource in resource_known.subresources
         ):
             return True
     return False
@@ -153,8 +155,8 @@ def _rule_matches(rule: JSON, group: str, resource: str) -> bool:
     if not {"*", "CREATE", "UPDATE"} & set(rule.get("operations") or ()) or rule.get("resourceNames"):
         return False
     name, _, subresource = resource.partition("/")
-    wanted = {resource, f"*/{subresource}", f"{name}/*", "*/*"} if subresource else {name, "*", "*/*"}
-    return bool({group, "*"} & set(rule.get("apiGroups") or ()) and wanted & set(rule.get("resources") or ()))
+    resources = {resource, f"*/{subresource}", f"{name}/*", "*/*"} if subresource else {name, "*", "*/*"}
+    return bool({group, "*"} & set(rule.get("apiGroups") or ()) and resources & set(rule.get("resources") or ()))
 
 
 def _lint_binding(loaded: LoadedObject, context: LintContext) -> Iterator[Warned]:

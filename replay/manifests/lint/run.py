@@ -29,15 +29,15 @@ def lint(
     api: LoadedApi | None = None,
 ) -> list[Warned]:
     """The warnings about objects that the server accepts, directory by directory, by file and line."""
-    found = list(lint_configuration(configuration)) if configuration is not None else []
+    warnings = list(lint_configuration(configuration)) if configuration is not None else []
     parts: Sequence[LoadedDirectory | LoadedApi] = directories if api is None else (*directories, api)
     for directory in parts:
         context = _context(directory, cluster)
         in_directory = [
             each for loaded in directory.objects if loaded.is_valid for each in _lint_object(loaded, context)
         ]
-        found += sorted(in_directory, key=lambda each: (each.finding.path, each.finding.position))
-    return found
+        warnings += sorted(in_directory, key=lambda each: (each.finding.path, each.finding.position))
+    return warnings
 
 
 def _context(directory: LoadedDirectory | LoadedApi, cluster: Sequence[JSON] | None) -> LintContext:
@@ -53,12 +53,12 @@ def _discovery(cluster: Sequence[JSON]) -> Discovery:
 
 
 def _lint_object(loaded: LoadedObject, context: LintContext) -> list[Warned]:
-    found = [*lint_match(loaded, context), *lint_expressions(loaded, context)]
+    warnings = [*lint_match(loaded, context), *lint_expressions(loaded, context)]
     if loaded.kind.endswith("WebhookConfiguration"):
-        found += lint_webhooks(loaded)
+        warnings += lint_webhooks(loaded)
     kind = loaded.node.get("kind") if isinstance(loaded.node, Mapping) else None
     if isinstance(kind, Scalar) and kind.value not in (None, loaded.kind):
         message = f"the item calls itself `{kind.value}` and is read as {loaded.kind}"
-        found.append(warned(loaded, catalogue.IGNORED_KIND, message, "kind"))
+        warnings.append(warned(loaded, catalogue.IGNORED_KIND, message, "kind"))
     is_static = loaded.name.endswith(STATIC_SUFFIX)
-    return [each for each in found if is_static or each.finding.name not in _OF_STATIC_HOOKS]
+    return [each for each in warnings if is_static or each.finding.name not in _OF_STATIC_HOOKS]

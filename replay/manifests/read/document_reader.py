@@ -36,11 +36,13 @@ class DecodedObject:
 class UndecodableError(Exception):
     """A document that the server cannot decode; `str()` is its text, `problems` are its parts and what else is wrong."""
 
-    def __init__(self, text: str, problems: Iterable[Problem], told: int = 1, *, untyped: Node | None = None) -> None:
-        """`told`: how many of `problems`, from the first, the text itself tells; `untyped`: the kind is the problem."""
+    def __init__(
+        self, text: str, problems: Iterable[Problem], text_count: int = 1, *, untyped: Node | None = None
+    ) -> None:
+        """`text_count`: how many of `problems`, from the first, the text itself tells; `untyped`: the kind is the problem."""
         super().__init__(text)
         self.problems = tuple(problems)
-        self.told = told
+        self.told = text_count
         self.untyped = untyped
 
 
@@ -74,10 +76,10 @@ def read_untyped(data: bytes, api_version: str, kind: str) -> Node | None:
         raise UndecodableError(str(error), [Problem(str(error), error.position)]) from error
     if isinstance(node, Scalar) and node.value is None:
         return None
-    found = _told_version_and_kind(node)
-    told = (found["apiversion"] or api_version, found["kind"] or kind)
-    if told != (api_version, kind):
-        raise _not_registered(told[1], told[0], node, Scheme({}, {}, SCHEME_NAME))
+    version_and_kind = _told_version_and_kind(node)
+    type_meta = (version_and_kind["apiversion"] or api_version, version_and_kind["kind"] or kind)
+    if type_meta != (api_version, kind):
+        raise _not_registered(type_meta[1], type_meta[0], node, Scheme({}, {}, SCHEME_NAME))
     return node
 
 
@@ -143,16 +145,16 @@ def _version_and_kind(node: Node, data: bytes) -> tuple[str, str]:
 
     Raises UndecodableError.
     """
-    found = _told_version_and_kind(node)
-    if found["apiversion"].count("/") > 1:
-        text = f"unexpected GroupVersion string: {found['apiversion']}"
+    type_meta = _told_version_and_kind(node)
+    if type_meta["apiversion"].count("/") > 1:
+        text = f"unexpected GroupVersion string: {type_meta['apiversion']}"
         raise UndecodableError(text, [Problem(text, node.position, "apiVersion")])
     for name, shown in (("kind", "Kind"), ("apiversion", "apiVersion")):
-        if not found[name] or (name == "apiversion" and not found[name].rpartition("/")[2]):
+        if not type_meta[name] or (name == "apiversion" and not type_meta[name].rpartition("/")[2]):
             text = f"Object '{shown}' is missing in '{text_from_bytes(data)}'"
             message = f"Object '{shown}' is missing"
             raise UndecodableError(text, [Problem(message, node.position)], untyped=node)
-    return found["apiversion"], found["kind"]
+    return type_meta["apiversion"], type_meta["kind"]
 
 
 def _told_version_and_kind(node: Node) -> dict[str, str]:
@@ -160,19 +162,19 @@ def _told_version_and_kind(node: Node) -> dict[str, str]:
 
     Raises UndecodableError.
     """
-    found = {"apiversion": "", "kind": ""}
+    type_meta = {"apiversion": "", "kind": ""}
     if isinstance(node, Mapping):
         for entry in node.entries:
             name = entry.key.casefold()
-            if name not in found or (isinstance(entry.value, Scalar) and entry.value.value is None):
+            if name not in type_meta or (isinstance(entry.value, Scalar) and entry.value.value is None):
                 continue
             if not isinstance(entry.value, Scalar) or not isinstance(entry.value.value, str):
                 field = "apiVersion" if name == "apiversion" else "kind"
                 raise _meta_error(f"Go struct field .{field} of type string", entry.value, field)
-            found[name] = entry.value.value
+            type_meta[name] = entry.value.value
     elif not isinstance(node, Scalar) or node.value is not None:
         raise _meta_error(f"Go value of type {_ANONYMOUS}", node, "")
-    return found
+    return type_meta
 
 
 def _meta_error(target: str, value: Node, field: str) -> UndecodableError:

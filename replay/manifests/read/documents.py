@@ -123,7 +123,7 @@ def split_documents(path: str, data: bytes) -> Iterator[ManifestDocument]:
     A separator with nothing before it belongs to the document that follows. White space around a document is cut, and
     an empty one is skipped. Raises Unreadable for anything but a comment behind a separator.
     """
-    return (replace(found, number=number) for number, found in enumerate(_split(path, data), 1))
+    return (replace(document, number=number) for number, document in enumerate(_split(path, data), 1))
 
 
 def _split(path: str, data: bytes) -> Iterator[ManifestDocument]:

@@ -84,10 +84,10 @@ def position_of(node: Node, field_path: str) -> Position:
     """Where `field_path` (`spec.rules[0].scope`) stands, or the nearest enclosing field that is there."""
     position = node.position
     for match in _STEP.finditer(field_path):
-        found = _child(node, match)
-        if found is None:
+        child = _child(node, match)
+        if child is None:
             return position
-        position, node = found
+        position, node = child
     return position
 
 

@@ -23,15 +23,17 @@ _NOT_READ = (
 
 def diff_server(current: ManifestSet, candidate: ManifestSet) -> Iterator[ObjectDiff]:
     """Plugins in the server's order, then flags, then objects by kind and name."""
-    before = {each.name: each for each in current.builtin}
-    after = {each.name: each for each in candidate.builtin}
-    for name in dict.fromkeys((*before, *after)):
-        if name not in after:
+    current_plugins = {each.name: each for each in current.builtin}
+    candidate_plugins = {each.name: each for each in candidate.builtin}
+    for name in dict.fromkeys((*current_plugins, *candidate_plugins)):
+        if name not in candidate_plugins:
             yield ObjectDiff(PLUGIN_KIND, name, Verb.REMOVED)
-        elif name not in before:
-            fields = tuple(diff_json("configuration", None, after[name].configuration))
+        elif name not in current_plugins:
+            fields = tuple(diff_json("configuration", None, candidate_plugins[name].configuration))
             yield ObjectDiff(PLUGIN_KIND, name, Verb.ADDED, fields)
-        elif changes := tuple(diff_json("configuration", before[name].configuration, after[name].configuration)):
+        elif changes := tuple(
+            diff_json("configuration", current_plugins[name].configuration, candidate_plugins[name].configuration)
+        ):
             yield ObjectDiff(PLUGIN_KIND, name, Verb.CHANGED, changes)
     if flags := tuple(_diff_flags(current.builtin, candidate.builtin)):
         yield ObjectDiff("kube-apiserver", "flags", Verb.CHANGED, flags)
@@ -41,16 +43,16 @@ def diff_server(current: ManifestSet, candidate: ManifestSet) -> Iterator[Object
 
 def _diff_flags(current: tuple[PluginSettings, ...], candidate: tuple[PluginSettings, ...]) -> Iterator[FieldDiff]:
     """Flags that only one of two servers has, or that differ; which plugins are on is said by name."""
-    before, after = (dict(each[0].flags) if each else {} for each in (current, candidate))
-    for name in sorted({*before, *after} - set(_NOT_READ)):
+    current_flags, candidate_flags = (dict(each[0].flags) if each else {} for each in (current, candidate))
+    for name in sorted({*current_flags, *candidate_flags} - set(_NOT_READ)):
         if "toleration-seconds" in name:
-            yield from diff_json(f"--{name}", before.get(name), after.get(name))
+            yield from diff_json(f"--{name}", current_flags.get(name), candidate_flags.get(name))
 
 
 def _diff_objects(current: ManifestSet, candidate: ManifestSet) -> Iterator[ObjectDiff]:
-    before, after = objects_by_kind(current.objects), objects_by_kind(candidate.objects)
-    for kind in sorted({*before, *after}):
-        old, new = before.get(kind, {}), after.get(kind, {})
+    current_objects, candidate_objects = objects_by_kind(current.objects), objects_by_kind(candidate.objects)
+    for kind in sorted({*current_objects, *candidate_objects}):
+        old, new = current_objects.get(kind, {}), candidate_objects.get(kind, {})
         for name in sorted({*old, *new}):
             shown = "/".join(filter(None, name))
             if name not in new:
@@ -71,22 +73,22 @@ def _told(obj: JSON) -> JSON:
     labels = {
         key: value for key, value in (metadata.get("labels") or {}).items() if key != "kubernetes.io/metadata.name"
     }
-    told = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
-    return {**told, "metadata": {**metadata, "labels": labels}}
+    fields = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
+    return {**fields, "metadata": {**metadata, "labels": labels}}
 
 
-def diff_json(path: str, before: Any, after: Any) -> Iterator[FieldDiff]:
+def diff_json(path: str, current: Any, candidate: Any) -> Iterator[FieldDiff]:
     """The differences of two JSON values, maps key by key and everything else as a whole."""
-    if before == after:
+    if current == candidate:
         return
-    if (isinstance(before, dict) or before is None) and isinstance(after, dict) and after:
-        for key in dict.fromkeys((*(before or {}), *after)):
+    if (isinstance(current, dict) or current is None) and isinstance(candidate, dict) and candidate:
+        for key in dict.fromkeys((*(current or {}), *candidate)):
             shown = key if "." not in key and "/" not in key else f"[{key}]"
             inner = f"{path}{'' if shown.startswith('[') or not path else '.'}{shown}"
-            yield from diff_json(inner, (before or {}).get(key), after.get(key))
+            yield from diff_json(inner, (current or {}).get(key), candidate.get(key))
         return
-    verb = Verb.ADDED if before in (None, {}) else Verb.REMOVED if after in (None, {}) else Verb.CHANGED
-    old, new = _text(before), _text(after)
+    verb = Verb.ADDED if current in (None, {}) else Verb.REMOVED if candidate in (None, {}) else Verb.CHANGED
+    old, new = _text(current), _text(candidate)
     if old != new:
         yield FieldDiff(path, verb, old, new)
 

@@ -121,9 +121,9 @@ class _Parser:
             raise FlagError(f"invalid argument {quote(value)} for {quote(shown)} flag: {problem}")
         if flag.type in _NUMBERS:
             value = str(integer(value))
-        before = self.found.get(flag.name)
-        joins = before is not None and flag.type in _ADDING
-        self.found[flag.name] = f"{before},{value}" if joins else value
+        earlier = self.found.get(flag.name)
+        joins = earlier is not None and flag.type in _ADDING
+        self.found[flag.name] = f"{earlier},{value}" if joins else value
 
 
 def _problem(flag: Flag, value: str) -> str:

@@ -51,16 +51,16 @@ class ServerFlags:
 
     def plugins(self, version: KubernetesVersion) -> frozenset[str]:
         """The plugins that are on; raises ManifestError with the server's text for names that it does not take."""
-        known = plugins_of(version)
+        plugins = plugins_of(version)
         enabled, disabled, only = (self.names(flag) for flag in (ENABLE, DISABLE, ONLY))
-        errors = list(_problems({each.name for each in known}, enabled, disabled, only))
+        errors = list(_problems({each.name for each in plugins}, enabled, disabled, only))
         if errors:
             text = errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]"
             raise ManifestError(text, path=self.path)
         if only is not None:
             return frozenset(only)
-        off = ({each.name for each in known if not each.is_on} | set(disabled or ())) - set(enabled or ())
-        return frozenset(each.name for each in known) - off
+        off = ({each.name for each in plugins if not each.is_on} | set(disabled or ())) - set(enabled or ())
+        return frozenset(each.name for each in plugins) - off
 
 
 def default_plugins(version: KubernetesVersion) -> frozenset[str]:
@@ -69,13 +69,16 @@ def default_plugins(version: KubernetesVersion) -> frozenset[str]:
 
 
 def _problems(
-    known: set[str], enabled: tuple[str, ...] | None, disabled: tuple[str, ...] | None, only: tuple[str, ...] | None
+    plugin_names: set[str],
+    enabled: tuple[str, ...] | None,
+    disabled: tuple[str, ...] | None,
+    only: tuple[str, ...] | None,
 ) -> Iterator[str]:
     """`AdmissionOptions.Validate`, that of the apiserver library after that of Kubernetes."""
     if only is not None and (enabled is not None or disabled is not None):
         yield f"{ONLY} and {ENABLE}/{DISABLE} flags are mutually exclusive"
     for flag, names in ((ONLY, only), (ENABLE, enabled), (DISABLE, disabled)):
-        yield from (f"{flag} plugin {quote(name)} is unknown" for name in names or () if name not in known)
+        yield from (f"{flag} plugin {quote(name)} is unknown" for name in names or () if name not in plugin_names)
     both = sorted(set(enabled or ()) & set(disabled or ()))
     if both:
         yield f"[{' '.join(both)}] in {ENABLE} and {DISABLE} overlapped"

@@ -116,9 +116,9 @@ def _configuration_of(flags: ServerFlags, directory: Path) -> Path | None:
     named = flags.values.get(CONFIGURATION_FLAG)
     if not named:
         return None
-    for found in (directory / named.lstrip("/"), directory / Path(named).name, Path(named)):
-        if found.is_file():
-            return found
+    for path in (directory / named.lstrip("/"), directory / Path(named).name, Path(named)):
+        if path.is_file():
+            return path
     text = f'failed to read plugin config: unable to read admission control configuration from "{named}" '
     raise ManifestError(f"{text}[open {named}: no such file or directory]", path=flags.path)
 
@@ -128,22 +128,22 @@ def _configurations(path: Path) -> dict[str, tuple[JSON, str]]:
     document = _document(path)
     if isinstance(document, dict) and _LEGACY & document.keys():
         return dict.fromkeys(("ImagePolicyWebhook", "PodNodeSelector"), (document, str(path)))
-    found: dict[str, tuple[JSON, str]] = {}
+    configurations: dict[str, tuple[JSON, str]] = {}
     for entry in (document or {}).get("plugins") or ():
-        if entry.get("name") in found:
+        if entry.get("name") in configurations:
             continue  # the server takes the first
         if entry.get("configuration") is not None:
-            found[entry["name"]] = entry["configuration"], str(path)
+            configurations[entry["name"]] = entry["configuration"], str(path)
         elif entry.get("path") and entry["name"] not in list(PluginName):
             own = _plugin_file(path.parent, entry["path"])
-            found[entry["name"]] = _document(own), str(own)
-    return found
+            configurations[entry["name"]] = _document(own), str(own)
+    return configurations
 
 
 def _plugin_file(directory: Path, named: str) -> Path:
-    for found in (directory / named, directory / Path(named).name):
-        if found.is_file():
-            return found
+    for path in (directory / named, directory / Path(named).name):
+        if path.is_file():
+            return path
     text = f'Couldn\'t open admission plugin configuration {named}: &fs.PathError{{Op:"open", Path:"{named}", Err:0x2}}'
     raise ManifestError(text, path=str(directory))
 

@@ -66,13 +66,13 @@ def _validate_requirement(requirement: JSON, path: str) -> Iterator[FieldError]:
 
 
 def _validate_named_rule(rule: JSON, path: str) -> Iterator[FieldError]:
-    seen: set[str] = set()
+    names: set[str] = set()
     for index, name in enumerate(rule.get("resourceNames") or []):
         for problem in path_segment(name):
             yield invalid(f"{path}.resourceNames[{index}]", name, problem)
-        if name in seen:
+        if name in names:
             yield duplicate(f"{path}.resourceNames[{index}]", name)
-        seen.add(name)
+        names.add(name)
     yield from validate_rule(rule, path)
 
 
@@ -123,10 +123,10 @@ def _validate_resources(resources: list[str], path: str) -> Iterator[FieldError]
         yield invalid(path, resources, "if '*' is present, must not specify other resources without subresources")
 
 
-def _validate_subresource(entry: str, before: list[str], path: str) -> Iterator[FieldError]:
+def _validate_subresource(entry: str, wildcards: list[str], path: str) -> Iterator[FieldError]:
     resource, _, subresource = entry.partition("/")
     for wildcard in (f"{resource}/*", f"*/{subresource}"):
-        if wildcard in before:
+        if wildcard in wildcards:
             yield invalid(path, entry, f"if '{wildcard}' is present, must not specify {entry}")
 
 
@@ -134,7 +134,7 @@ def validate_match_conditions(conditions: list[JSON], path: str, expressions: Ex
     """Match conditions; their expressions stand alone: they see neither variables nor each other."""
     if len(conditions) > _MAX_MATCH_CONDITIONS:
         yield too_many(path, len(conditions), _MAX_MATCH_CONDITIONS)
-    seen: set[str] = set()
+    names: set[str] = set()
     for index, condition in enumerate(conditions):
         at = f"{path}[{index}]"
         expression, name = condition["expression"].strip(), condition["name"]
@@ -147,6 +147,6 @@ def validate_match_conditions(conditions: list[JSON], path: str, expressions: Ex
         else:
             for problem in qualified_name(name):
                 yield invalid(f"{at}.name", name, problem)
-            if name in seen:
+            if name in names:
                 yield duplicate(f"{at}.name", name)
-            seen.add(name)
+            names.add(name)

@@ -161,7 +161,7 @@ def _validate_validation(validation: JSON, path: str, expressions: Expressions) 
 def _validate_audit_annotations(
     annotations: list[JSON], policy_name: str, expressions: Expressions
 ) -> Iterator[FieldError]:
-    seen: set[str] = set()
+    keys: set[str] = set()
     for index, annotation in enumerate(annotations):
         path, key = f"spec.auditAnnotations[{index}]", annotation["key"]
         if not policy_name:
@@ -171,9 +171,9 @@ def _validate_audit_annotations(
             for problem in qualified_name(qualified):
                 yield invalid(f"{path}.key", qualified, problem)
         yield from _validate_value_expression(annotation, f"{path}.valueExpression", expressions)
-        if key in seen:
+        if key in keys:
             yield duplicate(f"{path}.key", key)
-        seen.add(key)
+        keys.add(key)
 
 
 def _validate_value_expression(annotation: JSON, path: str, expressions: Expressions) -> Iterator[FieldError]:
@@ -243,14 +243,14 @@ def _validate_param_ref(param_ref: JSON, path: str) -> Iterator[FieldError]:
 
 
 def _validate_actions(actions: list[str], path: str) -> Iterator[FieldError]:
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for index, action in enumerate(actions):
         if action not in _ACTIONS:
             yield not_supported(f"{path}[{index}]", action, _ACTIONS)
-        if action in seen:
+        if action in earlier:
             yield duplicate(f"{path}[{index}]", action)
-        seen.add(action)
-    if {"Deny", "Warn"} <= seen:
+        earlier.add(action)
+    if {"Deny", "Warn"} <= earlier:
         yield invalid(path, actions, _DENY_AND_WARN)
     if not actions:
         yield required(path, "at least one validation action is required")

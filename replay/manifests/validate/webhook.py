@@ -27,16 +27,16 @@ _URL_FORM = "; desired format: https://host[/path]"
 def validate_webhook_configuration(configuration: JSON, expressions: Expressions) -> Iterator[FieldError]:
     """A ValidatingWebhookConfiguration or MutatingWebhookConfiguration."""
     yield from validate_metadata(configuration["metadata"])
-    seen: set[str] = set()
+    names: set[str] = set()
     for index, webhook in enumerate(configuration.get("webhooks") or []):
         path = f"webhooks[{index}]"
         yield from _validate_webhook(webhook, path, expressions)
         versions = webhook.get("admissionReviewVersions") or []
         yield from _validate_review_versions(versions, f"{path}.admissionReviewVersions")
-        if webhook["name"] in seen:
+        if webhook["name"] in names:
             yield duplicate(f"{path}.name", webhook["name"])
         if webhook["name"]:
-            seen.add(webhook["name"])
+            names.add(webhook["name"])
 
 
 def _validate_webhook(webhook: JSON, path: str, expressions: Expressions) -> Iterator[FieldError]:
@@ -74,20 +74,20 @@ def _validate_name(name: str, path: str) -> Iterator[FieldError]:
 
 
 def _validate_review_versions(versions: list[str], path: str) -> Iterator[FieldError]:
-    known = ", ".join(_REVIEW_VERSIONS)
+    known_versions = ", ".join(_REVIEW_VERSIONS)
     if not versions:
-        yield required(path, f"must specify one of {known}")
+        yield required(path, f"must specify one of {known_versions}")
         return
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for index, version in enumerate(versions):
-        if version in seen:
+        if version in earlier:
             yield invalid(f"{path}[{index}]", version, "duplicate version")
             continue
-        seen.add(version)
+        earlier.add(version)
         for problem in dns1035_label(version):
             yield invalid(f"{path}[{index}]", version, problem)
-    if not seen.intersection(_REVIEW_VERSIONS):
-        yield invalid(path, versions, f"must include at least one of {known}")
+    if not earlier.intersection(_REVIEW_VERSIONS):
+        yield invalid(path, versions, f"must include at least one of {known_versions}")
 
 
 def _validate_client_config(client_config: JSON, path: str) -> Iterator[FieldError]:

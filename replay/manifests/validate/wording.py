@@ -47,8 +47,8 @@ def as_worded(error: FieldError, kind: str, version: KubernetesVersion) -> Field
     words = wording_of(version.minor)
     if words is not WORDING:
         body = _LENGTH.sub(rf"\1 {words.unit}", body)
-        before, found, after = body.rpartition(f": {WORDING.key} ")
-        body = f"{before}: {words.key} {after}" if found else body
+        head, separator, after = body.rpartition(f": {WORDING.key} ")
+        body = f"{head}: {words.key} {after}" if separator else body
     shown = ""
     if version.minor <= _MISSPELT_UNTIL and kind.endswith("Binding") and error.path.startswith(_MATCH_RESOURCES):
         shown = _MATCH_RESOUCES + error.path.removeprefix(_MATCH_RESOURCES)

@@ -47,8 +47,8 @@ class Annotation:
     @property
     def text(self) -> str:
         """What it is about, and what of it; bytes that are no UTF-8 are spelled out."""
-        told = f"{self.subject}: {self.message}" if self.subject else self.message
-        return told.encode("utf-8", "backslashreplace").decode()
+        text = f"{self.subject}: {self.message}" if self.subject else self.message
+        return text.encode("utf-8", "backslashreplace").decode()
 
     @property
     def uri(self) -> str:
@@ -77,5 +77,5 @@ def relative(path: str) -> str:
     """A path as seen from the working directory, with `/`; as it is where it lies elsewhere."""
     if not path:
         return ""
-    found = os.path.relpath(path)
-    return Path(path).as_posix() if found.startswith("..") else Path(found).as_posix()
+    path_from_here = os.path.relpath(path)
+    return Path(path).as_posix() if path_from_here.startswith("..") else Path(path_from_here).as_posix()

@@ -11,8 +11,8 @@ from replay.report.annotate.annotation import Annotation, Annotations, FindingLe
 
 def junit(annotations: Annotations) -> str:
     """A suite for each rule's findings would hide what is clean: one suite, a case for each subject, failed by its errors."""
-    found = sorted(annotations.found, key=lambda each: (each.path, each.subject))
-    groups = [(subject, list(each)) for subject, each in groupby(found, key=lambda each: (each.path, each.subject))]
+    by_place = sorted(annotations.found, key=lambda each: (each.path, each.subject))
+    groups = [(subject, list(each)) for subject, each in groupby(by_place, key=lambda each: (each.path, each.subject))]
     failures = sum(any(each.level is FindingLevel.ERROR for each in group) for _, group in groups)
     tests = len(groups) + len(annotations.clean)
     counts = {"tests": str(tests), "failures": str(failures), "errors": "0"}
@@ -28,12 +28,12 @@ def junit(annotations: Annotations) -> str:
 
 def _case(suite: ET.Element, path: str, name: str, group: Iterable[Annotation]) -> None:
     case = ET.SubElement(suite, "testcase", {"classname": clean(path or "cluster"), "name": clean(name)})
-    told = list(group)
-    errors = [each for each in told if each.level is FindingLevel.ERROR]
+    annotations = list(group)
+    errors = [each for each in annotations if each.level is FindingLevel.ERROR]
     if errors:
         failure = ET.SubElement(case, "failure", {"message": clean(errors[0].message), "type": errors[0].rule})
         failure.text = clean("\n".join(f"{each.rule}: {each.message}" for each in errors))
-    others = [each for each in told if each.level is not FindingLevel.ERROR]
+    others = [each for each in annotations if each.level is not FindingLevel.ERROR]
     if others:
         ET.SubElement(case, "system-out").text = clean("\n".join(f"{each.rule}: {each.message}" for each in others))
 

@@ -59,9 +59,9 @@ def authorization_fidelity(summary: AuthorizationSummary) -> Iterator[Fact]:
     yield Fact("Authorizers saw", plural(reached, "request"), note)
     if reached:
         tone = Tone.GOOD if summary.reproduced == reached else Tone.WARN
-        told = f"decisions and reasons of the current chain; {number(summary.differs)} differ"
+        known = f"decisions and reasons of the current chain; {number(summary.differs)} differ"
         unknown = f", {number(summary.undecided)} are not known" if summary.undecided else ""
-        yield Fact("As the log says", share(summary.reproduced, reached), f"{told}{unknown}", tone)
+        yield Fact("As the log says", share(summary.reproduced, reached), f"{known}{unknown}", tone)
 
 
 def authorization_differences(summary: AuthorizationSummary, rows: int) -> Iterator[Section]:
@@ -108,13 +108,15 @@ def authorization_verdict(summary: AuthorizationSummary) -> tuple[str, Tone]:
 
 def authorization_sections(summary: AuthorizationSummary, rows: int) -> list[Section]:
     """Lockouts first, then each kind of change, webhooks, and what does not agree with the log."""
-    found = [
+    sections = [
         _lockouts(summary, rows),
         *(_changed(summary, kind, rows) for kind in _WORDS),
         _webhooks(summary),
         unused_section(summary, rows),
     ]
-    return [section for section in (*found, _left_out(summary), _disagreements(summary, rows)) if section is not None]
+    return [
+        section for section in (*sections, _left_out(summary), _disagreements(summary, rows)) if section is not None
+    ]
 
 
 def _lockouts(summary: AuthorizationSummary, rows: int) -> Section | None:
@@ -140,9 +142,9 @@ def _lockouts(summary: AuthorizationSummary, rows: int) -> Section | None:
 
 
 def _cell_json(cell: AuthorizationCell) -> JSON:
-    told = cell._asdict()
-    was_allowed = told.pop("was_allowed")
-    return {**told, "wasAllowed": was_allowed}
+    fields = cell._asdict()
+    was_allowed = fields.pop("was_allowed")
+    return {**fields, "wasAllowed": was_allowed}
 
 
 def _lockout(cell: AuthorizationCell) -> str:
@@ -288,8 +290,8 @@ def authorization_json(summary: AuthorizationSummary) -> JSON:
         },
         "outcomes": {kind.value: count for kind, count in sorted(summary.outcomes.items())},
         "decisions": [
-            {"current": before.value, "candidate": after.value, "requests": count}
-            for (before, after), count in sorted(summary.decisions.items(), key=_by_verdict)
+            {"current": old_verdict.value, "candidate": new_verdict.value, "requests": count}
+            for (old_verdict, new_verdict), count in sorted(summary.decisions.items(), key=_by_verdict)
         ],
         "writes": {"newlyRefused": summary.writes_newly_refused, "newlyLetIn": summary.writes_newly_let_in},
         "changes": [{**_cell_json(cell), "lockout": _lockout(cell), "requests": count} for cell, count in cells],

@@ -23,9 +23,9 @@ def checked_text(name: str, checked: Checked) -> Iterator[str]:
 
 def checked_json(checked: Checked) -> JSON:
     """`ok`, `error` and `result`; `panic` where the server dies, `warnings` where there are any."""
-    told: JSON = {"ok": checked.is_accepted, "error": checked.error or "", "result": checked.result.value}
+    fields: JSON = {"ok": checked.is_accepted, "error": checked.error or "", "result": checked.result.value}
     if checked.result is LoadResult.PANIC:
-        told["panic"] = PANIC
+        fields["panic"] = PANIC
     if checked.warnings:
-        told["warnings"] = list(checked.warnings)
-    return told
+        fields["warnings"] = list(checked.warnings)
+    return fields

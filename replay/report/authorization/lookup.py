@@ -7,7 +7,7 @@ from replay.json import JSON
 from replay.report.render.document import Align, Column, Document, Section, Table, Tone, inert, number, plural
 
 
-def lookup_document(found: AuthorizationLookup, rows: int) -> Document:
+def lookup_document(lookup: AuthorizationLookup, rows: int) -> Document:
     """The most frequent sorts of requests first."""
     columns = (
         Column("decision"),
@@ -19,7 +19,7 @@ def lookup_document(found: AuthorizationLookup, rows: int) -> Document:
         Column("requests", Align.NUMBER),
         Column("first audit id", Align.ID, optional=True),
     )
-    ordered = _ordered(found)
+    ordered = _ordered(lookup)
     shown = tuple(
         (
             each.decision,
@@ -29,22 +29,22 @@ def lookup_document(found: AuthorizationLookup, rows: int) -> Document:
             inert(each.authorizer),
             inert(each.reason.replace("\n", "; ")),
             number(count),
-            inert(found.first[each]),
+            inert(lookup.first[each]),
         )
         for each, count in ordered[:rows]
     )
     table = Table("authorized", "", columns, shown, len(ordered))
-    verdict = (
-        f"{plural(found.requests.total(), 'request')} of {plural(len({each.user for each in found.requests}), 'user')}."
-    )
+    verdict = f"{plural(lookup.requests.total(), 'request')} of {plural(len({each.user for each in lookup.requests}), 'user')}."
     sections = (Section("authorized", "Requests", "", (table,)),) if ordered else ()
-    return Document("What did the authorizers decide?", inert(found.log), verdict, Tone.PLAIN, (), sections)
+    return Document("What did the authorizers decide?", inert(lookup.log), verdict, Tone.PLAIN, (), sections)
 
 
-def lookup_json(found: AuthorizationLookup) -> JSON:
+def lookup_json(lookup: AuthorizationLookup) -> JSON:
     """Every sort of requests."""
-    return [{**each._asdict(), "requests": count, "firstAuditID": found.first[each]} for each, count in _ordered(found)]
+    return [
+        {**each._asdict(), "requests": count, "firstAuditID": lookup.first[each]} for each, count in _ordered(lookup)
+    ]
 
 
-def _ordered(found: AuthorizationLookup) -> list[tuple[AlikeRequests, int]]:
-    return sorted(found.requests.items(), key=lambda item: (-item[1], item[0]))
+def _ordered(lookup: AuthorizationLookup) -> list[tuple[AlikeRequests, int]]:
+    return sorted(lookup.requests.items(), key=lambda item: (-item[1], item[0]))

@@ -37,28 +37,28 @@ class Arranged(NamedTuple):
     below: list[str]
 
 
-def arranged(table: Table, width: int, *, whole: bool = False) -> Arranged:
+def arranged(table: Table, width: int, *, is_whole: bool = False) -> Arranged:
     """The columns beside each other as far as they fit into `width`; optional ones that do not stand below their row.
 
-    `whole` keeps names in one piece and in full, however wide that is: for files and pipes.
+    `is_whole` keeps names in one piece and in full, however wide that is: for files and pipes.
     """
     shown, below = list(range(len(table.columns))), list[int]()
     rows = [list(row) for row in (*table.rows, *((table.foot,) if table.foot else ()))]
-    if total(wanted := _natural(table.columns, rows, shown)) > width:
-        if not whole:
+    if total(natural := _natural(table.columns, rows, shown)) > width:
+        if not is_whole:
             # Where room is scarce, the ending that every static name has goes first: it tells nothing apart.
             rows = [[_short(text, column) for text, column in zip(row, table.columns, strict=True)] for row in rows]
-            wanted = _natural(table.columns, rows, shown)
-        while total(_comfortable(table.columns, wanted, shown, whole=whole)) > width and (
+            natural = _natural(table.columns, rows, shown)
+        while total(_comfortable(table.columns, natural, shown, is_whole=is_whole)) > width and (
             spare := _spare(table.columns, shown)
         ):
             below.insert(0, shown.pop(shown.index(spare[-1])))
-            wanted = _natural(table.columns, rows, shown)
+            natural = _natural(table.columns, rows, shown)
     columns = [table.columns[i] for i in shown]
     cells = [[row[i] for i in shown] for row in rows]
     foot = cells.pop() if table.foot else []
-    told = [_below(table.columns, row, below) for row in table.rows]
-    return Arranged(columns, _shared(columns, wanted, width, whole=whole), cells, foot, told)
+    below_rows = [_below(table.columns, row, below) for row in table.rows]
+    return Arranged(columns, _shared(columns, natural, width, is_whole=is_whole), cells, foot, below_rows)
 
 
 def _below(columns: Sequence[Column], row: Sequence[str], below: Sequence[int]) -> str:
@@ -83,29 +83,31 @@ def _natural(columns: Sequence[Column], rows: TextCells, shown: Sequence[int]) -
     return [max(cell_len(columns[i].title), *(cell_len(row[i]) for row in rows), 1) for i in shown]
 
 
-def _comfort(column: Column, *, whole: bool) -> int | None:
+def _comfort(column: Column, *, is_whole: bool) -> int | None:
     """The width from which on a column can be read without much breaking; None for what is not broken."""
-    return None if whole and column.align is not Align.TEXT else _COMFORT.get(column.align)
+    return None if is_whole and column.align is not Align.TEXT else _COMFORT.get(column.align)
 
 
-def _comfortable(columns: Sequence[Column], wanted: Sequence[int], shown: Sequence[int], *, whole: bool) -> list[int]:
-    comfort = (_comfort(columns[i], whole=whole) for i in shown)
-    return [want if least is None else min(want, least) for least, want in zip(comfort, wanted, strict=True)]
+def _comfortable(
+    columns: Sequence[Column], natural: Sequence[int], shown: Sequence[int], *, is_whole: bool
+) -> list[int]:
+    comfort = (_comfort(columns[i], is_whole=is_whole) for i in shown)
+    return [want if least is None else min(want, least) for least, want in zip(comfort, natural, strict=True)]
 
 
-def _shared(columns: Sequence[Column], wanted: Sequence[int], width: int, *, whole: bool = False) -> list[int]:
+def _shared(columns: Sequence[Column], natural: Sequence[int], width: int, *, is_whole: bool = False) -> list[int]:
     """Widths that fit: columns that want little get it, the others the same share of the rest."""
-    if total(wanted) <= width:
-        return list(wanted)
-    widths = dict(enumerate(wanted))
-    flexible = [i for i, column in enumerate(columns) if _comfort(column, whole=whole) is not None]
+    if total(natural) <= width:
+        return list(natural)
+    widths = dict(enumerate(natural))
+    flexible = [i for i, column in enumerate(columns) if _comfort(column, is_whole=is_whole) is not None]
     if not flexible:
-        return list(wanted)
-    room = width - total([0 if i in flexible else want for i, want in enumerate(wanted)])
-    for place, i in enumerate(sorted(flexible, key=lambda i: wanted[i])):
-        floor = _COMFORT[Align.TEXT] if whole else min(_FLOOR, width // 4)
+        return list(natural)
+    room = width - total([0 if i in flexible else want for i, want in enumerate(natural)])
+    for place, i in enumerate(sorted(flexible, key=lambda i: natural[i])):
+        floor = _COMFORT[Align.TEXT] if is_whole else min(_FLOOR, width // 4)
         share = max(room // (len(flexible) - place), floor)
-        widths[i] = min(wanted[i], share)
+        widths[i] = min(natural[i], share)
         room -= widths[i]
     return [widths[i] for i in range(len(columns))]
 

@@ -156,12 +156,12 @@ def policy_anchors(names: Sequence[str]) -> tuple[str, ...]:
 
 def without_empty(table: Table) -> Table:
     """The table without the columns in which no row says anything; one without rows keeps its columns."""
-    told = [i for i in range(len(table.columns)) if not table.rows or any(row[i] for row in table.rows)]
+    columns = [i for i in range(len(table.columns)) if not table.rows or any(row[i] for row in table.rows)]
     return replace(
         table,
-        columns=tuple(table.columns[i] for i in told),
-        rows=tuple(tuple(row[i] for i in told) for row in table.rows),
-        foot=tuple(table.foot[i] for i in told) if table.foot else (),
+        columns=tuple(table.columns[i] for i in columns),
+        rows=tuple(tuple(row[i] for i in columns) for row in table.rows),
+        foot=tuple(table.foot[i] for i in columns) if table.foot else (),
     )
 
 
@@ -188,13 +188,13 @@ def number(value: int) -> str:
     return f"{value:,}"
 
 
-def share(part: int, whole: int) -> str:
+def share(part: int, is_whole: int) -> str:
     """A percentage that says 100 % only for all, and 0 % only for none."""
-    if not whole:
+    if not is_whole:
         return "\u2013"
-    if part in (0, whole):
+    if part in (0, is_whole):
         return "100 %" if part else "0 %"
-    value = min(max(100 * part / whole, 0.01), 99.99)
+    value = min(max(100 * part / is_whole, 0.01), 99.99)
     return f"{value:.1f} %" if 0.1 <= value <= 99.9 else f"{value:.2f} %"
 
 

@@ -92,7 +92,7 @@ def _softly(text: str) -> Markup:
 
     def word(part: str) -> str:
         return (
-            _BREAKS.sub(lambda found: f"{found[1] or ''}<wbr>", str(escape(part)))
+            _BREAKS.sub(lambda match: f"{match[1] or ''}<wbr>", str(escape(part)))
             if len(part) > _LONG
             else str(escape(part))
         )
@@ -110,7 +110,7 @@ def _breakable(text: str, *, first: bool = False) -> Markup:
     def name(part: str) -> str:
         shown = str(escape(part))
         if len(part) > (_WHOLE if first else _LONG):
-            shown = _BREAKS.sub(lambda found: f"{found[1] or ''}<wbr>", shown)
+            shown = _BREAKS.sub(lambda match: f"{match[1] or ''}<wbr>", shown)
         return f"<span>{shown}</span>"
 
     return Markup(", ".join(map(name, text.split(", "))) if text else "")  # noqa: S704 - each part is escaped

@@ -23,12 +23,12 @@ def short_labels(names: Iterable[str]) -> list[str]:
 def _whole_parts(names: list[str]) -> int:
     """The length of what several names begin with, up to the end of a part."""
     shared = commonprefix(names) if len(set(names)) > 1 else ""  # noqa: RUF071 - names, not paths
-    return max((found.end() for found in _SEPARATORS.finditer(shared)), default=0)
+    return max((separator.end() for separator in _SEPARATORS.finditer(shared)), default=0)
 
 
 def _without(name: str, start: int, end: int) -> str:
-    kept = name[start : len(name) - end]
-    return f"{'…' if start else ''}{kept}{'…' if end else ''}"
+    middle = name[start : len(name) - end]
+    return f"{'…' if start else ''}{middle}{'…' if end else ''}"
 
 
 def _cut(name: str) -> str:

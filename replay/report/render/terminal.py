@@ -17,21 +17,21 @@ INDENT = "  "
 _FURTHER = "    "
 
 
-def print_document(document: Document, console: Console, *, whole: bool | None = None) -> None:
+def print_document(document: Document, console: Console, *, is_whole: bool | None = None) -> None:
     """Draw the whole document; what does not fit the width is broken onto further lines.
 
-    `whole` keeps names in tables in one piece, so that what reads the output finds them; by default where that is no terminal, and
+    `is_whole` keeps names in tables in one piece, so that what reads the output finds them; by default where that is no terminal, and
     nobody asks for a width (`COLUMNS`).
     """
     width = console.width
-    whole = (not console.is_terminal and "COLUMNS" not in os.environ) if whole is None else whole
+    is_whole = (not console.is_terminal and "COLUMNS" not in os.environ) if is_whole is None else is_whole
     title = f"{document.title}  {document.subtitle}"
     parts: list[Text] = _paragraph(title, width, "dim", bold=len(document.title))
     parts += _paragraph(document.verdict, width, STYLES[document.tone] or "bold")
     parts += [Text(), *_facts(document.facts, width)]
     for section in document.sections:
         if section.blocks or section.lead:
-            parts += [Text(), *_section(section, width, whole=whole)]
+            parts += [Text(), *_section(section, width, is_whole=is_whole)]
     for line in parts:
         console.print(line, overflow="ignore", no_wrap=True, crop=False)
 
@@ -63,39 +63,39 @@ def _facts(facts: tuple[Fact, ...], width: int) -> list[Text]:
     return lines
 
 
-def _section(section: Section, width: int, *, whole: bool) -> list[Text]:
+def _section(section: Section, width: int, *, is_whole: bool) -> list[Text]:
     lines = _paragraph(section.title, width, f"bold {STYLES[section.tone]}".strip())
     if section.lead:
         lines += _paragraph(section.lead, width, "dim")
     for block in section.blocks:
         if isinstance(block, Table):
-            lines += _table(block, width, whole=whole)
+            lines += _table(block, width, is_whole=is_whole)
         elif isinstance(block, Listing):
             lines += _listing(block, width)
     return lines
 
 
-def _table(table: Table, width: int, *, whole: bool) -> list[Text]:
+def _table(table: Table, width: int, *, is_whole: bool) -> list[Text]:
     """Lines without anything that follows the last cell, so that they can be copied and compared."""
     room = width - len(INDENT)
-    columns, widths, rows, foot, below = arranged(table, room, whole=whole)
+    columns, widths, rows, foot, below = arranged(table, room, is_whole=is_whole)
     lines = [Text(INDENT + table.caption, style="dim italic")] if table.caption else []
-    if total(widths) > room and not whole:
+    if total(widths) > room and not is_whole:
         lines += _records([*rows, *([foot] if foot else [])], columns, width)
     else:
         lines += _row([column.title for column in columns], columns, widths, "bold")
         for row, more in zip(rows, below, strict=True):
             lines += _row(row, columns, widths, "")
-            lines += _indented(more, width, whole=whole)
+            lines += _indented(more, width, is_whole=is_whole)
         if foot:
             lines += _row(foot, columns, widths, "bold")
-    return [*lines, *_indented(table.more, width, whole=whole, indent=INDENT)]
+    return [*lines, *_indented(table.more, width, is_whole=is_whole, indent=INDENT)]
 
 
-def _indented(text: str, width: int, *, whole: bool, indent: str = _FURTHER) -> list[Text]:
+def _indented(text: str, width: int, *, is_whole: bool, indent: str = _FURTHER) -> list[Text]:
     """A quiet line, in one piece where names are kept whole; none of nothing."""
     room = max(width - len(indent), 1)
-    parts = [text] if whole else broken(text, room, len(text))
+    parts = [text] if is_whole else broken(text, room, len(text))
     return [Text(indent + part, style="dim") for part in parts] if text else []
 
 
@@ -115,7 +115,7 @@ def _records(rows: Sequence[Sequence[str]], columns: Sequence[Column], width: in
 
 def _listing(listing: Listing, width: int) -> list[Text]:
     """The text as it is; what is wider than the terminal goes on below, further in."""
-    lines = _indented(listing.caption, width, whole=False, indent=INDENT)
+    lines = _indented(listing.caption, width, is_whole=False, indent=INDENT)
     for line in listing.text.split("\n"):
         start = line[: len(line) - len(line.lstrip(" "))][: width // 2]
         further = INDENT + start + _FURTHER

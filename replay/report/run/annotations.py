@@ -55,10 +55,10 @@ _CellItems = list[tuple[CellKey, Cell]]
 
 def run_annotations(result: RunResult) -> Annotations:
     """One finding for each rule and policy, the gravest first; policies of the candidate without any are clean."""
-    found = list(_annotations(result))
-    hit = {each.subject for each in found}
+    annotations = list(_annotations(result))
+    hit = {each.subject for each in annotations}
     clean = [(origin.file, policy) for policy, origin in sorted(result.candidate.origins.items()) if policy not in hit]
-    return Annotations("replay run", found, RULES, clean)
+    return Annotations("replay run", annotations, RULES, clean)
 
 
 def _annotations(result: RunResult) -> Iterator[Annotation]:

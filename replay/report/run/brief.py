@@ -24,9 +24,9 @@ def brief_lines(result: RunResult) -> list[str]:
     lines = [document.verdict, f"decided {facts['Decided']}, fidelity {facts['Fidelity']}", _lockouts(result)]
     lines += [_policy(group) for group in groups[:MOST_POLICIES]]
     if len(groups) > MOST_POLICIES:
-        left = groups[MOST_POLICIES:]
+        rest = groups[MOST_POLICIES:]
         lines.append(
-            f"{sum(each.requests for each in left):>7,} by {plural(len(left), 'other policy', 'other policies')}"
+            f"{sum(each.requests for each in rest):>7,} by {plural(len(rest), 'other policy', 'other policies')}"
         )
     if result.accepted.requests:
         lines.append(f"{plural(result.accepted.requests, 'accepted denial')} not counted")
@@ -38,8 +38,8 @@ def _lockouts(result: RunResult) -> str:
     for key, cell in cells_with(result.summary, OutcomeKind.NEWLY_DENIED):
         if not key.follows and lockout(key):
             counts[key.user] += cell.count
-    told = ", ".join(f"{inert(user)} ({number(count)})" for user, count in counts.most_common(MOST_WORKLOADS))
-    return f"lockouts: {told or 'none'}" + (f" and {len(counts) - MOST_WORKLOADS} more" if len(counts) > 3 else "")
+    users = ", ".join(f"{inert(user)} ({number(count)})" for user, count in counts.most_common(MOST_WORKLOADS))
+    return f"lockouts: {users or 'none'}" + (f" and {len(counts) - MOST_WORKLOADS} more" if len(counts) > 3 else "")
 
 
 def _policy(group: Group) -> str:

@@ -66,11 +66,11 @@ def _axis(result: RunResult) -> Axis:
 
 def _buckets(result: RunResult, axis: Axis, kind: OutcomeKind) -> dict[str, Counter[int]]:
     """Root findings by policy and step."""
-    found: dict[str, Counter[int]] = {}
+    counters: dict[str, Counter[int]] = {}
     for (minute, outcome, policy), count in result.summary.timeline.items():
         if outcome is kind:
-            found.setdefault(policy, Counter())[axis.place(minute)] += count
-    return found
+            counters.setdefault(policy, Counter())[axis.place(minute)] += count
+    return counters
 
 
 def _values(counts: Mapping[int, int], length: int) -> tuple[float, ...]:
@@ -127,9 +127,9 @@ def _heat(kind: OutcomeKind, cells: CellItems) -> Chart | None:
 def _undecided(result: RunResult) -> Chart | None:
     """How many requests are not decided by then: whether the log lacks something once, or ever more."""
     axis = _axis(result)
-    found = _buckets(result, axis, OutcomeKind.UNDETERMINED)
-    asked = {gap.policy for side, gap in result.summary.gaps if side == "candidate"}
-    buckets = {policy: counts for policy, counts in found.items() if policy in asked}
+    counters = _buckets(result, axis, OutcomeKind.UNDETERMINED)
+    policies = {gap.policy for side, gap in result.summary.gaps if side == "candidate"}
+    buckets = {policy: counts for policy, counts in counters.items() if policy in policies}
     if axis.length < 2 or len({place for counts in buckets.values() for place in counts}) < 2:
         return None
     names = sorted(buckets, key=lambda name: (-buckets[name].total(), name))
@@ -148,8 +148,8 @@ def _undecided(result: RunResult) -> Chart | None:
 
 
 def _growing(values: Iterable[float]) -> tuple[float, ...]:
-    total, found = 0.0, []
+    total, totals = 0.0, []
     for value in values:
         total += value
-        found.append(total)
-    return tuple(found)
+        totals.append(total)
+    return tuple(totals)

@@ -28,15 +28,15 @@ _Items = list[tuple[CellKey, Cell]]
 
 def run_comment(result: RunResult) -> Document:
     """The document of a comment: a section for each policy and outcome, those that deny most first."""
-    whole = run_document(result)
+    document = run_document(result)
     sections = [
         _section(result, kind, group.label, [item for item in cells if group.label in item[0].policies])
         for kind in (OutcomeKind.NEWLY_DENIED, *MUTATIONS, OutcomeKind.UNDETERMINED)
         if (cells := roots(cells_with(result.summary, kind)))
         for group in grouped(cells, by_policy)
     ]
-    facts = tuple(fact for fact in whole.facts if fact.label in _FACTS)
-    return Document(whole.title, whole.subtitle, whole.verdict, whole.tone, facts, tuple(sections))
+    facts = tuple(fact for fact in document.facts if fact.label in _FACTS)
+    return Document(document.title, document.subtitle, document.verdict, document.tone, facts, tuple(sections))
 
 
 def _section(result: RunResult, kind: OutcomeKind, policy: str, cells: _Items) -> Section:

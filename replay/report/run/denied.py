@@ -69,8 +69,8 @@ def _names(names: set[str]) -> str:
 def _foot(columns: tuple[Column, ...], cells: CellItems) -> tuple[str, ...]:
     """What all rows are together, where a request stands in one row."""
     count, follows = counted(cells)
-    told = {"requests": number(count), "follow": number(follows)}
-    return (ALL, *(told.get(column.title, "") for column in columns[1:]))
+    totals = {"requests": number(count), "follow": number(follows)}
+    return (ALL, *(totals.get(column.title, "") for column in columns[1:]))
 
 
 def _rest(groups: list[Group]) -> str:

@@ -21,24 +21,24 @@ _WORDS = (
 _Counts = Counter[tuple[str, str]]
 
 
-def difference_line(before: RunResult, after: RunResult) -> str:
+def difference_line(previous: RunResult, following: RunResult) -> str:
     """How many root findings are gone and how many are new, and of which workloads; those that follow come and go with them.
 
     A workload that is hit by as many requests as before, though by others, is told nothing of.
     """
-    old, new = _counts(before), _counts(after)
-    told = [part for word, _ in _WORDS for part in _parts(word, old, new)]
-    return "; ".join(told) or NOTHING
+    old, new = _counts(previous), _counts(following)
+    parts = [part for word, _ in _WORDS for part in _parts(word, old, new)]
+    return "; ".join(parts) or NOTHING
 
 
 def _counts(result: RunResult) -> _Counts:
     """Requests by what happens to them and workload."""
     words = {kind: word for word, kinds in _WORDS for kind in kinds}
-    found: _Counts = Counter()
+    counts: _Counts = Counter()
     for key, cell in result.summary.cells.items():
         if not key.follows and key.outcome in words:
-            found[words[key.outcome], inert(workload_label(key)).replace(" ", "/", 1)] += cell.count
-    return found
+            counts[words[key.outcome], inert(workload_label(key)).replace(" ", "/", 1)] += cell.count
+    return counts
 
 
 def _parts(word: str, old: _Counts, new: _Counts) -> Iterator[str]:

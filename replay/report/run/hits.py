@@ -19,8 +19,8 @@ BETWEEN = "; "
 
 def hits_section(result: RunResult, rows: int | None) -> Section | None:
     """The section with at most so many rows, all of them if None; None where nothing is found."""
-    found = hits(result.summary.cells)
-    if not found or rows == 0:
+    policy_hits = hits(result.summary.cells)
+    if not policy_hits or rows == 0:
         return None
     columns = (
         Column("policy", Align.CODE),
@@ -33,10 +33,10 @@ def hits_section(result: RunResult, rows: int | None) -> Section | None:
         Column("users", Align.CODE, optional=True),
         Column("last seen, UTC", Align.SHORT, optional=True),
     )
-    table = Table("hits-table", "", columns, tuple(map(_row, found[:rows])), len(found), page=PAGE)
-    policies = {(each.key.outcome, each.key.policy) for each in found}
+    table = Table("hits-table", "", columns, tuple(map(_row, policy_hits[:rows])), len(policy_hits), page=PAGE)
+    policies = {(each.key.outcome, each.key.policy) for each in policy_hits}
     lead = (
-        f"{plural(len(found), 'row')}: each policy with every workload that it concerns, the owner that its namespace's label names, and "
+        f"{plural(len(policy_hits), 'row')}: each policy with every workload that it concerns, the owner that its namespace's label names, and "
         f"who sends the requests. {plural(len(policies), 'policy', 'policies')}; `follow` are requests that would not come so far, because "
         "an earlier one ends otherwise."
     )

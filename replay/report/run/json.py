@@ -46,11 +46,11 @@ def _of_shard(summary: Summary) -> dict[str, Callable[[CellKey], Iterable[str]]]
 def summary_json(result: RunResult) -> str:
     """The summary as one JSON document, with a line end."""
     summary = result.summary
-    known, total = decided(summary, "candidate")
+    determined, total = decided(summary, "candidate")
     kinds = sorted({key.outcome for key in summary.cells})
     value: dict[str, Any] = {
         "log": _log(result.log),
-        "decided": {"requests": known, "of": total},
+        "decided": {"requests": determined, "of": total},
         "notReached": summary.not_reached.total(),
         "fidelity": fidelity_json(result.fidelity),
         "roots": {kind.value: counted(cells_of(result, kind))[0] for kind in kinds},

@@ -96,9 +96,9 @@ def _changes(key: CellKey) -> Iterator[str]:
 
 def _examples(summary: Summary, groups: list[Group], most: int) -> tuple[Listing, ...]:
     """An object before and after, for the largest groups; no object twice."""
-    found: dict[str, Listing] = {}
+    listings: dict[str, Listing] = {}
     for group in groups:
-        if len(found) == most or not group.examples:
+        if len(listings) == most or not group.examples:
             break  # the others only follow
         example, key = group.examples[0]
         name = f"{key.namespace}/{example.name}" if key.namespace else example.name
@@ -109,8 +109,8 @@ def _examples(summary: Summary, groups: list[Group], most: int) -> tuple[Listing
             caption, text = f"{example.operation} {key.resource} {name} by {key.user}", ""
         text = text or "\n".join(inert(orjson.dumps(operation).decode()) for operation in example.patch)
         caption = inert(f"{WORDS[key.outcome]} by {', '.join(key.policies)}, for example {caption}")
-        found.setdefault(caption, Listing(caption, _shortened(text)))
-    return tuple(found.values())
+        listings.setdefault(caption, Listing(caption, _shortened(text)))
+    return tuple(listings.values())
 
 
 def _shortened(text: str) -> str:
@@ -122,15 +122,15 @@ def _shortened(text: str) -> str:
 
 def chain_cells(summary: Summary) -> list[tuple[MutationConsequence, tuple[Cell, Cell]]]:
     """By consequence its root findings, and what only follows."""
-    found = sorted({chain._replace(follows=False) for chain in summary.chains})
+    chains = sorted({chain._replace(follows=False) for chain in summary.chains})
     cells = summary.chains
-    return [(chain, (cells.get(chain, Cell()), cells.get(chain._replace(follows=True), Cell()))) for chain in found]
+    return [(chain, (cells.get(chain, Cell()), cells.get(chain._replace(follows=True), Cell()))) for chain in chains]
 
 
 def _chains(summary: Summary, rows: int) -> Section | None:
     if not summary.chains:
         return None
-    found = sorted(chain_cells(summary), key=lambda item: (item[0].effect, -item[1][0].count, item[0]))
+    chains = sorted(chain_cells(summary), key=lambda item: (item[0].effect, -item[1][0].count, item[0]))
     columns = (
         Column("what"),
         Column("mutated by", Align.CODE),
@@ -150,8 +150,8 @@ def _chains(summary: Summary, rows: int) -> Section | None:
             chain.outcome.replace("_", " "),
             inert((root.examples or other.examples)[0].messages[0]),
         )
-        for chain, (root, other) in found[:rows]
+        for chain, (root, other) in chains[:rows]
     )
     lead = "Validation sees the mutated object. These requests meet a denial, or escape one, because of the mutation."
-    table = Table("chains", "", columns, shown, len(found))
+    table = Table("chains", "", columns, shown, len(chains))
     return Section("chains", "Mutations that decide a validation", lead, (table,), Tone.WARN)

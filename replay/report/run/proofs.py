@@ -43,9 +43,9 @@ def findings_of(summary: Summary, proof: PolicyProof) -> dict[str, int]:
 
 def comparison(summary: Summary, proof: PolicyProof) -> str:
     """How what the log shows compares with the claim, in words."""
-    result, found = proof.proof.result.value, findings_of(summary, proof)
-    shown = ", ".join(f"{number(count)} {kind.replace('_', ' ')}" for kind, count in found.items())
-    beyond = sum(found.get(kind.value, 0) for kind in _EXCLUDED.get(result, ()))
+    result, claim = proof.proof.result.value, findings_of(summary, proof)
+    shown = ", ".join(f"{number(count)} {kind.replace('_', ' ')}" for kind, count in claim.items())
+    beyond = sum(claim.get(kind.value, 0) for kind in _EXCLUDED.get(result, ()))
     if beyond:
         return f"{shown}: {plural(beyond, 'request')} outside what the claim is about, or of another change in the sets"
     return f"{_CAN[result]}; the log shows {shown or 'no difference'}"

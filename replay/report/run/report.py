@@ -111,12 +111,12 @@ def _verdict(result: RunResult) -> tuple[str, Tone]:
     counts = {kind: counted(cells_of(result, kind)) for kind in _TOLD}
     parts = [f"{number(root)} {WORDS[kind]}" for kind, (root, _) in counts.items() if root]
     follows = sum(follows for _, follows in counts.values())
-    known, total = decided(result.summary, "candidate")
-    unknown = f" {plural(total - known, 'request')} could not be decided." if total > known else ""
+    determined, total = decided(result.summary, "candidate")
+    unknown = f" {plural(total - determined, 'request')} could not be decided." if total > determined else ""
     if calls := unknown_calls(result.summary):
         unknown += f" {plural(calls, 'new call')} of webhooks that were not asked could deny or change more."
     if not parts:
-        return f"Nothing new is denied or mutated in {plural(known, 'decided request')}.{unknown}", (
+        return f"Nothing new is denied or mutated in {plural(determined, 'decided request')}.{unknown}", (
             Tone.WARN if unknown else Tone.GOOD
         )
     tone = Tone.BAD if counts[OutcomeKind.NEWLY_DENIED][0] else Tone.WARN
@@ -126,7 +126,7 @@ def _verdict(result: RunResult) -> tuple[str, Tone]:
 
 def _facts(result: RunResult) -> tuple[Fact, ...]:
     log, summary = result.log, result.summary
-    known, total = decided(summary, "candidate")
+    determined, total = decided(summary, "candidate")
     newly_denied, _ = counted(cells_of(result, OutcomeKind.NEWLY_DENIED))
     rejected = sum(log.rejects.values())
     return (
@@ -135,9 +135,9 @@ def _facts(result: RunResult) -> tuple[Fact, ...]:
         Fact("Admission saw", plural(log.admission, "request"), _not_reached_note(result)),
         Fact(
             "Decided",
-            share(known, total),
-            f"{number(known)} of {number(total)}",
-            Tone.GOOD if known == total else Tone.WARN,
+            share(determined, total),
+            f"{number(determined)} of {number(total)}",
+            Tone.GOOD if determined == total else Tone.WARN,
         ),
         fidelity_fact(result.fidelity),
         Fact("Newly denied", number(newly_denied), _spread(result), Tone.BAD if newly_denied else Tone.GOOD),

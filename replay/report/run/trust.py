@@ -34,9 +34,9 @@ def _kept(agreement: Agreement) -> str:
     return f"{number(agreement.reproduced)}/{number(agreement.observed)}{extra}"
 
 
-def gaps_section(found: Mapping[Gap, int], rows: int) -> Section | None:
+def gaps_section(gap_counts: Mapping[Gap, int], rows: int) -> Section | None:
     """What the log does not hold, by the verdicts that it costs; None where everything was decided."""
-    gaps = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    gaps = sorted(gap_counts.items(), key=lambda item: (-item[1], item[0]))
     if not gaps:
         return None
     columns = (

@@ -89,10 +89,10 @@ def roots(cells: OutcomeCells) -> CellItems:
 
 def counted(cells: OutcomeCells) -> tuple[int, int]:
     """How many requests are root findings, and how many only follow."""
-    found = Counter[bool]()
+    counts = Counter[bool]()
     for key, cell in cells:
-        found[key.follows] += cell.count
-    return found[False], found[True]
+        counts[key.follows] += cell.count
+    return counts[False], counts[True]
 
 
 def labels_of(cells: OutcomeCells, labels: Callable[[CellKey], Iterable[str]]) -> set[str]:
@@ -102,8 +102,8 @@ def labels_of(cells: OutcomeCells, labels: Callable[[CellKey], Iterable[str]]) -
 
 def cells_with(summary: Summary, *outcomes: OutcomeKind) -> CellItems:
     """The cells of some outcomes in a stable order: that of their first requests."""
-    found = [(key, cell) for key, cell in summary.cells.items() if key.outcome in outcomes]
-    return sorted(found, key=lambda item: (item[1].examples[0].seq, item[1].examples[0].item, item[0]))
+    cells = [(key, cell) for key, cell in summary.cells.items() if key.outcome in outcomes]
+    return sorted(cells, key=lambda item: (item[1].examples[0].seq, item[1].examples[0].item, item[0]))
 
 
 def by_policy(key: CellKey) -> Iterable[str]:

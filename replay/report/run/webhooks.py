@@ -52,7 +52,7 @@ def _lead(result: RunResult) -> str:
 
 
 def _calls(summary: Summary, rows: int) -> Table:
-    found = sorted(summary.webhooks.items(), key=lambda item: (_ORDER.index(item[0].change), -item[1], item[0]))
+    calls = sorted(summary.webhooks.items(), key=lambda item: (_ORDER.index(item[0].change), -item[1], item[0]))
     columns = (
         Column("what"),
         Column("webhook", Align.CODE),
@@ -76,13 +76,13 @@ def _calls(summary: Summary, rows: int) -> Table:
             _WOULD_BE_CALLED if call.answer == NOT_ASKED else call.answer,
             number(count),
         )
-        for call, count in found[:rows]
+        for call, count in calls[:rows]
     )
-    return Table("webhook-calls", "", columns, shown, len(found))
+    return Table("webhook-calls", "", columns, shown, len(calls))
 
 
 def _failures(summary: Summary, rows: int) -> Table:
-    found = sorted(summary.call_failures.items(), key=lambda item: (-item[1], item[0]))
+    failures = sorted(summary.call_failures.items(), key=lambda item: (-item[1], item[0]))
     columns = (Column("webhook", Align.CODE), Column("why the call failed"), Column("requests", Align.NUMBER))
-    shown = tuple((inert(webhook), inert(text), number(count)) for (webhook, text), count in found[:rows])
-    return Table("webhook-failures", "Calls that failed", columns, shown, len(found))
+    shown = tuple((inert(webhook), inert(text), number(count)) for (webhook, text), count in failures[:rows])
+    return Table("webhook-failures", "Calls that failed", columns, shown, len(failures))

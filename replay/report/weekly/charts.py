@@ -27,10 +27,10 @@ def step_of(figures: Figures) -> int:
 
 def by_step(counts: Mapping[int, int], step: int, zone: tzinfo) -> Counter[int]:
     """Counts added up to longer steps; days begin at midnight of the zone."""
-    found: Counter[int] = Counter()
+    sums: Counter[int] = Counter()
     for start, count in counts.items():
-        found[floor(start, step, zone)] += count
-    return found
+        sums[floor(start, step, zone)] += count
+    return sums
 
 
 def floor(start: int, step: int, zone: tzinfo) -> int:
@@ -45,11 +45,11 @@ def floor(start: int, step: int, zone: tzinfo) -> int:
 def starts(period: Period, step: int, zone: tzinfo) -> list[int]:
     """The starts of all steps of a period, those without any request included."""
     at = floor(period.start, step, zone)
-    found = []
+    instants = []
     while at < period.end:
-        found.append(at)
+        instants.append(at)
         at = _next(at, step, zone)
-    return found
+    return instants
 
 
 def _next(start: int, step: int, zone: tzinfo) -> int:
@@ -117,10 +117,10 @@ def _would_deny(result: WeeklyResult) -> tuple[str, dict[tuple[str, str, str], i
         if not key.is_root:
             continue
         if candidate:
-            wanted = key.side is EffectSide.CANDIDATE and key.action is EffectAction.DENY and key.policy in candidate
+            is_side = key.side is EffectSide.CANDIDATE and key.action is EffectAction.DENY and key.policy in candidate
         else:
-            wanted = key.side is EffectSide.CURRENT and key.action is EffectAction.AUDIT and key.policy in trial
-        if wanted:
+            is_side = key.side is EffectSide.CURRENT and key.action is EffectAction.AUDIT and key.policy in trial
+        if is_side:
             counts[key.policy, key.namespace or "(cluster)", key.workload] += cell.count
     return "Requests that enforcing would newly deny", dict(counts)
 

@@ -128,7 +128,7 @@ def figures_value(figures: Figures) -> dict[str, Any]:
 
 def _workspaces_value(figures: Figures) -> dict[str, Any]:
     """What was done to each workspace of kcp; nothing for other logs."""
-    found = [
+    workspaces = [
         {
             "workspace": each.workspace,
             "newlyDenied": each.newly_denied,
@@ -137,7 +137,7 @@ def _workspaces_value(figures: Figures) -> dict[str, Any]:
         }
         for each in figures.workspaces
     ]
-    return {"workspaces": found} if found else {}
+    return {"workspaces": workspaces} if workspaces else {}
 
 
 def _named(policy: str) -> dict[str, str]:

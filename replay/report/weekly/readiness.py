@@ -12,17 +12,17 @@ ReadinessByNamespace = Mapping[str, NamespaceReadiness]
 _COMPUTE = ("cpu", "memory")
 
 
-def readiness_sections(found: ReadinessByNamespace, rows: int) -> Iterator[Section]:
+def readiness_sections(readiness: ReadinessByNamespace, rows: int) -> Iterator[Section]:
     """Levels, obstacles, bounds."""
-    if not found:
+    if not readiness:
         return
-    yield _levels(found, rows)
-    if any(each.obstacles.get(each.next_level) for each in found.values()):
-        yield _obstacles(found, rows)
-    yield _bounds(found, rows)
+    yield _levels(readiness, rows)
+    if any(each.obstacles.get(each.next_level) for each in readiness.values()):
+        yield _obstacles(readiness, rows)
+    yield _bounds(readiness, rows)
 
 
-def _levels(found: ReadinessByNamespace, rows: int) -> Section:
+def _levels(readiness: ReadinessByNamespace, rows: int) -> Section:
     columns = (
         Column("namespace", Align.CODE),
         Column("would deny nothing", Align.SHORT),
@@ -30,7 +30,7 @@ def _levels(found: ReadinessByNamespace, rows: int) -> Section:
         Column("the next would deny", Align.SHORT),
     )
     shown = []
-    for namespace, each in sorted(found.items()):
+    for namespace, each in sorted(readiness.items()):
         denied = f"{each.next_level}: {number(each.denied[each.next_level])}" if each.next_level else ""
         denied += f", {number(each.unknown)} not known" if each.unknown else ""
         shown.append((inert(namespace), each.level, number(each.pods), denied))
@@ -39,7 +39,7 @@ def _levels(found: ReadinessByNamespace, rows: int) -> Section:
     return Section("readiness", "Which Pod Security level?", lead, (table,), Tone.PLAIN)
 
 
-def _obstacles(found: ReadinessByNamespace, rows: int) -> Section:
+def _obstacles(readiness: ReadinessByNamespace, rows: int) -> Section:
     columns = (
         Column("namespace", Align.CODE),
         Column("level", Align.SHORT),
@@ -49,7 +49,7 @@ def _obstacles(found: ReadinessByNamespace, rows: int) -> Section:
     )
     shown = [
         (inert(namespace), each.next_level, inert(owner), inert(f"{reason} ({where})" if where else reason), number(n))
-        for namespace, each in sorted(found.items())
+        for namespace, each in sorted(readiness.items())
         for (owner, reason, where), n in each.obstacles.get(each.next_level, {}).items()
     ]
     shown.sort(key=lambda row: (row[0], -int(row[4].replace(",", "")), *row[2:4]))
@@ -62,11 +62,11 @@ def _obstacles(found: ReadinessByNamespace, rows: int) -> Section:
     )
 
 
-def _bounds(found: ReadinessByNamespace, rows: int) -> Section:
+def _bounds(readiness: ReadinessByNamespace, rows: int) -> Section:
     columns = (Column("namespace", Align.CODE), Column("LimitRange, container max"), Column("ResourceQuota, hard"))
     shown = [
         (inert(namespace), inert(_text(limit_range(each))), inert(_text(quota(each))))
-        for namespace, each in sorted(found.items())
+        for namespace, each in sorted(readiness.items())
     ]
     lead = (
         "The least bounds that would have let everything through: the largest limit of a container, and the most that was asked "
@@ -90,7 +90,7 @@ def _text(values: Mapping[str, str]) -> str:
     return ", ".join(f"{name}: {value}" for name, value in values.items()) or "nothing is asked for"
 
 
-def readiness_value(found: ReadinessByNamespace) -> list[dict[str, Any]]:
+def readiness_value(readiness: ReadinessByNamespace) -> list[dict[str, Any]]:
     """The same as JSON."""
     return [
         {
@@ -107,5 +107,5 @@ def readiness_value(found: ReadinessByNamespace) -> list[dict[str, Any]]:
             "limitRangeMax": limit_range(each),
             "quotaHard": quota(each),
         }
-        for namespace, each in sorted(found.items())
+        for namespace, each in sorted(readiness.items())
     ]

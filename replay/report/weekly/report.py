@@ -109,47 +109,47 @@ def weekly_document(
 
 
 def _verdict(result: WeeklyResult) -> tuple[str, Tone]:
-    found = result.figures.promotions
-    ready = sum(each.readiness is PolicyReadiness.READY for each in found)
+    promotions = result.figures.promotions
+    ready = sum(each.readiness is PolicyReadiness.READY for each in promotions)
     denied = result.figures.total(EffectAction.DENY)
     parts = [f"{plural(denied, 'request')} denied of {number(result.figures.requests)}."]
-    if not found:
+    if not promotions:
         return f"{parts[0]} No policy is on trial.", Tone.PLAIN
-    parts.append(_enforceable(ready, len(found)))
-    return " ".join(parts), Tone.GOOD if ready == len(found) else Tone.WARN
+    parts.append(_enforceable(ready, len(promotions)))
+    return " ".join(parts), Tone.GOOD if ready == len(promotions) else Tone.WARN
 
 
-def _enforceable(ready: int, found: int) -> str:
-    policies = f"{plural(found, 'policy', 'policies')} on trial or planned"
+def _enforceable(ready: int, count: int) -> str:
+    policies = f"{plural(count, 'policy', 'policies')} on trial or planned"
     if not ready:
         return f"None of {policies} can be enforced yet."
     return f"{number(ready)} of {policies} {'denies' if ready == 1 else 'deny'} nothing new and can be enforced."
 
 
 def _facts(result: WeeklyResult) -> tuple[Fact, ...]:
-    figures, before = result.figures, result.previous
+    figures, previous = result.figures, result.previous
     facts = [
         Fact(
             "Requests",
             number(figures.requests),
-            change(figures.requests, None if before is None else before.requests) or "that admission saw",
+            change(figures.requests, None if previous is None else previous.requests) or "that admission saw",
         )
     ]
     for action in (EffectAction.DENY, EffectAction.AUDIT, EffectAction.WARN, EffectAction.MUTATE):
         count = figures.total(action)
-        told = change(count, None if before is None else before.total(action))
-        if count or told not in ("", SAME) or action is EffectAction.DENY:
-            facts.append(Fact(_FACTS[action], number(count), told))
+        trend = change(count, None if previous is None else previous.total(action))
+        if count or trend not in ("", SAME) or action is EffectAction.DENY:
+            facts.append(Fact(_FACTS[action], number(count), trend))
     if figures.promotions:
         ready = sum(each.readiness is PolicyReadiness.READY for each in figures.promotions)
         facts.append(Fact("Can be enforced", f"{ready} of {len(figures.promotions)}", "policies on trial or planned"))
     if result.current is not None or result.candidate is not None:
-        known = max(figures.requests - figures.undecided, 0)
+        determined = max(figures.requests - figures.undecided, 0)
         tone = Tone.GOOD if not figures.undecided else Tone.WARN
         facts.append(
             Fact(
                 "Decided",
-                share(known, figures.requests),
+                share(determined, figures.requests),
                 f"all but {number(figures.undecided)}" if figures.undecided else "",
                 tone,
             )
@@ -164,10 +164,10 @@ def _facts(result: WeeklyResult) -> tuple[Fact, ...]:
 
 
 def _promotions(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
-    found = result.figures.promotions
-    if not found:
+    promotions = result.figures.promotions
+    if not promotions:
         return None
-    before = {} if result.previous is None else {(e.policy, e.side): e for e in result.previous.promotions}
+    previous = {} if result.previous is None else {(e.policy, e.side): e for e in result.previous.promotions}
     columns = (
         Column("policy", Align.CODE),
         Column("verdict", Align.SHORT),
@@ -182,26 +182,27 @@ def _promotions(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None
         Column("today", optional=True),
         Column(f"last, {zone_name(result.figures.period.end, zone)}", Align.SHORT, optional=True),
     )
-    whole = _begins_in_time(result.figures)
+    is_whole_period = _begins_in_time(result.figures)
     shown = tuple(
-        _promotion_row(each, before.get((each.policy, each.side)), zone, whole=whole) for each in found[:rows]
+        _promotion_row(each, previous.get((each.policy, each.side)), zone, is_whole=is_whole_period)
+        for each in promotions[:rows]
     )
     lead = (
         "What each policy that only warns, audits or is planned would deny of what is admitted today, had it denied from the start "
         "of the period. Asked are the requests that its match constraints may select: a policy that was hardly asked has hardly been tried."
     )
-    if any(each.follow for each in found):
+    if any(each.follow for each in promotions):
         lead += " What follows would be denied, too, but would not come as it did: a request before it would have ended otherwise."
-    tones = tuple(_TONES[each.readiness] for each in found[:rows])
-    anchors = policy_anchors([inert(each.policy) for each in found[:rows]])
-    table = without_empty(Table("promotions", "", columns, shown, len(found), tones, anchors=anchors))
+    tones = tuple(_TONES[each.readiness] for each in promotions[:rows])
+    anchors = policy_anchors([inert(each.policy) for each in promotions[:rows]])
+    table = without_empty(Table("promotions", "", columns, shown, len(promotions), tones, anchors=anchors))
     return Section("promotions", "Can it be enforced?", lead, (table,))
 
 
 def _consumers(result: WeeklyResult, rows: int) -> Section | None:
     """The workspaces of kcp that requests are to; a provider asks first whom its policies deny. None for other logs."""
-    found = result.figures.workspaces
-    if not found:
+    workspaces = result.figures.workspaces
+    if not workspaces:
         return None
     columns = (
         Column("consumer", Align.CODE),
@@ -216,10 +217,10 @@ def _consumers(result: WeeklyResult, rows: int) -> Section | None:
             *(number(each.total(action)) for action in ACTION_WORDS),
             *((number(each.undecided),) if result.candidate is not None else ()),
         )
-        for each in found[:rows]
+        for each in workspaces[:rows]
     )
     lead = "The workspaces that requests were to, each request counted once for each policy; new denials are the candidate's."
-    table = without_empty(Table("consumers", "", columns, shown, len(found)))
+    table = without_empty(Table("consumers", "", columns, shown, len(workspaces)))
     return Section("consumers", "By consumer", lead, (table,))
 
 
@@ -229,13 +230,13 @@ def _begins_in_time(figures: Figures) -> bool:
     return first - figures.period.start <= max(figures.period.length // _LATE, figures.step)
 
 
-def _promotion_row(each: Promotion, before: Promotion | None, zone: tzinfo, *, whole: bool) -> tuple[str, ...]:
+def _promotion_row(each: Promotion, previous: Promotion | None, zone: tzinfo, *, is_whole: bool) -> tuple[str, ...]:
     return (
         inert(each.policy),
         _READINESS[each.readiness],
         number(each.roots),
         number(each.follow),
-        _promotion_trend(each, before) if whole or before is not None else "",
+        _promotion_trend(each, previous) if is_whole or previous is not None else "",
         number(each.workloads),
         number(each.users),
         number(each.namespaces),
@@ -246,10 +247,10 @@ def _promotion_row(each: Promotion, before: Promotion | None, zone: tzinfo, *, w
     )
 
 
-def _promotion_trend(each: Promotion, before: Promotion | None) -> str:
+def _promotion_trend(each: Promotion, previous: Promotion | None) -> str:
     """Against the earlier period where it knows the policy, else the second half of this one against the first."""
-    if before is not None:
-        return change(each.roots, before.roots)
+    if previous is not None:
+        return change(each.roots, previous.roots)
     first, second = each.halves
     if first == second:
         return ""
@@ -258,10 +259,10 @@ def _promotion_trend(each: Promotion, before: Promotion | None) -> str:
 
 def _owners(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
     """Whom to talk to, policy by policy, beginning with the policies that are nearest to enforcement."""
-    found = [talk for each in result.figures.promotions for talk in talks(each)]
-    if not found:
+    owners = [talk for each in result.figures.promotions for talk in talks(each)]
+    if not owners:
         return None
-    labelled = any(talk.owner for talk in found)
+    labelled = any(talk.owner for talk in owners)
     columns = (
         Column("policy", Align.CODE),
         *((Column("owner"),) if labelled else ()),
@@ -281,10 +282,12 @@ def _owners(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
             inert(some(talk.users)),
             minute(talk.last, zone),
         )
-        for talk in found[:rows]
+        for talk in owners[:rows]
     )
     lead = "The owners of what would newly be denied; those of policies that are nearest to enforcement come first."
-    return Section("owners", "Whom to talk to", lead, (without_empty(Table("owners", "", columns, shown, len(found))),))
+    return Section(
+        "owners", "Whom to talk to", lead, (without_empty(Table("owners", "", columns, shown, len(owners))),)
+    )
 
 
 def _actions(result: WeeklyResult, rows: int, zone: tzinfo, *, with_charts: bool) -> Section:
@@ -303,13 +306,13 @@ def _actions(result: WeeklyResult, rows: int, zone: tzinfo, *, with_charts: bool
 
 
 def _by_policy(result: WeeklyResult, rows: int, zone: tzinfo) -> Table:
-    before = {}
+    previous = {}
     if result.previous is not None:
-        before = {(each.policy, each.action): each.requests for each in result.previous.actions}
+        previous = {(each.policy, each.action): each.requests for each in result.previous.actions}
     now = {(each.policy, each.action) for each in result.figures.actions}
     gone = [
         (inert(policy), ACTION_WORDS[action], "0", change(0, requests), "0", "0", "earlier", "")
-        for (policy, action), requests in sorted(before.items())
+        for (policy, action), requests in sorted(previous.items())
         if (policy, action) not in now and action in ACTION_WORDS
     ]
     columns = (
@@ -324,7 +327,7 @@ def _by_policy(result: WeeklyResult, rows: int, zone: tzinfo) -> Table:
     )
     listed = [
         (
-            *_action_row(each, result, before.get((each.policy, each.action), 0)),
+            *_action_row(each, result, previous.get((each.policy, each.action), 0)),
             minute(each.last, zone),
             _SOURCES[each.source],
         )
@@ -336,12 +339,12 @@ def _by_policy(result: WeeklyResult, rows: int, zone: tzinfo) -> Table:
 _SOURCES = {FigureSource.LOG: "log", FigureSource.REPLAY: "replayed"}
 
 
-def _action_row(each: ActionFigures, result: WeeklyResult, before: int) -> tuple[str, ...]:
+def _action_row(each: ActionFigures, result: WeeklyResult, previous: int) -> tuple[str, ...]:
     return (
         inert(each.policy),
         ACTION_WORDS[each.action],
         number(each.requests),
-        change(each.requests, before) if result.previous is not None else "",
+        change(each.requests, previous) if result.previous is not None else "",
         number(each.users),
         number(each.namespaces),
     )

@@ -26,17 +26,17 @@ SAME = "as before"
 _NODE = "system:node:"
 
 
-def change(now: int, before: int | None) -> str:
+def change(now: int, previous: int | None) -> str:
     """The trend of a number in words: the difference and, where it says something, the share; empty without an earlier one."""
-    if before is None:
+    if previous is None:
         return ""
-    if not before:
+    if not previous:
         return "new" if now else SAME
-    difference = now - before
+    difference = now - previous
     if not difference:
         return SAME
     sign = "+" if difference > 0 else "\u2212"
-    return f"{sign}{number(abs(difference))} ({sign}{100 * abs(difference) / before:.0f} %)"
+    return f"{sign}{number(abs(difference))} ({sign}{100 * abs(difference) / previous:.0f} %)"
 
 
 class Talk(NamedTuple):
@@ -56,7 +56,7 @@ def talks(promotion: Promotion) -> list[Talk]:
     groups: dict[tuple[str, str], list[Owner]] = {}
     for each in promotion.owners:
         groups.setdefault((each.owner, "" if each.owner else each.users[0]), []).append(each)
-    found = [
+    owner_talks = [
         Talk(
             promotion.policy,
             owner,
@@ -68,7 +68,7 @@ def talks(promotion: Promotion) -> list[Talk]:
         )
         for (owner, _), owners in groups.items()
     ]
-    return sorted(found, key=lambda talk: (-talk.requests, talk.owner, talk.users))
+    return sorted(owner_talks, key=lambda talk: (-talk.requests, talk.owner, talk.users))
 
 
 def some(names: tuple[str, ...], most: int = 3) -> str:
@@ -79,31 +79,31 @@ def some(names: tuple[str, ...], most: int = 3) -> str:
 
 def newness(result: WeeklyResult, rows: int) -> Section | None:
     """First-seen and vanished denials, users and namespaces."""
-    before, now = result.previous, result.figures
-    if before is None:
+    previous, now = result.previous, result.figures
+    if previous is None:
         lead = "No earlier period is known. The JSON beside this report is what the next one will be compared with."
         return Section("new", "What is new", lead, quiet=True)
-    denials = [("denial", f"{d.policy}", _whom(d.user, d.namespace)) for d in sorted(now.denials - before.denials)]
-    gone = [("denial", f"{d.policy}", _whom(d.user, d.namespace)) for d in sorted(before.denials - now.denials)]
+    denials = [("denial", f"{d.policy}", _whom(d.user, d.namespace)) for d in sorted(now.denials - previous.denials)]
+    gone = [("denial", f"{d.policy}", _whom(d.user, d.namespace)) for d in sorted(previous.denials - now.denials)]
     new_rows = [
         *denials,
-        *(("namespace", name, "") for name in sorted(now.namespaces - before.namespaces)),
-        *(("user", name, "") for name in _people(now.users - before.users)),
+        *(("namespace", name, "") for name in sorted(now.namespaces - previous.namespaces)),
+        *(("user", name, "") for name in _people(now.users - previous.users)),
     ]
     gone_rows = [
         *gone,
-        *(("namespace", name, "") for name in sorted(before.namespaces - now.namespaces)),
-        *(("user", name, "") for name in _people(before.users - now.users)),
+        *(("namespace", name, "") for name in sorted(previous.namespaces - now.namespaces)),
+        *(("user", name, "") for name in _people(previous.users - now.users)),
     ]
     blocks: tuple[Block, ...] = tuple(
-        _names(name, caption, found, rows)
-        for name, caption, found in (
+        _names(name, caption, name_rows, rows)
+        for name, caption, name_rows in (
             ("first-seen", "First seen in this period", new_rows),
             ("gone", "Seen in the period before, not in this one", gone_rows),
         )
-        if found
+        if name_rows
     )
-    lead = f"Compared with {moment(before.period.start)} to {moment(before.period.end)}, from {inert(result.compared_with)}."
+    lead = f"Compared with {moment(previous.period.start)} to {moment(previous.period.end)}, from {inert(result.compared_with)}."
     if not blocks:
         lead += " The same denials, users and namespaces."
     return Section("new", "What is new, what is gone", lead, blocks)
@@ -118,10 +118,10 @@ def _people(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (name.startswith("system:"), name.startswith(_NODE), name))
 
 
-def _names(name: str, caption: str, found: list[tuple[str, str, str]], rows: int) -> Table:
+def _names(name: str, caption: str, name_rows: list[tuple[str, str, str]], rows: int) -> Table:
     columns = (Column("what"), Column("name", Align.CODE), Column("whom", Align.CODE))
-    shown = tuple((what, inert(one), inert(whom)) for what, one, whom in found[:rows])
-    return Table(name, caption, columns, shown, len(found))
+    shown = tuple((what, inert(one), inert(whom)) for what, one, whom in name_rows[:rows])
+    return Table(name, caption, columns, shown, len(name_rows))
 
 
 def in_force(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
@@ -165,13 +165,13 @@ def _in_force_lead(result: WeeklyResult, zone: tzinfo, *, drifted: bool) -> tupl
 
 def _evidence(evidence: tuple[FileFidelity, ...], rows: int, zone: tzinfo) -> Table:
     """File by file; where there are too many, those that differ from the set first."""
-    told = zone_name(max(each.last for each in evidence), zone)
+    notes = zone_name(max(each.last for each in evidence), zone)
     columns = (
         Column("file", Align.CODE),
         Column("same", Align.NUMBER),
         Column("different", Align.NUMBER),
-        Column(f"first, {told}", Align.SHORT),
-        Column(f"last, {told}", Align.SHORT),
+        Column(f"first, {notes}", Align.SHORT),
+        Column(f"last, {notes}", Align.SHORT),
     )
     ordered = (
         sorted(evidence, key=lambda each: not each.fidelity.disagreement_count) if len(evidence) > rows else evidence
