@@ -17,6 +17,7 @@ from functools import cache, cached_property, lru_cache, partial
 from multiprocessing import util
 from multiprocessing.connection import wait
 from multiprocessing.context import BaseContext
+from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 
 from replay.audit.ingest import Progress
@@ -94,17 +95,18 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _run_part(task: bytes, part: StorePart) -> Any:
+def _run_part(task: Path, part: StorePart) -> Any:
     if _job_of_worker is None:
         raise ReplayError("a worker was started without its job")
     return _task(task).run(_job_of_worker, part)
 
 
 @lru_cache(maxsize=1)
-def _task(pickled: bytes) -> PartTask[Any, Any]:
+def _task(path: Path) -> PartTask[Any, Any]:
     """What a worker does with one part after the other."""
-    # Our own parent sent it.
-    return cast("PartTask[Any, Any]", pickle.loads(pickled))  # noqa: S301
+    # Our own parent wrote it, in a directory that only this user may read.
+    with path.open("rb") as file:
+        return cast("PartTask[Any, Any]", pickle.load(file))  # noqa: S301
 
 
 class Crew(Generic[J]):
@@ -148,10 +150,15 @@ class Crew(Generic[J]):
         if self._pool is None:
             pool = ProcessPoolExecutor(workers, _context(), _adopt, (job, gc.get_threshold()))
             self._pool = self._stack.enter_context(pool)
-        return self._run_there(self._pool, pickle.dumps(task, pickle.HIGHEST_PROTOCOL), parts, progress)
+        with scratch() as directory:
+            # In a file, since a task may grow with the log, and so do the parts: sent with each of them, it would be the most of a run.
+            path = directory / "task"
+            with path.open("wb") as file:
+                pickle.dump(task, file, pickle.HIGHEST_PROTOCOL)
+            return self._run_there(self._pool, path, parts, progress)
 
     @staticmethod
-    def _run_there(pool: ProcessPoolExecutor, task: bytes, parts: Sequence[StorePart], progress: Progress) -> list[Any]:
+    def _run_there(pool: ProcessPoolExecutor, task: Path, parts: Sequence[StorePart], progress: Progress) -> list[Any]:
         try:
             _use_scratch()
             with _deaf():

@@ -52,6 +52,7 @@ MICROSECONDS = 1_000_000
 _RANK: dict[str, int] = {cause: rank for rank, cause in enumerate((Cause.DENIED, Cause.UNKNOWN, Cause.NOT_SENT))}
 """Of the objects of a collection the one that ends first in this order says how the request ends."""
 _KEY = "concat_ws(chr(31), api_group, resource, if(resource = 'namespaces' and api_group = '', '', \"namespace\"), object_name, nullif(workspace, ''))"
+_KEY_OR_ID = f"if(object_name = '', audit_id, {_KEY})"
 _WRITES = (
     "(verb in ('create', 'update', 'patch', 'delete') or subresource in ('attach', 'exec', 'portforward', 'proxy'))"
 )
@@ -123,6 +124,13 @@ class Wave:
     around: WalkContext
     nameless: frozenset[str] = frozenset()
 
+    def within(self, part: StorePart) -> Wave:
+        """The same of a part alone: what a part is asked of grows with the part, not with the log."""
+        if len(self.keys) + len(self.nameless) < FEW_OBJECTS:
+            return self
+        there = frozenset(part.values(_KEY_OR_ID, Predicate(_WRITES, ())))
+        return replace(self, keys=self.keys & there, nameless=self.nameless & there)
+
     @property
     def predicate(self) -> Predicate:
         """The requests about them."""
@@ -141,7 +149,7 @@ class Walk:
         """Walk the objects of one part; the changes are those of namespaces."""
         walker = Walker(job.reconstructor, job.judge, job.elsewhere, self.wave.around)
         found = Walked()
-        for records in part.objects(self.wave.predicate):
+        for records in part.objects(self.wave.within(part).predicate):
             walked = walker.walk(records)
             found.consequences += walked.consequences
             found.refused += walked.refused
