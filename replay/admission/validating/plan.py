@@ -75,22 +75,22 @@ class ValidationPlan:
         """All that the expressions of these policies may read."""
         return frozenset[str]().union(*(planned.hook.evaluator.footprint for planned in self._hooks))
 
-    def asked(self, shared: Callable[[Match], SharedEvaluation]) -> Iterator[tuple[Planned, bool]]:
+    def hooks(self, shared: Callable[[Match], SharedEvaluation]) -> Iterator[tuple[Planned, bool]]:
         """The hooks of which something may come, and whether their validations are known to be true.
 
         `shared` has the expressions for a match.
         """
         if not self._premises:
             return ((planned, False) for planned in self._hooks)
-        known = []
+        holding = []
         for premise, affordable in self._premises:
             evaluation = shared(premise.match)
-            known.append(premise.holds(evaluation) and evaluation.most <= affordable)
-        known.append(False)  # those without a premise
+            holding.append(premise.holds(evaluation) and evaluation.most <= affordable)
+        holding.append(False)  # those without a premise
         return (
-            (planned, known[number])
+            (planned, holding[number])
             for planned, number in zip(self._hooks, self._numbers, strict=True)
-            if not known[number] or planned.hook.policy.audit_annotations
+            if not holding[number] or planned.hook.policy.audit_annotations
         )
 
 

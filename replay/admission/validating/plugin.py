@@ -102,12 +102,12 @@ class ValidatingAdmission:
 
     def plan(self, hooks: Sequence[Planned]) -> ValidationPlan:
         """The hooks of a set, put together once."""
-        known = self._plans.get(hooks)
-        if known is None:
+        plan = self._plans.get(hooks)
+        if plan is None:
             if len(self._plans) >= MOST_PLANS:
                 self._plans = IdentityMap()
-            known = self._plans[hooks] = ValidationPlan(hooks)
-        return known
+            plan = self._plans[hooks] = ValidationPlan(hooks)
+        return plan
 
     def decide(self, attributes: Attributes, lister: Lister) -> list[Decision]:
         """What each set decides about a request, in the order of the sets."""
@@ -209,7 +209,7 @@ class _Request:
     def dispatch(self, hooks: Sequence[Planned]) -> Decision:
         """Ask every hook."""
         outcome: OutcomeCollector | None = None
-        for planned, holds in self._admission.plan(hooks).asked(self._for_match):
+        for planned, holds in self._admission.plan(hooks).hooks(self._for_match):
             if planned.match is None:
                 outcome = outcome or OutcomeCollector(self._admission.version)
                 self._dispatch_hook(planned.hook, outcome)
@@ -338,13 +338,13 @@ class _Request:
     def _shared(self, match: Match, param: JSON | PartialObject | None) -> SharedEvaluation:
         """The expressions for a parameter, made once for each version of the objects."""
         key = (match.resource, id(param))
-        found = self.shared.get(key)
-        if found is None:
+        shared = self.shared.get(key)
+        if shared is None:
             inputs = self._input_beside(key, match) or self._admission.inputs(
                 match, self.attributes, self._walk.lister, param
             )
-            found = self.shared[key] = SharedEvaluation(inputs)
-        return found
+            shared = self.shared[key] = SharedEvaluation(inputs)
+        return shared
 
     def _for_match(self, match: Match) -> SharedEvaluation:
         return self._shared(match, None)
