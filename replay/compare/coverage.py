@@ -58,26 +58,26 @@ class Coverage:
 
     def count(self, kind: RequestKind, decision: Decision) -> None:
         """Count a decision."""
-        obstacles = [(each.policy, obstacle(each.path, each.reason, each.fix)) for each in decision.undetermined]
-        self._count(kind, obstacles, undetermined=decision.verdict is Verdict.UNDETERMINED)
+        found = [(each.policy, obstacle(each.path, each.reason, each.fix)) for each in decision.undetermined]
+        self._count(kind, found, undetermined=decision.verdict is Verdict.UNDETERMINED)
 
     def count_attributes(self, kind: RequestKind, attributes: Attributes) -> None:
         """Count a request as if a policy read all of it."""
-        obstacles = [("", obstacle(each.path, each.reason, each.fix)) for each in missing_of(attributes)]
-        self._count(kind, obstacles, undetermined=bool(obstacles))
+        found = [("", obstacle(each.path, each.reason, each.fix)) for each in missing_of(attributes)]
+        self._count(kind, found, undetermined=bool(found))
 
-    def _count(self, kind: RequestKind, gaps: Sequence[tuple[str, Obstacle]], *, undetermined: bool) -> None:
+    def _count(self, kind: RequestKind, found: Sequence[tuple[str, Obstacle]], *, undetermined: bool) -> None:
         if not undetermined:
             self.decided[kind] += 1
             return
         self.undetermined[kind] += 1
-        obstacles = {each for _, each in gaps}
+        obstacles = {each for _, each in found}
         for each in obstacles:
             cost = self.costs.setdefault(each, Cost())
             cost.verdicts += 1
             cost.alone += len(obstacles) == 1
             cost.where[f"{kind.verb} {kind.resource} at {kind.level}"] += 1
-        for policy, each in gaps:
+        for policy, each in found:
             self.costs[each].policies.add(policy)
 
     def add(self, other: Coverage) -> None:
@@ -107,13 +107,13 @@ def obstacle(path: str, reason: str, fix: str) -> Obstacle:
 
 def missing_of(attributes: Attributes) -> list[Missing]:
     """What is not known of a request, but for the fields that hardly any policy reads: managedFields, resourceVersion."""
-    missing = list(attributes.missing)
+    found = list(attributes.missing)
     for value in (attributes.object, attributes.old_object, attributes.namespace_object, attributes.options):
         if isinstance(value, Missing):
-            missing.append(value)
+            found.append(value)
         elif isinstance(value, PartialObject):
-            missing += [each for each in value.missing if not each.path.endswith(_UNREAD)]
-    return missing
+            found += [each for each in value.missing if not each.path.endswith(_UNREAD)]
+    return found
 
 
 class SizeRow(NamedTuple):
@@ -196,9 +196,9 @@ class _Means:
             octets, bodies = self._sums[key]
             if bodies:
                 return octets / bodies
-        sizes = self._sizes.get(GroupResource(row.api_group, row.resource))
-        if sizes:
-            return sizes
+        known = self._sizes.get(GroupResource(row.api_group, row.resource))
+        if known:
+            return known
         octets, bodies = self._sums["", side]
         return octets / bodies if bodies else _UNKNOWN_OCTETS
 

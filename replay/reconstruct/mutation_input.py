@@ -10,7 +10,9 @@ from collections.abc import Callable
 
 from replay.json import JSON, FieldPath
 from replay.kube.attributes import Basis, Missing, Operation
-from replay.reconstruct.patch.apply import after_apply, may_remove
+from replay.kube.merge.field_manager import ApplyConflictError
+from replay.kube.schema import Schemas
+from replay.reconstruct.patch.apply import after_apply
 from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, agrees, form_of, touched
 from replay.reconstruct.patch.result import after_patch
 from replay.reconstruct.record.body import BodyShape
@@ -53,13 +55,15 @@ def before_applied(exchange: Exchange) -> Known | Missing:
     return known
 
 
-def before_patched(exchange: Exchange, validated: Known, old: Known | Missing, *, mutated: bool) -> Known | Missing:
+def before_patched(
+    exchange: Exchange, validated: Known, old: Known | Missing, schemas: Schemas, *, mutated: bool
+) -> Known | Missing:
     """The object of a successful patch: the validated one with the old generation.
 
     Where that may be `mutated` and the patch alone does not make it of the old object, it is what the patch makes.
     """
     if mutated and not _is_explained(exchange, old):
-        return _before_mutators(exchange, old)
+        return _before_mutators(exchange, old, schemas)
     known = validated.as_basis(Basis.RECONSTRUCTED)
     if isinstance(old, Missing) or old.value is None:
         known = known.with_holes([Hole(_GENERATION, "the generation before the request is not known")])
@@ -71,12 +75,12 @@ def before_patched(exchange: Exchange, validated: Known, old: Known | Missing, *
     return known
 
 
-def _before_mutators(exchange: Exchange, old: Known | Missing) -> Known | Missing:
+def _before_mutators(exchange: Exchange, old: Known | Missing, schemas: Schemas) -> Known | Missing:
     """What a patch makes of an old object, whatever the response shows.
 
     Field managers are set before the mutating phase (`patcher.applyPatch`) and not changed after it: those are shown.
     """
-    known = patched(exchange, old)
+    known = patched(exchange, old, schemas)
     if isinstance(known, Missing):
         reason = "a mutator of the time may have changed the object, and what it was before is not known"
         return Missing("", f"{reason}: {known.reason}", known.fix)
@@ -96,9 +100,9 @@ def _is_explained(exchange: Exchange, old: Known | Missing) -> bool:
 
 
 def patched(  # noqa: PLR0911 - one return per reason why the result is not known
-    exchange: Exchange, old: Known | Missing
+    exchange: Exchange, old: Known | Missing, schemas: Schemas
 ) -> Known | Missing:
-    """The object that a patch makes of an old one; what cannot be computed is a hole."""
+    """The object that a patch makes of an old one; what cannot be computed is a hole. `schemas` are those of the cluster."""
     if isinstance(old, Missing):
         return Missing("", f"a patch is recorded, and what it was applied to is not known: {old.reason}", old.fix)
     if old.value is None:
@@ -111,10 +115,12 @@ def patched(  # noqa: PLR0911 - one return per reason why the result is not know
     try:
         _check_lists(patch, known)
         if form is PatchForm.APPLY:
-            return after_apply(exchange, known).with_holes(holes)
+            return after_apply(exchange, known, schemas).with_holes(holes)
         return Known(after_patch(exchange, old.value), Basis.RECONSTRUCTED, known.holes).with_holes(holes)
+    except ApplyConflictError:
+        return Missing("", "the apply conflicts with other managers of the object that the log tells of")
     except UnappliedPatchError as error:
-        if form is PatchForm.APPLY and may_remove(exchange, old):
+        if form is PatchForm.APPLY:
             return Missing("", str(error))
         paths = touched(patch)
         if any(not path for path in paths):

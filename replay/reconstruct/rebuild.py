@@ -125,11 +125,11 @@ def _updated(exchange: Exchange, old: Known | Missing, around: RebuildContext) -
             before: Known | Missing = NOT_ASKED
         elif is_patch:
             mutated = around.mutators(exchange, Operation.UPDATE) or is_changed_by_webhook(exchange)
-            before = before_patched(exchange, validated, old, mutated=mutated)
+            before = before_patched(exchange, validated, old, around.schemas, mutated=mutated)
         else:
             before = _sent(exchange, around, creating=False)
         return Rebuilt(Operation.UPDATE, validated, old, before)
-    before = patched(exchange, old) if is_patch else _sent(exchange, around, creating=False)
+    before = patched(exchange, old, around.schemas) if is_patch else _sent(exchange, around, creating=False)
     if isinstance(before, Missing):
         return Rebuilt(Operation.UPDATE, before, old, before)
     if exchange.succeeded and exchange.shape is BodyShape.PARTIAL_METADATA:

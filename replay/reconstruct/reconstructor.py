@@ -15,6 +15,7 @@ from replay.json import JSON
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject
 from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupResource, GroupVersionKind
+from replay.kube.schema import Schemas
 from replay.reconstruct.cluster import NAMESPACE, Cluster, ClusterLister
 from replay.reconstruct.collection import deleted_items, is_pending
 from replay.reconstruct.history.history import History
@@ -158,7 +159,12 @@ class Reconstructor:
     def _writes_of(self, exchange: Exchange, olds: OldObjects) -> Iterator[Write]:
         if exchange.record.verb in ("create", "update", "patch"):
             found = _found(exchange, olds)
-            yield Write(exchange, self._request(exchange, olds), found, _asked_for(exchange, found))
+            yield Write(
+                exchange,
+                self._request(exchange, olds),
+                found,
+                _asked_for(exchange, found, self.cluster.schemas_of(exchange.record.workspace)),
+            )
 
     def _set_aside(self, exchange: Exchange) -> ReplayRequest:
         """A request of which nothing is known but what stands in its record: its bodies cannot be used."""
@@ -375,13 +381,13 @@ def _found(exchange: Exchange, olds: OldObjects) -> Known | Missing:
     return last if olds.trusted and isinstance(last, Known) and last.value is not None else olds.of(exchange)
 
 
-def _asked_for(exchange: Exchange, found: Known | Missing) -> Known | Missing:
+def _asked_for(exchange: Exchange, found: Known | Missing, schemas: Schemas) -> Known | Missing:
     """The object of a write before any mutator."""
     if exchange.record.verb != "patch":
         return sent_object(exchange, creating=exchange.record.verb == "create")
     if exchange.record.code == CREATED and exchange.request.json is not None:
         return Known(exchange.request.json, Basis.RECORDED)
-    return patched(exchange, found)
+    return patched(exchange, found, schemas)
 
 
 def _namespace_object(record: RequestRecord, lister: ClusterLister) -> Known | Missing:

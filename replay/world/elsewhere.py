@@ -8,12 +8,14 @@ from replay.admission import json_patch
 from replay.admission.json_patch import JSONPatchError
 from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.json import JSON
-from replay.kube.attributes import Basis, Missing, Operation
+from replay.kube.attributes import Attributes, Basis, Missing, Operation
 from replay.kube.go_object import DecodeError
 from replay.kube.lister import Lister
-from replay.kube.merge.merge_key import MergeError
+from replay.kube.merge.field_manager import ApplyConflictError
+from replay.kube.schema import Schemas
 from replay.reconstruct.history.derived import scale_of
-from replay.reconstruct.patch.body import PatchForm, agrees, form_of
+from replay.reconstruct.patch.apply import MANAGED, after_apply, are_managers_known, managers_after
+from replay.reconstruct.patch.body import UnappliedPatchError
 from replay.reconstruct.rebuild import NULL, Rebuilt
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
@@ -23,10 +25,13 @@ from replay.reconstruct.request_object import sent_object
 from replay.reconstruct.server.builtin import after_builtin_mutators
 from replay.reconstruct.server.strategy import after_create, after_update
 from replay.world.controller import is_controller
+from replay.world.creation import is_apply
 from replay.world.patching import after_patch_of
+from replay.world.result import Cause
+from replay.world.state import known_of
 from replay.world.step import WorldStep
 
-_MANAGED = Hole(("metadata", "managedFields"), "managedFields in a world that did not come to pass are not followed")
+_MANAGED = Hole(MANAGED, "managedFields in a world that did not come to pass are not followed")
 COUNTED = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")
 """Metadata that the server counts and that differs in every world."""
 _STATUS = ("status",)
@@ -48,7 +53,7 @@ class Elsewhere:
     def created(self, exchange: Exchange, lister: Lister) -> ReplayRequest:
         """An update or apply that creates its object: the log's was there."""
         alone = self._alone(exchange)
-        before = self._applied(alone, NULL) if _is_apply(exchange) else sent_object(alone, creating=True)
+        before = self._created_by_apply(alone) if is_apply(exchange) else sent_object(alone, creating=True)
         if isinstance(before, Missing):
             return self.reconstructor.on_another(alone, Rebuilt(Operation.CREATE, before, NULL, before))
         before = after_builtin_mutators(before, alone, lister, creating=True)
@@ -56,12 +61,16 @@ class Elsewhere:
         return self.reconstructor.on_another(alone, Rebuilt(Operation.CREATE, validated, NULL, before))
 
     def updated(self, step: WorldStep, found: Known | Missing) -> ReplayRequest:
-        """An update, patch or apply of the object found."""
+        """An update, patch or apply of the object found; raises `ApplyConflictError` where another manager owns its fields."""
         alone = self._alone(step.exchange)
-        found = self._settled(found)
+        whole, found = found, self._settled(found)
         if alone.record.subresource == "scale" and isinstance(found, Known):
             found = scale_of(found)
-        before = self._uncounted(alone, self._before_update(step, alone, found), found)
+        if is_apply(alone):
+            before = self._applied(alone, whole, found)
+        else:
+            before = self._uncounted(self._before_update(step, alone, found), found)
+            before = self.owned(step, whole, before, before)
         validated = before if isinstance(before, Missing) else after_update(before, found, alone)
         return self.reconstructor.on_another(alone, Rebuilt(Operation.UPDATE, validated, found, before))
 
@@ -72,11 +81,7 @@ class Elsewhere:
 
     def _before_update(self, step: WorldStep, alone: Exchange, found: Known | Missing) -> Known | Missing:
         if alone.record.verb == "patch":
-            return (
-                self._applied(alone, found)
-                if _is_apply(alone)
-                else after_patch_of(alone, found, strategic=step.is_strategic)
-            )
+            return after_patch_of(alone, found, self._schemas(alone), strategic=step.is_strategic)
         sent = sent_object(alone, creating=False)
         if is_controller(alone.record.user.username) and alone.record.subresource != "scale":
             sent = _written_back(step, sent, found)
@@ -89,37 +94,68 @@ class Elsewhere:
         unread = {("metadata", name) for name in self.unread} | {_STATUS}
         return Known(found.value, found.basis, tuple(hole for hole in found.holes if hole.path not in unread))
 
-    def _uncounted(self, alone: Exchange, before: Known | Missing, found: Known | Missing) -> Known | Missing:
+    def _uncounted(self, before: Known | Missing, found: Known | Missing) -> Known | Missing:
         """An object with the field managers of the old one.
 
-        An update that changes nothing leaves them alone, and of one that does change something nobody asks whether they
-        are the same; an apply may change nothing else.
+        An update that changes nothing leaves them alone, and of one that does change something nobody asks whether they are the same.
         """
         if isinstance(before, Missing) or isinstance(found, Missing) or "managedFields" not in self.unread:
             return before
-        managed = get(found.value, _MANAGED.path)
-        same = before.without(_MANAGED.path) if managed is None else before.with_value(_MANAGED.path, managed)
-        is_open = _is_apply(alone) and agrees(same.value, found.value, (hole.path for hole in found.holes))
-        return before if is_open else same
+        managed = get(found.value, MANAGED)
+        return before.without(MANAGED) if managed is None else before.with_value(MANAGED, managed)
 
-    def _applied(self, alone: Exchange, found: Known | Missing) -> Known | Missing:
-        """What an apply configuration makes of an object, or of nothing.
+    def owned(
+        self, step: WorldStep, found: Known | Missing, before: Known | Missing, stored: Known | Missing
+    ) -> Known | Missing:
+        """What a write stores, with the field managers that it has before the mutating phase makes `stored` of it."""
+        exchange = step.exchange
+        if not step.precedes_apply or isinstance(stored, Missing) or exchange.record.subresource == "status":
+            return stored
+        if isinstance(found, Missing) or isinstance(before, Missing) or "managedFields" not in self.unread:
+            return stored.with_holes([_MANAGED])
+        try:
+            managers = managers_after(exchange, found, before, self._schemas(exchange))
+        except (UnappliedPatchError, ApplyConflictError):
+            return stored.with_holes([_MANAGED])
+        return stored.with_value(MANAGED, managers)
 
-        What its manager had applied before and leaves out now would go away; who owns what is not followed.
-        """
+    def stored(self, step: WorldStep, found: Known | Missing, seen: Known | Missing) -> Known | Missing:
+        """What a write that stored nothing in the log leaves, with who owns its fields."""
+        if not step.precedes_apply or step.logged.cause == Cause.SUCCEEDS:
+            return seen
+        before = step.request.before_mutation
+        return self.owned(step, found, known_of(before.object), seen) if isinstance(before, Attributes) else seen
+
+    def _schemas(self, exchange: Exchange) -> Schemas:
+        return self.reconstructor.cluster.schemas_of(exchange.record.workspace)
+
+    def _applied(self, alone: Exchange, whole: Known | Missing, found: Known | Missing) -> Known | Missing:
+        """What an apply configuration makes of an object; `whole` is the same with all that is not known of it."""
+        if isinstance(found, Missing) or isinstance(whole, Missing):
+            reason = found.reason if isinstance(found, Missing) else ""
+            return Missing("", f"an apply is recorded, and what it was applied to is not known: {reason}")
+        known = found if are_managers_known(whole) else found.without(MANAGED)
+        try:
+            after = after_apply(alone, known, self._schemas(alone))
+        except UnappliedPatchError as error:
+            return Missing("", str(error))
+        return after if "managedFields" in self.unread else after.with_holes([_MANAGED])
+
+    def _created_by_apply(self, alone: Exchange) -> Known | Missing:
+        """What an apply configuration makes of nothing."""
         configuration = alone.request.json
         patcher = self.patchers.of(alone.kind) if alone.kind is not None else None
-        if isinstance(found, Missing):
-            return Missing("", f"an apply is recorded, and what it was applied to is not known: {found.reason}")
         if patcher is None or not isinstance(configuration, dict):
             return Missing("", "an apply configuration is merged by a schema that is not known")
-        if found.value is None:
-            configuration = _in_namespace(configuration, alone)
         try:
-            merged = patcher.applied(found.value, configuration)
-        except (MergeError, DecodeError):
+            created = patcher.settle(_in_namespace(configuration, alone))
+        except DecodeError:
             return Missing("", "the apply configuration does not fit the kind of the object")
-        return Known(merged, Basis.RECONSTRUCTED, found.holes).with_holes([_MANAGED])
+        known = Known(created, Basis.RECONSTRUCTED)
+        try:
+            return known.with_value(MANAGED, managers_after(alone, NULL, known, self._schemas(alone)))
+        except UnappliedPatchError:
+            return known.with_holes([_MANAGED])
 
     def _alone(self, exchange: Exchange) -> Exchange:
         """The request without its answer, which is of another world."""
@@ -156,10 +192,6 @@ def after_write(state: Known | Missing, exchange: Exchange, written: Known | Mis
     if isinstance(state, Missing) or isinstance(written, Missing):
         return state
     return state.with_value(("spec", "replicas"), get(written.value, ("spec", "replicas")) or 0)
-
-
-def _is_apply(exchange: Exchange) -> bool:
-    return exchange.record.verb == "patch" and form_of(exchange) is PatchForm.APPLY
 
 
 def _in_namespace(configuration: dict[str, JSON], exchange: Exchange) -> dict[str, JSON]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from replay.json import JSON, FieldPath
 from replay.kube.attributes import Basis, Missing
+from replay.kube.schema import Schemas
 from replay.reconstruct.mutation_input import patched
 from replay.reconstruct.patch.body import UnappliedPatchError, touched
 from replay.reconstruct.patch.result import after_patch
@@ -16,7 +17,9 @@ _STAND_IN = "\x00hole {}"
 """What stands for a part that is not known while a patch is applied: no client sends it, and so no patch means it."""
 
 
-def after_patch_of(exchange: Exchange, found: Known | Missing, *, strategic: bool | None) -> Known | Missing:
+def after_patch_of(
+    exchange: Exchange, found: Known | Missing, schemas: Schemas, *, strategic: bool | None
+) -> Known | Missing:
     """The object after a JSON, merge or strategic merge patch.
 
     What form a patch had shows in what it did in the log (`strategic`); where it did nothing, it is taken for the one that
@@ -29,9 +32,9 @@ def after_patch_of(exchange: Exchange, found: Known | Missing, *, strategic: boo
             try:
                 after = after_patch(exchange, _with(in_lists, found.value), strategic=strategic is not False)
             except UnappliedPatchError:
-                return patched(exchange, found)
+                return patched(exchange, found, schemas)
             return Known(after, Basis.RECONSTRUCTED, (*others, *_holes(after, in_lists, ())))
-    return patched(exchange, found)
+    return patched(exchange, found, schemas)
 
 
 def _is_in_list(path: FieldPath) -> bool:

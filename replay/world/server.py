@@ -14,10 +14,11 @@ from replay.admission.place import Place, changed_places
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Missing
 from replay.kube.gvk import GroupResource
+from replay.kube.merge.field_manager import ApplyConflictError
 from replay.reconstruct.history.derived import after_binding
 from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.request import ReplayRequest
-from replay.world.creation import creates
+from replay.world.creation import creates, may_apply
 from replay.world.elsewhere import Elsewhere, after_write
 from replay.world.judge import ADMITTED, Judge
 from replay.world.result import ABSENT, CONFLICT, EXISTS, INVALID, UNKNOWN, Alone, Blame, Cause, RequestEnd
@@ -130,6 +131,8 @@ class Server:
         """Whether a write that succeeded is decided as it would be taken alone."""
         is_known = step.alone is not None or not step.is_finding
         is_write = step.record.verb in ("update", "patch", "delete") and step.logged.cause == Cause.SUCCEEDS
+        if step.precedes_apply or may_apply(step.record):  # who owns which field may differ where no content does
+            return False
         return is_known and is_write and not step.around_differs and self.meets_alike(step.record, state)
 
     def _alike(self, step: WorldStep, state: Later) -> ServerAnswer:
@@ -156,6 +159,7 @@ class Server:
             or _is_absent(state)
             or step.logged.cause != Cause.SUCCEEDS
             or record.verb not in ("update", "patch")
+            or may_apply(record)
         ):
             return False
         is_compared = not record.subresource and has_immutable(step.exchange.resource.group_resource)
@@ -188,16 +192,18 @@ class Server:
             if step.existed:
                 yield ServerAnswer(EXISTS, None)
             else:
-                yield ServerAnswer(_succeeds(201), seen if not step.is_dry else None)
+                yield ServerAnswer(
+                    _succeeds(201), self._elsewhere.stored(step, GONE, seen) if not step.is_dry else None
+                )
         elif verb == "delete":
             yield ServerAnswer(_succeeds(200), _removed(step.before) if not step.is_dry else None)
         elif verb in ("update", "patch") and not isinstance(step.before, Missing) and step.before.value is None:
-            yield ServerAnswer(_succeeds(201), seen if not step.is_dry else None)
+            yield ServerAnswer(_succeeds(201), self._elsewhere.stored(step, GONE, seen) if not step.is_dry else None)
         elif verb in ("update", "patch"):
             if step.breaks_update(step.before, seen):
                 yield ServerAnswer(INVALID, None)
             else:
-                stored = after_write(step.before, step.exchange, seen)
+                stored = after_write(step.before, step.exchange, self._elsewhere.stored(step, step.before, seen))
                 yield ServerAnswer(_succeeds(200), stored if not step.is_dry else None)
         elif not step.existed:
             yield ServerAnswer(ABSENT, None)
@@ -248,7 +254,7 @@ class Server:
         if exists:
             yield ServerAnswer(UNKNOWN if opens else EXISTS, kept, decision)
         else:
-            stored = kept if step.is_dry else step.meeting(known_of(seen))
+            stored = kept if step.is_dry else step.meeting(self._elsewhere.stored(step, GONE, known_of(seen)))
             yield ServerAnswer(UNKNOWN if opens else _succeeds(201), stored, decision)
 
     @staticmethod
@@ -319,7 +325,11 @@ class Server:
                 return
             request = step.in_namespace(self._elsewhere.created(step.exchange, step.lister))
         else:
-            request = step.in_namespace(self._elsewhere.updated(step, here))
+            try:
+                request = step.in_namespace(self._elsewhere.updated(step, here))
+            except ApplyConflictError:
+                yield ServerAnswer(CONFLICT, here)
+                return
         yield from self._written(step, here, request)
 
     def _written(self, step: WorldStep, here: Known | Missing, request: ReplayRequest) -> Iterator[ServerAnswer]:

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from replay.admission.place import Place
 from replay.json import JSON, FieldPath
 from replay.kube.attributes import Basis, Missing, PartialObject
+from replay.reconstruct.patch.apply import MANAGED, are_managers_known
 from replay.reconstruct.patch.body import agrees
-from replay.reconstruct.record.known import Hole, Known, removed, replaced
+from replay.reconstruct.record.known import Hole, Known, get, removed, replaced
 from replay.world.result import Blame
 
 
@@ -114,6 +115,24 @@ def same_object(one: Known, other: Known) -> bool:
         return one.value is other.value
     holes = [hole.path for hole in (*one.holes, *other.holes)]
     return agrees(one.value, other.value, (*NOISE, *holes))
+
+
+def differ_in_managers(one: Known, other: Known) -> bool:
+    """Whether it is known of both who owns which field, and not the same."""
+    if one.value is None or other.value is None or not (are_managers_known(one) and are_managers_known(other)):
+        return False
+    return _owners(one) != _owners(other)
+
+
+def _owners(value: Known) -> dict[tuple[str, ...], JSON]:
+    """The fields of each manager, whenever it wrote them; those of `status` are the controllers'."""
+    return {
+        tuple(str(entry.get(name, "")) for name in ("manager", "operation", "apiVersion", "subresource")): entry.get(
+            "fieldsV1"
+        )
+        for entry in get(value.value, MANAGED)
+        if entry.get("subresource") != "status"
+    }
 
 
 def known_of(value: JSON | PartialObject | Missing | None) -> Known | Missing:

@@ -27,7 +27,7 @@ from replay.world.judge import ADMITTED, Judge, Judged
 from replay.world.looked_up import SAME_LOOKED_UP, LookedUp, WorldLister
 from replay.world.namespace import NamespaceAt
 from replay.world.result import INVALID, Alone, Blame, Cause, answered, label
-from replay.world.state import GONE, NOISE, Later, State, content, known_of, same_object
+from replay.world.state import GONE, NOISE, Later, State, content, differ_in_managers, known_of, same_object
 from replay.world.validation import (
     breaks_metadata,
     breaks_rules,
@@ -64,6 +64,8 @@ class WorldStep:
         self.namespace = namespace
         self.is_last = False
         """Whether nobody comes after it."""
+        self.precedes_apply = False
+        """Whether somebody applies the object after it: then it matters who owns its fields."""
         self.is_finding = False
         """Whether the sets decide it otherwise, taken alone."""
         self.alone: Alone | None = None
@@ -331,7 +333,8 @@ class WorldStep:
         """A state after a write; None where the worlds meet again, because the log's request left the same."""
         if not self.is_stored or isinstance(state, Missing) or isinstance(self.after, Missing):
             return state
-        return None if same_object(state, self.after) else state
+        is_same = same_object(state, self.after) and not (self.precedes_apply and differ_in_managers(state, self.after))
+        return None if is_same else state
 
     def is_refused_as_invalid(self, here: Known | Missing, written: Known | Missing) -> bool:
         """Whether the API refuses what a write makes of what is there; what no server has seen yet is held against its schema."""

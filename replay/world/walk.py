@@ -20,6 +20,7 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.world.collecting import Collector
 from replay.world.collection import Collection, Collections
 from replay.world.controller import GARBAGE_COLLECTOR, is_controller
+from replay.world.creation import may_apply
 from replay.world.elsewhere import Elsewhere
 from replay.world.existence import Existence
 from replay.world.judge import Judge
@@ -152,6 +153,9 @@ class _ObjectWalk:
         self._uid = ""
         self._version = WorldVersion()
         self._is_earlier = False
+        self._last_apply = max(
+            (step.exchange.record.seq for step in told if may_apply(step.exchange.record)), default=-1
+        )
         record = told[0].exchange.record
         self._made = Made(told, walker.judge, walker.elsewhere) if makes_pods(record) else None
 
@@ -178,6 +182,7 @@ class _ObjectWalk:
         for at in namespaces_at(self._around.namespaces, namespace, place, record.workspace):
             step = WorldStep(told, self._walker.reconstructor, self._walker.judge, at, self._existence)
             step.is_last = told is self._told[-1]
+            step.precedes_apply = record.seq < self._last_apply
             step.is_finding, step.alone = record.seq in self._around.findings, self._around.findings.get(record.seq)
             step.version = self._version
             step.owners = self._around.owned.get(record.response_uid)

@@ -10,6 +10,7 @@ import pytest
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Basis, Missing, PartialObject
 from replay.kube.discovery import builtin_discovery
+from replay.kube.schema import Schemas
 from replay.reconstruct.mutation_input import patched
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, attribute
@@ -36,7 +37,7 @@ ORDER = {"$setElementOrder/containers": [{"name": "a"}, {"name": "b"}]}
 
 
 def result(record: RequestRecord, before: dict[str, Any], *holes: Hole) -> Any:
-    known = patched(Exchange(record, builtin_discovery()), Known(before, Basis.RECORDED, holes))
+    known = patched(Exchange(record, builtin_discovery()), Known(before, Basis.RECORDED, holes), Schemas())
     return attribute(known, "object")
 
 

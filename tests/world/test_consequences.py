@@ -57,6 +57,8 @@ class Request:
     generated: str = ""
     reason: str = ""
     """Why the authorizers let it in."""
+    managers: Any = None
+    """The `managedFields` that the answer has."""
 
     def event(self, number: int) -> bytes:
         version, kind = KINDS[self.resource]
@@ -115,6 +117,8 @@ class Request:
             found["namespace"] = self.namespace
         if self.labels:
             found["labels"] = self.labels
+        if self.managers:
+            found["managedFields"] = self.managers
         if self.owner:
             found["ownerReferences"] = [
                 {"apiVersion": "v1", "kind": "X", "name": "x", "uid": self.owner, "controller": True}
@@ -194,6 +198,28 @@ KEPT_JOB = Request(
     },
 )
 
+
+def managed(manager: str, operation: str, *labels: str) -> dict[str, Any]:
+    """An entry of `managedFields`."""
+    fields: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{name}": {} for name in labels}}}
+    return {
+        "manager": manager,
+        "operation": operation,
+        "apiVersion": "v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+    }
+
+
+def apply(manager: str, sent: dict[str, str], stored: dict[str, str], *managers: Any, code: int = 200) -> Request:
+    """A server-side apply of labels, and what it stored."""
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default", "labels": sent}}
+    return Request("patch", labels=stored, code=code, query=f"?fieldManager={manager}", body=body, managers=managers)
+
+
+UPDATE_OF_APPLIED = Request(
+    "update", labels=BAD | KEEP, managers=[managed("me", "Apply", "keep"), managed("ui", "Update", "bad")]
+)
 COLLECTION = Request("deletecollection", labels=KEEP, items=("a", "b"))
 CREATE_B = Request("create", "b", code=201)
 EVICTED_POD = Request("create", "p", code=201, resource="pods", body={"spec": {"containers": []}})
@@ -234,6 +260,26 @@ BY_BINDING = Request(
 )
 
 ROWS = [
+    Row(
+        "an apply takes away what its manager had applied, in this world too",
+        [
+            apply("me", KEEP, KEEP, managed("me", "Apply", "keep"), code=201),
+            UPDATE_OF_APPLIED,
+            apply("me", {}, BAD, managed("ui", "Update", "bad")),
+            DELETE,
+        ],
+        [SUCCEEDS, DENIES, ("succeeds", "root"), SUCCEEDS],
+    ),
+    Row(
+        "an apply conflicts with a manager from whom nothing was taken in this world",
+        [
+            apply("me", {"x": "1"}, {"x": "1"}, managed("me", "Apply", "x"), code=201),
+            apply("you&force=true", {"x": "2"} | BAD, {"x": "2"} | BAD, managed("you", "Apply", "x", "bad")),
+            apply("you", {"x": "3"}, {"x": "3"}, managed("you", "Apply", "x")),
+            DELETE,
+        ],
+        [SUCCEEDS, DENIES, ("conflict", 1), SUCCEEDS],
+    ),
     Row(
         "what a collection leaves that ends at an object before",
         [CREATE_KEPT, CREATE_B, COLLECTION, CREATE_B],

@@ -457,7 +457,7 @@ def test_a_patch_of_an_object_parts_of_which_are_not_known(patch: Any, container
     asked = record(
         verb="patch", api_version="v1", resource="pods", name="x", request_object=orjson.dumps(patch).decode()
     )
-    after = after_patch_of(Exchange(asked, builtin_discovery()), known(value, RANDOM.path), strategic=True)
+    after = after_patch_of(Exchange(asked, builtin_discovery()), known(value, RANDOM.path), Schemas(), strategic=True)
     assert isinstance(after, Known)
     assert [each["image"] for each in after.value["spec"]["containers"]] == containers
     assert [hole.path for hole in after.holes] == holes

@@ -34,9 +34,9 @@ class OwnerReferencesPermissionEnforcement(Plugin):
         if attributes.operation is not Operation.CREATE:
             target = attributes.subresource, attributes.name
             resource = attributes.resource.group_resource
-            decision = _asked(review, "delete", resource, target, attributes.namespace)
-            if not decision.allowed:
-                return review.forbidden(f"{_NOT_DELETABLE}: {decision.reason}, {decision.error or '<nil>'}")
+            asked = _asked(review, "delete", resource, target, attributes.namespace)
+            if not asked.allowed:
+                return review.forbidden(f"{_NOT_DELETABLE}: {asked.reason}, {asked.error or '<nil>'}")
         blocking = list(_newly_blocking(new, old))
         if not blocking or _asked(review, "update", _ANYTHING, ("finalizers", "*"), "").allowed:
             return None
@@ -49,15 +49,15 @@ class OwnerReferencesPermissionEnforcement(Plugin):
         if api_version.count("/") > 1:
             return review.forbidden(f"{unknown}: unexpected GroupVersion string: {api_version}")
         group, _, version = api_version.rpartition("/")
-        served = review.cluster.discovery.of_kind(GroupVersionKind(group, version, kind))
-        if served is None:
+        found = review.cluster.discovery.of_kind(GroupVersionKind(group, version, kind))
+        if found is None:
             return review.forbidden(f'{unknown}: no matches for kind "{kind}" in version "{api_version}"')
-        namespace = review.attributes.namespace if served.namespaced else ""
+        namespace = review.attributes.namespace if found.namespaced else ""
         target = "finalizers", owner.get("name") or ""
-        decision = _asked(review, "update", served.resource.group_resource, target, namespace)
-        if decision.allowed:
+        asked = _asked(review, "update", found.resource.group_resource, target, namespace)
+        if asked.allowed:
             return None
-        return review.forbidden(f"{_NOT_FINALIZABLE}: {decision.reason}, {decision.error or '<nil>'}")
+        return review.forbidden(f"{_NOT_FINALIZABLE}: {asked.reason}, {asked.error or '<nil>'}")
 
 
 def _asked(
@@ -92,7 +92,7 @@ _BLOCK = "blockOwnerDeletion"
 
 def _newly_blocking(new: list[Any], old: list[Any]) -> Iterator[JSON]:
     """The references that block the owner's deletion and did not before."""
-    old_references = {each["uid"]: each for each in old}
+    before = {each["uid"]: each for each in old}
     for reference in new:
-        if reference[_BLOCK] and not (old_references.get(reference["uid"]) or {}).get(_BLOCK):
+        if reference[_BLOCK] and not (before.get(reference["uid"]) or {}).get(_BLOCK):
             yield reference

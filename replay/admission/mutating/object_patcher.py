@@ -81,12 +81,6 @@ class ObjectPatcher:
         except DecodeError as error:
             raise MutationError(f"unable to convert unstructured object to {shown}: {error}") from None
 
-    def applied(self, value: JSON, configuration: JSON) -> JSON:
-        """The object with what a client applies merged in (server-side apply); raises `MergeError` and `DecodeError`."""
-        if self._schema is None or value is None:
-            return self.settle(configuration)
-        return self.settle(structured_merge.merged(self._atoms.of(self._schema), value, configuration), value)
-
     def json_patch(self, value: JSON, operations: list[dict[str, Any]]) -> JSON:
         """The object with a JSON patch of a policy applied; one whose `test` fails changes nothing.
 

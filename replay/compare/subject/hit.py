@@ -61,16 +61,16 @@ class Hit:
 
 def hits(cells: Mapping[CellKey, Cell]) -> list[Hit]:
     """All of them: by outcome, then the policies with most root findings first, then the workloads with most."""
-    rows: dict[HitKey, Hit] = {}
+    found: dict[HitKey, Hit] = {}
     for key in sorted(cells, key=lambda key: key.follows):
         for place, policy in enumerate(key.policies):
             row = HitKey(key.outcome, policy, key.owner, key.namespace, key.workload)
-            rows.setdefault(row, Hit(row)).add(key, cells[key], place)
-    return _ordered(rows.values())
+            found.setdefault(row, Hit(row)).add(key, cells[key], place)
+    return _ordered(found.values())
 
 
-def _ordered(hit_rows: Iterable[Hit]) -> list[Hit]:
-    listed = list(hit_rows)
+def _ordered(found: Iterable[Hit]) -> list[Hit]:
+    listed = list(found)
     order = list(OutcomeKind)
     totals = Counter[tuple[OutcomeKind, str]]()
     for each in listed:

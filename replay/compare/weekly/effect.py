@@ -125,28 +125,28 @@ class EffectCounts:
         self.timeline.update(other.timeline)
 
     def _merge(self, key: EffectKey, cell: EffectCell) -> None:
-        cell_so_far = self.cells.get(key)
-        if cell_so_far is None:
+        known = self.cells.get(key)
+        if known is None:
             self.cells[key] = cell
         else:
-            cell_so_far.add(cell)
+            known.add(cell)
 
 
 def effects_of(decision: Decision) -> Iterator[PolicyEffect]:
     """Each effect of a decision once for each policy, in the server's order."""
-    messages: dict[tuple[EffectAction, str], str] = {}
+    found: dict[tuple[EffectAction, str], str] = {}
     for denial in decision.denials:
-        messages.setdefault((EffectAction.DENY, denial.policy), denial.message)
+        found.setdefault((EffectAction.DENY, denial.policy), denial.message)
     for warning in decision.warnings:
         # apiserver (validating dispatcher) names the policy of a warning in its text alone.
         if match := _WARNING.fullmatch(warning):
-            messages.setdefault((EffectAction.WARN, match[1]), match[2])
+            found.setdefault((EffectAction.WARN, match[1]), match[2])
     if text := decision.audit_annotations.get(VALIDATION_FAILURE):
         for entry in orjson.loads(text):
-            messages.setdefault((EffectAction.AUDIT, entry["policy"]), entry["message"])
+            found.setdefault((EffectAction.AUDIT, entry["policy"]), entry["message"])
     for mutated in decision.mutated:
-        messages.setdefault((EffectAction.MUTATE, mutated.policy), "")
+        found.setdefault((EffectAction.MUTATE, mutated.policy), "")
     for unknown in decision.undetermined:
-        messages.setdefault((EffectAction.UNDETERMINED, unknown.policy), unknown.reason)
-    for (action, policy), message in messages.items():
+        found.setdefault((EffectAction.UNDETERMINED, unknown.policy), unknown.reason)
+    for (action, policy), message in found.items():
         yield PolicyEffect(action, policy, message)

@@ -55,6 +55,12 @@ def merged(atom: Atom, live: JSON, configuration: JSON) -> JSON:
     return _merge(atom, live, configuration)
 
 
+def conforming(atom: Atom, configuration: JSON) -> None:
+    """Raise `MergeError` where what a client applies is not of its type."""
+    if errors := list(_validate(atom, configuration, allow_duplicates=False)):
+        raise MergeError(f"failed to create typed patch object: {_joined(errors)}")
+
+
 def _check_patch(atom: Atom, patch: JSON) -> None:
     """Raise `MergeError` for a patch that does not conform or touches what is atomic; those found good come again."""
     try:

@@ -1,26 +1,46 @@
-"""The object after an apply configuration (server-side apply), as far as fields, maps and whole lists go.
+"""The object after an apply configuration (server-side apply), and who then owns which field of it.
 
 What the configuration names takes its value (`managedfields/internal.structuredMergeManager.Apply`; a conflict is refused, or
-forced), and what its manager had applied before and leaves out now goes away. How lists are merged item by item is left
-open here.
+forced), and what its manager had applied before and leaves out now goes away, unless another one owns it.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from functools import cache
 
+from replay.audit.event import has_query
 from replay.json import JSON, FieldPath
 from replay.kube.default.defaults import set_custom_defaults
+from replay.kube.go_object import round_trip
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.merge.atom import Atoms
+from replay.kube.merge.field_manager import (
+    APPLY,
+    UPDATE,
+    ApplyConflictError,
+    FieldManager,
+    ForeignVersionError,
+    Managers,
+    Writer,
+    applied,
+    entries_of,
+    managers_of,
+    updated,
+)
+from replay.kube.merge.merge_key import MergeError
 from replay.kube.schema import Schema, Schemas
-from replay.reconstruct.patch.body import UnappliedPatchError
-from replay.reconstruct.patch.result import builtin_schema, settled
+from replay.reconstruct.history.derived import second
+from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, form_of
+from replay.reconstruct.patch.result import settled
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import Hole, Known, get
+from replay.reconstruct.record.known import Known, get, removed
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_OPEN = "how an apply configuration is merged into a list is not rebuilt"
-_MANAGED = ("metadata", "managedFields")
+MANAGED: FieldPath = ("metadata", "managedFields")
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_LONGEST_NAME = 128
+_NOBODY: Managers = {}
+_STATUS = frozenset({("f:status",)})
 
 
 def created_by_apply(exchange: Exchange, schemas: Schemas) -> JSON:
@@ -42,78 +62,90 @@ def created_by_apply(exchange: Exchange, schemas: Schemas) -> JSON:
     )
 
 
-def after_apply(exchange: Exchange, old: Known) -> Known:
-    """The object that an apply configuration makes of an old one; raises `UnappliedPatchError` where that is open."""
-    schema, configuration = builtin_schema(exchange), exchange.request.json
-    if schema is None:
-        raise UnappliedPatchError("an apply configuration is merged by a schema that is not known")
-    if may_remove(exchange, old):
-        raise UnappliedPatchError("what an apply configuration leaves out may go away")
-    lists: list[FieldPath] = []
-    merged = _merged(schema, old.value, configuration, (), lists)
-    holes = (*old.holes, *(Hole(path, _OPEN) for path in lists))
-    return Known(settled(schema, merged, old.value), old.basis, holes)
+def after_apply(exchange: Exchange, old: Known, schemas: Schemas) -> Known:
+    """The object that an apply configuration makes of an old one, with its managers.
 
-
-def may_remove(exchange: Exchange, old: Known) -> bool:
-    """Whether the manager may own something that its configuration leaves out: then that goes away.
-
-    Without `managedFields`, which a log may omit, nobody can tell; `kubectl` also takes over what it applied on the client.
+    Raises `UnappliedPatchError` where that is open, and `ApplyConflictError` where another manager owns what it changes.
     """
-    manager = (exchange.query.get("fieldManager") or [""])[0]
-    entries = get(old.value, _MANAGED)
-    if not entries or any(hole.path == _MANAGED for hole in old.holes):
-        return True
-    if manager == "kubectl" and get(old.value, ("metadata", "annotations", _LAST_APPLIED)):
-        return True
-    own = (manager, "Apply", exchange.record.subresource)
-    return any(
-        (entry.get("manager"), entry.get("operation"), entry.get("subresource", "")) == own
-        and not all(_holds(exchange.request.json, path) for path in _owned(entry.get("fieldsV1") or {}, ()))
-        for entry in entries
-    )
+    schema, kind = _schema_of(exchange, schemas)
+    managers = _managers(exchange, old, kind)
+    live = removed(old.value, MANAGED)
+    try:
+        after, managers = applied(_atoms().of(schema), live, exchange.request.json, managers, writer_of(exchange))
+    except MergeError as error:
+        raise UnappliedPatchError("the apply configuration does not fit the kind of the object") from error
+    except ApplyConflictError as error:
+        if old.holes:
+            raise UnappliedPatchError(
+                "an object of which not all is known may conflict with what is applied"
+            ) from error
+        raise
+    if after != live:
+        after = set_custom_defaults(schema, after) if schemas.is_custom(kind) else settled(schema, after, live)
+    entries = entries_of(managers, get(old.value, MANAGED), second(exchange.record.received))
+    return Known(after, old.basis, old.holes).with_value(MANAGED, entries)
 
 
-def _owned(fields: JSON, at: FieldPath) -> Iterator[FieldPath]:
-    """The paths of a `FieldsV1` whose parts are as written there: `f:name`, `k:{...}`, `v:...`."""
-    for name, below in fields.items():
-        if name == ".":
-            continue
-        path = (*at, name)
-        yield path
-        yield from _owned(below, path)
+def managers_after(exchange: Exchange, old: Known, new: Known, schemas: Schemas) -> list[JSON]:
+    """The `managedFields` after a write that makes an object of an old one, or of nothing, before it is mutated.
 
-
-def _holds(value: JSON, path: FieldPath) -> bool:
-    """Whether a configuration has something at a path of a `FieldsV1`."""
-    for part in map(str, path):
-        kind, _, text = part.partition(":")
-        if kind == "f" and isinstance(value, dict) and text in value:
-            value = value[text]
-        elif kind == "k" and isinstance(value, list):
-            keys = json.loads(text)
-            found = [item for item in value if isinstance(item, dict) and keys.items() <= item.items()]
-            if not found:
-                return False
-            value = found[0]
-        elif kind == "v" and isinstance(value, list) and json.loads(text) in value:
-            value = None
+    Raises `UnappliedPatchError` where they are open, and `ApplyConflictError`.
+    """
+    schema, kind = _schema_of(exchange, schemas)
+    atom, writer = _atoms().of(schema), writer_of(exchange)
+    if old.value is None:
+        empty: JSON = {"apiVersion": kind.api_version, "kind": kind.kind}
+        live, managers = empty if schemas.is_custom(kind) else round_trip(schema, empty), _NOBODY
+    else:
+        live, managers = removed(old.value, MANAGED), _managers(exchange, old, kind)
+    try:
+        if writer.manager.operation == APPLY:
+            _, managers = applied(atom, live, exchange.request.json, managers, writer)
         else:
-            return False
-    return True
+            managers = updated(atom, live, removed(new.value, MANAGED), managers, writer)
+    except MergeError as error:
+        raise UnappliedPatchError(str(error)) from error
+    return entries_of(managers, get(old.value, MANAGED) or (), second(exchange.record.received))
 
 
-def _merged(schema: Schema, old: JSON, new: dict[str, JSON], at: FieldPath, lists: list[FieldPath]) -> JSON:
-    """Two maps merged; `lists` collects what stays open."""
-    after = dict(old) if isinstance(old, dict) else {}
-    for name, value in new.items():
-        field, path = schema.field(name), (*at, name)
-        if field is None or value is None:
-            raise UnappliedPatchError("the apply configuration does not fit the kind of the object")
-        if isinstance(value, dict) and field.map_type != "atomic" and (field.fields or field.values):
-            after[name] = _merged(field, after.get(name), value, path, lists)
-        elif isinstance(value, list) and field.list_type in ("map", "set") and after.get(name):
-            lists.append(path)
-        else:
-            after[name] = value
-    return after
+def _schema_of(exchange: Exchange, schemas: Schemas) -> tuple[Schema, GroupVersionKind]:
+    kind = exchange.parent_kind if exchange.record.subresource else exchange.kind
+    schema = schemas.for_kind(kind) if kind is not None else None
+    if schema is None or kind is None:
+        raise UnappliedPatchError("fields are owned by a schema that is not known")
+    return schema, kind
+
+
+def _managers(exchange: Exchange, old: Known, kind: GroupVersionKind) -> Managers:
+    """Who owns the fields of an old object; raises `UnappliedPatchError` where that is not known."""
+    entries = get(old.value, MANAGED)
+    if not (are_managers_known(old) and has_query(exchange.record)):
+        raise UnappliedPatchError("what an apply configuration leaves out may go away: managedFields are not recorded")
+    if writer_of(exchange).manager.name == "kubectl" and get(old.value, ("metadata", "annotations", _LAST_APPLIED)):
+        raise UnappliedPatchError("kubectl takes over what it applied on the client")
+    try:
+        return managers_of(entries, kind.api_version)
+    except (ForeignVersionError, MergeError) as error:
+        raise UnappliedPatchError(str(error)) from error
+
+
+def are_managers_known(value: Known) -> bool:
+    """Whether it is known who owns the fields of an object: a log may omit `managedFields`."""
+    return bool(get(value.value, MANAGED)) and not any(hole.path[:2] == MANAGED for hole in value.holes)
+
+
+def writer_of(exchange: Exchange) -> Writer:
+    """Whose fields a write sets (`managerOrUserAgent`), and which of them its endpoint leaves alone."""
+    record, query = exchange.record, exchange.query
+    name = (query.get("fieldManager") or [""])[0] or record.user_agent.partition("/")[0][:_LONGEST_NAME] or "unknown"
+    is_apply = record.verb == "patch" and form_of(exchange) is PatchForm.APPLY
+    version = f"{record.api_group}/{record.api_version}" if record.api_group else record.api_version
+    has_status = exchange.api_resource is not None and "status" in exchange.api_resource.subresources
+    manager = FieldManager(name, APPLY if is_apply else UPDATE, record.subresource, version)
+    force = (query.get("force") or [""])[0] in _TRUE
+    return Writer(manager, _STATUS if has_status and not record.subresource else frozenset(), force)
+
+
+@cache
+def _atoms() -> Atoms:
+    return Atoms()

@@ -1,0 +1,194 @@
+"""Who owns which field of an object: what an apply and an update make of its `metadata.managedFields`.
+
+The rules are those of sigs.k8s.io/structured-merge-diff/v6/merge (`Updater.Apply`, `Update`) as k8s.io/apimachinery's
+pkg/util/managedfields uses them. Sets of another API version than the request's are not converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from replay.go.format import quote
+from replay.json import JSON
+from replay.kube.merge.atom import Atom
+from replay.kube.merge.field_set import (
+    NO_FIELDS,
+    FieldSet,
+    apart_from,
+    compared,
+    decoded,
+    encoded,
+    fields_of,
+    path_text,
+    with_named,
+    without,
+)
+from replay.kube.merge.merge_key import MergeError
+from replay.kube.merge.structured_merge import conforming, merged
+
+APPLY, UPDATE = "Apply", "Update"
+MOST_UPDATERS = 10
+"""Beyond, the server joins the oldest ones (`DefaultMaxUpdateManagers`)."""
+_STRIPPED: FieldSet = frozenset(
+    (
+        ("f:apiVersion",),
+        ("f:kind",),
+        ("f:metadata",),
+        *(
+            ("f:metadata", f"f:{name}")
+            for name in (
+                "name",
+                "namespace",
+                "creationTimestamp",
+                "selfLink",
+                "uid",
+                "clusterName",
+                "generation",
+                "managedFields",
+                "resourceVersion",
+            )
+        ),
+    )
+)
+"""What nobody owns (`NewStripMetaManager`)."""
+
+
+class FieldManager(NamedTuple):
+    """Who owns fields: a name, with the operation and subresource of its requests, and of an update its API version."""
+
+    name: str
+    operation: str
+    subresource: str
+    api_version: str
+
+    @property
+    def text(self) -> str:
+        """As messages name it (`printManager`)."""
+        text = quote(self.name)
+        if self.subresource:
+            text += f" with subresource {quote(self.subresource)}"
+        return f"{text} using {self.api_version}" if self.operation == UPDATE else text
+
+
+Managers = Mapping[FieldManager, FieldSet]
+
+
+class ForeignVersionError(Exception):
+    """Fields are owned at another API version, to which the object would have to be converted."""
+
+
+class ApplyConflictError(Exception):
+    """Another manager owns what an apply changes; `str()` is the message of the server."""
+
+
+class Writer(NamedTuple):
+    """A request that writes an object: its manager, the fields that its endpoint leaves alone, whether it overrides conflicts."""
+
+    manager: FieldManager
+    ignored: FieldSet = NO_FIELDS
+    force: bool = False
+
+
+def managers_of(entries: Sequence[JSON], api_version: str) -> Managers:
+    """Those of `metadata.managedFields`; raises `ForeignVersionError`, and `MergeError` for what is malformed."""
+    found = {}
+    for entry in entries:
+        version, operation = entry.get("apiVersion"), entry.get("operation")
+        if operation not in (APPLY, UPDATE):
+            raise MergeError("managedFields have an operation that is not known")
+        if version != api_version:
+            raise ForeignVersionError(f"fields are owned at {version}, and versions are not converted")
+        manager = FieldManager(entry.get("manager", ""), operation, entry.get("subresource", ""), api_version)
+        found[manager] = decoded(entry.get("fieldsV1") or {})
+    return found
+
+
+def entries_of(managers: Managers, before: Sequence[JSON], time: str) -> list[dict[str, Any]]:
+    """Managers as `metadata.managedFields`, in the server's order; those of `before` that did not change keep their time."""
+    entries = []
+    known = {_key(entry): entry for entry in before}
+    for manager, fields in managers.items():
+        own: dict[str, Any] = {
+            "manager": manager.name,
+            "operation": manager.operation,
+            "apiVersion": manager.api_version,
+        }
+        old = known.get((manager.name, manager.operation, manager.subresource))
+        is_same = old is not None and decoded(old.get("fieldsV1") or {}) == fields
+        own |= {
+            "time": old.get("time", "") if is_same and old else time,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": encoded(fields),
+        }
+        entries.append(own | ({"subresource": manager.subresource} if manager.subresource else {}))
+    return sorted(
+        entries, key=lambda each: (each["operation"], each["time"], each["manager"], each.get("subresource", ""))
+    )
+
+
+def _key(entry: JSON) -> tuple[str, str, str]:
+    return entry.get("manager", ""), entry.get("operation", ""), entry.get("subresource", "")
+
+
+def updated(atom: Atom, live: JSON, new: JSON, managers: Managers, writer: Writer) -> Managers:
+    """The managers after an update, which owns what it changes (`Updater.Update`, `managedFieldsUpdater.Update`)."""
+    manager, ignored, _ = writer
+    comparison = compared(atom, live, new).without(ignored)
+    changed = comparison.modified | comparison.added
+    kept = {each: fields - changed - comparison.removed for each, fields in managers.items()}
+    own = apart_from(changed, ignored) - _STRIPPED
+    if own:
+        kept[manager] = kept.get(manager, NO_FIELDS) | own
+    kept = {each: fields for each, fields in kept.items() if fields}
+    if sum(each.operation == UPDATE for each in kept) > MOST_UPDATERS:
+        raise MergeError("an object has so many managers that the server joins some of them")
+    return kept
+
+
+def applied(atom: Atom, live: JSON, configuration: JSON, managers: Managers, writer: Writer) -> tuple[JSON, Managers]:
+    """The object and its managers after an apply (`Updater.Apply`); the object still lacks its defaults.
+
+    What the manager had applied before and leaves out goes away, where nobody else owns it. Raises `ApplyConflictError` unless
+    it is forced, and `MergeError` where the configuration does not fit.
+    """
+    manager, ignored, force = writer
+    conforming(atom, configuration)
+    after = merged(atom, live, configuration)
+    last = managers.get(manager, NO_FIELDS)
+    own = apart_from(fields_of(atom, configuration), ignored)
+    others = {each: fields for each, fields in managers.items() if each != manager}
+    if last:
+        after = _pruned(atom, after, last, own.union(*others.values()))
+    comparison = compared(atom, live, after).without(ignored)
+    changed = comparison.modified | comparison.added
+    conflicts = {each: fields & changed for each, fields in others.items() if fields & changed}
+    if conflicts and not force:
+        raise ApplyConflictError(_conflict_text(conflicts))
+    kept = {each: fields - changed - comparison.removed for each, fields in others.items()}
+    kept[manager] = own - _STRIPPED
+    return after, {each: fields for each, fields in kept.items() if fields}
+
+
+def _pruned(atom: Atom, after: JSON, last: FieldSet, owned: FieldSet) -> JSON:
+    """An object without what its manager applied last and nobody owns now (`Updater.prune`)."""
+    last = with_named(atom, last)
+    pruned = without(atom, after, last)
+    everything = with_named(atom, fields_of(atom, after))
+    left = with_named(atom, fields_of(atom, pruned))
+    pruned = without(atom, after, everything - (left | with_named(atom, owned)))
+    # What was not applied last, but stood in what was, stays.
+    left = with_named(atom, fields_of(atom, pruned))
+    return without(atom, after, (everything - left) & last)
+
+
+def _conflict_text(conflicts: Managers) -> str:
+    """The message of `NewConflictError`."""
+    number = sum(map(len, conflicts.values()))
+    if number == 1:
+        ((manager, (path,)),) = conflicts.items()
+        return f"Apply failed with 1 conflict: conflict with {manager.text}: {path_text(path)}"
+    lines = []
+    for manager in sorted(conflicts):
+        lines += [f"conflicts with {manager.text}:", *(f"- {path_text(path)}" for path in sorted(conflicts[manager]))]
+    return f"Apply failed with {number} conflicts: " + "\n".join(lines)
