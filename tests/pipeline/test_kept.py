@@ -44,6 +44,31 @@ def removed(name: str) -> Callable[[Path], None]:
     return lambda sets: (sets / name).unlink()
 
 
+def added(name: str, text: str) -> Callable[[Path], None]:
+    def add(sets: Path) -> None:
+        (sets / name).write_text(text, encoding="utf-8")
+
+    return add
+
+
+ABSENT = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: absent.static.k8s.io}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules: [{apiGroups: [example.com], apiVersions: ['*'], operations: [CREATE], resources: [absentees]}]
+  validations: [{expression: 'false'}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: absent.static.k8s.io}
+spec: {policyName: absent.static.k8s.io, validationActions: [Deny]}
+"""
+"""A policy on what no log has: no class is replayed, but the candidate's world is worked out anew."""
+
+
 class Replayed(StrEnum):
     """Which classes of requests are replayed once more."""
 
@@ -70,6 +95,7 @@ CHANGES = [
     Change("a new resource", edited("candidate/vap/team-label.yaml", "- services", "- endpoints"), Replayed.SOME),
     Change("the action of a binding", edited("candidate/vap/no-exec.yaml", "- Deny", "- Warn"), Replayed.SOME),
     Change("a policy removed", removed("candidate/vap/image-registries.yaml"), Replayed.SOME),
+    Change("a policy on what the log does not have", added("candidate/vap/absent.yaml", ABSENT), Replayed.SOME),
     Change("a mutation", edited("candidate/map/pod-defaults.yaml", "''Always''", "''IfNotPresent''"), Replayed.SOME),
     Change("a mutating policy removed", removed("candidate/map/default-team.yaml"), Replayed.SOME),
     Change("a webhook for everything removed", removed("candidate/vwc/rec.yaml"), Replayed.ALL),
@@ -102,6 +128,23 @@ def test_a_kept_store_gives_what_a_run_without_one_gives(
     before, added = results(store), len(results(kept) - results(store))
     found = Replayed.NONE if not added else Replayed.ALL if added == len(before) else Replayed.SOME
     assert found is change.replayed
+
+
+def test_a_change_that_is_taken_back_costs_nothing(
+    store: Path, short_sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets, kept = tmp_path / "sets", tmp_path / "store"
+    for name in ("current", "candidate"):
+        shutil.copytree(short_sample / name, sets / name)
+    shutil.copytree(store, kept)
+    before = replayed(short_sample, sets, kept)
+    removed("candidate/vap/image-registries.yaml")(sets)
+    changed = replayed(short_sample, sets, kept)
+    shutil.copy(short_sample / "candidate/vap/image-registries.yaml", sets / "candidate/vap")
+    monkeypatch.setattr("replay.pipeline.run._replay_parts", pytest.fail)
+    monkeypatch.setattr("replay.pipeline.run.world_of", pytest.fail)
+    assert replayed(short_sample, sets, kept) == before
+    assert changed != before
 
 
 DAMAGES: list[tuple[str, Callable[[bytes], bytes]]] = [
