@@ -30,6 +30,10 @@ class IdentityMap(Generic[Key, Value]):
         """Whether an object has a value."""
         return id(key) in self._entries
 
+    def __len__(self) -> int:
+        """How many objects have a value."""
+        return len(self._entries)
+
     def values(self) -> Iterator[Value]:
         """All values, in the order in which their objects came."""
         return (value for _, value in self._entries.values())

@@ -69,8 +69,11 @@ def policy_reads(
     policies: Sequence[_Policy], bindings: Sequence[_Binding], version: KubernetesVersion
 ) -> Iterator[PolicyReads]:
     """The reads of each policy that has a binding."""
+    by_policy: dict[tuple[str, bool], list[_Binding]] = {}
+    for binding in bindings:
+        by_policy.setdefault((binding.policy_name, binding.static), []).append(binding)
     for policy in policies:
-        bound = [each for each in bindings if (each.policy_name, each.static) == (policy.name, policy.static)]
+        bound = by_policy.get((policy.name, policy.static), [])
         if policy.match_constraints is None or not bound:
             continue
         criteria = tuple(

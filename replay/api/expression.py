@@ -50,8 +50,8 @@ class Expression:
 
         `documents` are variables by name: `object`, `oldObject`, `request`, `params`, `namespaceObject`. Raises EvaluationError.
         """
-        given = bindings_of({"vars": documents}, self._version)
-        evaluated = Evaluation(self._compiler, given, RUNTIME_BUDGET, exact=True).evaluate(self._compiled)
+        bindings = bindings_of({"vars": documents}, self._version)
+        evaluated = Evaluation(self._compiler, bindings, RUNTIME_BUDGET, exact=True).evaluate(self._compiled)
         if evaluated.unknown:
             raise EvaluationError("undetermined: " + "; ".join(missing.reason for missing in evaluated.unknown))
         if evaluated.error is not None:

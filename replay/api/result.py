@@ -51,19 +51,19 @@ class Numbers:
 class Result:
     """A run; its log is kept as long as the result is, in the store that was named or in one that goes away with it."""
 
-    def __init__(self, found: RunResult, scenario: Scenario, options: Options, progress: Progress) -> None:
+    def __init__(self, result: RunResult, scenario: Scenario, options: Options, progress: Progress) -> None:
         """Use `replay.run`; `scenario` is about a filled store."""
-        self._found, self._scenario, self._options, self._progress = found, scenario, options, progress
+        self._found, self._scenario, self._options, self._progress = result, scenario, options, progress
 
     @classmethod
     def of(cls, scenario: Scenario, options: Options, progress: Progress) -> Result:
         """Run a scenario; raises ReplayError."""
         with ExitStack() as stack:
             store = scenario.store if scenario.store is not None else stack.enter_context(scratch()) / "store"
-            found = run(replace(scenario, store=store), options, progress)
-            made = cls(found, replace(scenario, logs=(), store=store), options, progress)
-            finalize(made, stack.pop_all().close)
-        return made
+            result_of_run = run(replace(scenario, store=store), options, progress)
+            result = cls(result_of_run, replace(scenario, logs=(), store=store), options, progress)
+            finalize(result, stack.pop_all().close)
+        return result
 
     def __repr__(self) -> str:
         """The one sentence of the report."""
@@ -81,18 +81,18 @@ class Result:
     def summary(self) -> Numbers:
         """The numbers that the headline is made of."""
         summary = self._found.summary
-        known, total = decided(summary, "candidate")
+        determined, total = decided(summary, "candidate")
         roots: dict[str, int] = {}
         for key, cell in summary.cells.items():
             if not key.follows:
                 roots[key.outcome.value] = roots.get(key.outcome.value, 0) + cell.count
         outcomes = {kind.value: count for kind, count in sorted(summary.outcomes.items()) if count}
-        return Numbers(summary.requests, known, total, outcomes, roots, self._found.accepted.requests)
+        return Numbers(summary.requests, determined, total, outcomes, roots, self._found.accepted.requests)
 
     def json(self) -> dict[str, JSON]:
         """What `replay run --json` prints."""
-        found: dict[str, JSON] = orjson.loads(summary_json(self._found))
-        return found
+        document: dict[str, JSON] = orjson.loads(summary_json(self._found))
+        return document
 
     def findings(self) -> pa.Table:
         """What the candidate changes: a row for requests that are alike in outcome, policies, user, namespace and workload.

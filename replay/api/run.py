@@ -45,10 +45,10 @@ def run(  # noqa: PLR0913 - as the command has them
     needs nothing else. The other arguments are the options of `replay run`; `store` keeps logs and results. `workers` 0 means a
     process for each core. Raises ReplayError with one line for whatever cannot be used.
     """
-    kept = logs.path if isinstance(logs, Store) else None if store is None else place_of(store)
+    store_path = logs.path if isinstance(logs, Store) else None if store is None else place_of(store)
     scenario = Scenario(
         () if isinstance(logs, Store) else paths(logs),
-        store=kept,
+        store=store_path,
         current=_path(current),
         candidate=_path(candidate),
         add=tuple(map(Path, paths(add))),
@@ -67,9 +67,9 @@ def run(  # noqa: PLR0913 - as the command has them
     return Result.of(scenario, options, progress)
 
 
-def _path(given: StrPath | None) -> Path | None:
-    return None if given is None else Path(given)
+def _path(path: StrPath | None) -> Path | None:
+    return None if path is None else Path(path)
 
 
-def _names(given: Names) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _names(names: Names) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)

@@ -61,6 +61,6 @@ def silent(_what: str, _done: int, _total: int) -> None:
     """No progress shown."""
 
 
-def paths(given: StrPath | Iterable[StrPath]) -> tuple[str, ...]:
+def paths(path: StrPath | Iterable[StrPath]) -> tuple[str, ...]:
     """One path, or several."""
-    return (fspath(given),) if isinstance(given, str | PathLike) else tuple(fspath(each) for each in given)
+    return (fspath(path),) if isinstance(path, str | PathLike) else tuple(fspath(each) for each in path)

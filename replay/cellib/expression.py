@@ -135,17 +135,17 @@ class ExpressionCompiler:
 
     def _needed(self, expression: str) -> set[str]:
         """The variables that an expression may read, and those that these may read; all where it does not plainly name them."""
-        found: set[str] = set()
+        needed: set[str] = set()
         pending = [expression]
         while pending:
             text = pending.pop()
             names = _VARIABLE.findall(text)
             if text.count(VARIABLES) != len(names) or any("__" in name for name in names):
                 return set(self.variables)
-            added = (self.variables.keys() & names) - found
-            found |= added
-            pending += [self.variables[name].expression for name in added]
-        return found
+            more = (self.variables.keys() & names) - needed
+            needed |= more
+            pending += [self.variables[name].expression for name in more]
+        return needed
 
     def compiled_here(self, kind: ExpressionKind, expression: str) -> CompiledExpression:
         """An expression that sees all variables declared so far, by itself."""
@@ -183,15 +183,15 @@ class ExpressionCompiler:
 
     def _disjunct(self, compiled: CompiledExpression, shape: object, operand: Expr) -> CompiledExpression:
         """An operand as an expression of its own, equal ones as the same."""
-        known = self._operands[shape]
-        if known is None:
+        disjunct = self._operands[shape]
+        if disjunct is None:
             assert compiled.program is not None
             ast = replace(compiled.program.ast, expr=operand)
             program = self._env(compiled.kind).program(ast)
             footprint = self._footprint(program)
-            known = CompiledExpression(compiled.kind, "", self, program, None, BOOL, footprint)
-            self._operands[shape] = known
-        return known
+            disjunct = CompiledExpression(compiled.kind, "", self, program, None, BOOL, footprint)
+            self._operands[shape] = disjunct
+        return disjunct
 
 
 def _disjuncts(node: Expr) -> Iterator[Expr]:

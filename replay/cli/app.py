@@ -90,8 +90,8 @@ command("cel", epilog=cel.EPILOG)(cel.cel)
 command("manual", epilog=manual.EPILOG)(manual.manual)
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
         from importlib.metadata import version  # noqa: PLC0415 - other commands do not pay for it
 
         sys.stdout.write(f"replay {version('replay')}\n")
@@ -222,8 +222,8 @@ def _told(error: BaseException) -> int:
         case ReplayError():
             text, code = str(error), error.exit_code
         case TerminatedError():
-            told = "interrupted" if error.number == signal.SIGINT else "terminated"
-            text, code = f"{told}; nothing was written but what is complete", SIGNALLED + error.number
+            event = "interrupted" if error.number == signal.SIGINT else "terminated"
+            text, code = f"{event}; nothing was written but what is complete", SIGNALLED + error.number
         case BrokenPipeError():
             _drop_output()  # the reader went away (`replay ... | head`): nobody is left to tell
             return 0

@@ -58,12 +58,12 @@ def cel(
         raise typer.BadParameter("give an expression, or --cases", param_hint="EXPRESSION")
     documents = {"object": object_, "oldObject": old_object, "request": request, "params": params}
     documents["namespaceObject"] = namespace_object
-    given = {name: _document(path) for name, path in documents.items() if path is not None}
-    raise typer.Exit(_evaluate(expression, given, version, kind, show_code=show_code, as_json=as_json))
+    values = {name: _document(path) for name, path in documents.items() if path is not None}
+    raise typer.Exit(_evaluate(expression, values, version, kind, show_code=show_code, as_json=as_json))
 
 
 def _evaluate(
-    expression: str, given: dict[str, Any], version: Any, kind_name: str, *, show_code: bool, as_json: bool
+    expression: str, values: dict[str, Any], version: Any, kind_name: str, *, show_code: bool, as_json: bool
 ) -> int:
     from replay.cellib.environment import ExpressionKind  # noqa: PLC0415
     from replay.pipeline.cel.expression import evaluate, json_of, text_of  # noqa: PLC0415
@@ -72,7 +72,7 @@ def _evaluate(
         kind = ExpressionKind(kind_name)
     except ValueError:
         raise typer.BadParameter(f"one of {', '.join(ExpressionKind)}", param_hint="--kind") from None
-    answer = evaluate(expression, given, version, kind)
+    answer = evaluate(expression, values, version, kind)
     sys.stdout.write(
         json.dumps(json_of(answer), ensure_ascii=answer.evaluated is None) + "\n" if as_json else text_of(answer)
     )

@@ -140,10 +140,12 @@ def check(
     if one is None:
         checked = [_with_plugins(each, version) for each in checked]
     is_accepted = all(each.is_accepted for each in checked)
-    wanted = is_accepted and (prove or never_errors)
-    properties = [_properties(path, version, errors_alone=not prove) if wanted else () for path in sets]
+    is_proved = is_accepted and (prove or never_errors)
+    properties = [_properties(path, version, errors_alone=not prove) if is_proved else () for path in sets]
     _print(checked, properties, output, out)
-    errs = never_errors and any(each.name in {"errors", "may-err"} for found in properties for each in found)
+    errs = never_errors and any(
+        each.name in {"errors", "may-err"} for proved_properties in properties for each in proved_properties
+    )
     raise typer.Exit(REFUSED if not is_accepted else DIFFERENT if errs else 0)
 
 
@@ -173,8 +175,8 @@ def _properties(path: Path, version: KubernetesVersion, *, errors_alone: bool) -
     from replay.prove.prover import proving  # noqa: PLC0415
 
     with proving(version) as prover:
-        asked = errors_of if errors_alone else properties_of
-        return tuple(asked(prover, load_manifest_set(path, version=version)))
+        prove_ = errors_of if errors_alone else properties_of
+        return tuple(prove_(prover, load_manifest_set(path, version=version)))
 
 
 def _print(

@@ -76,8 +76,8 @@ def diff(
     else:
         sets = [load_manifest_set(path, version=version) for path in (current, candidate)]
         differences = diff_sets(*sets)
-    before, after = (load_authorization(path, version) for path in (current, candidate))
-    differences += tuple(diff_authorization(before, after, DEFAULT_CONFIGURATION))
+    current_authorization, after = (load_authorization(path, version) for path in (current, candidate))
+    differences += tuple(diff_authorization(current_authorization, after, DEFAULT_CONFIGURATION))
     if prove:
         _print_proofs(differences, sets, output, save_cases, version)
     elif output is DiffFormat.JSON:

@@ -92,11 +92,11 @@ def ingest(
     from replay.report.render.terminal import print_document  # noqa: PLC0415
     from replay.report.store_report import ingest_document, ingest_json  # noqa: PLC0415
 
-    asked = Scenario(tuple(logs or ()), store=store, log_format=log_format or "")
+    request = Scenario(tuple(logs or ()), store=store, log_format=log_format or "")
     certificates = (tls_cert_file, tls_private_key_file, client_ca_file)
-    _require_one_way(asked, follow, listen, engine, any(certificates), bool(keep or keep_size))
+    _require_one_way(request, follow, listen, engine, any(certificates), bool(keep or keep_size))
     place = partition(store, cluster_name)
-    scenario = replace(asked, store=place)
+    scenario = replace(request, store=place)
     if follow or listen:
         pace, retention = Pace.parse(flush_size, flush_age), Retention(keep=keep, size=keep_size)
         report, requests = _live(scenario, listen, ServerTls(*certificates), pace, retention, rejects)

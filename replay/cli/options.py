@@ -132,7 +132,7 @@ def scenario_of(
     from replay.pipeline.version import version_of  # noqa: PLC0415
     from replay.storage.cluster import one_cluster  # noqa: PLC0415
 
-    found = Scenario(
+    scenario = Scenario(
         tuple(logs or ()),
         log_format=log_format or "",
         store=one_cluster(store, cluster_name),
@@ -142,5 +142,6 @@ def scenario_of(
         cluster=cluster,
     ).resolved()
     return replace(
-        found, version=version_of(kubernetes_version, (found.current, *found.candidate_paths, found.cluster))
+        scenario,
+        version=version_of(kubernetes_version, (scenario.current, *scenario.candidate_paths, scenario.cluster)),
     )

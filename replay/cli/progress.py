@@ -22,16 +22,16 @@ class ProgressText(ProgressColumn):
     def render(self, task: Task) -> Text:
         """The words beside the bar."""
         amount = size if task.description == READING else number
-        done, total = int(task.completed), task.total
+        completed_, total = int(task.completed), task.total
         if total is None:
-            return Text(amount(done))
-        parts = [f"{task.percentage:.0f} %", f"{amount(done)} of {amount(int(total))}"]
+            return Text(amount(completed_))
+        parts = [f"{task.percentage:.0f} %", f"{amount(completed_)} of {amount(int(total))}"]
         # Since the begin: Rich's own speed needs several steps, and a stage may have few.
-        if task.elapsed and done:
-            speed = done / task.elapsed
+        if task.elapsed and completed_:
+            speed = completed_ / task.elapsed
             parts.append(f"{amount(round(speed))}/s" if speed >= 1 else f"one in {1 / speed:.0f} s")
-            if done < total:
-                parts.append(f"{span(round((total - done) / speed * MICROSECONDS))} left")
+            if completed_ < total:
+                parts.append(f"{span(round((total - completed_) / speed * MICROSECONDS))} left")
         return Text(", ".join(parts))
 
 
@@ -53,9 +53,9 @@ def progress_on(console: Console) -> Iterator[Report]:
     tasks = {}
     with bar:
 
-        def report(what: str, done: int, total: int) -> None:
+        def report(what: str, count: int, total: int) -> None:
             if what not in tasks:
                 tasks[what] = bar.add_task(what, total=total or None)
-            bar.update(tasks[what], completed=done, total=total or None)
+            bar.update(tasks[what], completed=count, total=total or None)
 
         yield report

@@ -211,13 +211,13 @@ def _watch(scenario: Scenario, options: Options, *, brief: bool) -> None:
     from replay.pipeline import output  # noqa: PLC0415
     from replay.pipeline.project.loop import LoopOutcome, watch_runs  # noqa: PLC0415
 
-    def show(found: LoopOutcome) -> None:
-        if isinstance(found, str | ReplayError):
-            sys.stdout.write(f"{found if isinstance(found, str) else f'replay: {found}'}\n")
+    def show(outcome: LoopOutcome) -> None:
+        if isinstance(outcome, str | ReplayError):
+            sys.stdout.write(f"{outcome if isinstance(outcome, str) else f'replay: {outcome}'}\n")
         elif brief:
-            _print_brief(found)
+            _print_brief(outcome)
         else:
-            output.print_result(found, Console(highlight=False))
+            output.print_result(outcome, Console(highlight=False))
         sys.stdout.flush()
 
     with progress_on(Console(stderr=True)) as progress:

@@ -83,9 +83,9 @@ def scan(
     named = UserInfo(user, "", tuple(group or ())) if user is not None else None
     with progress_on(Console(stderr=True)) as progress:
         options = ScanOptions(operation=operation, user=named, redact=redact, namespaces=tuple(namespace or ()))
-        found = scan_objects(scenario, options, progress)
+        objects = scan_objects(scenario, options, progress)
     if as_json or output is DocumentFormat.JSON:
-        sys.stdout.write(scan_json(found))
+        sys.stdout.write(scan_json(objects))
     else:
-        show(scan_document(found), output)
-    raise typer.Exit(int(bool(found.breaches)))
+        show(scan_document(objects), output)
+    raise typer.Exit(int(bool(objects.breaches)))

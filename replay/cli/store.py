@@ -33,11 +33,11 @@ def info(directory: Directory, output: Form = DocumentFormat.TERMINAL, as_json: 
     from replay.pipeline.output import show  # noqa: PLC0415
     from replay.report.store_report import info_document, info_json  # noqa: PLC0415
 
-    found = store_info(directory)
+    info_ = store_info(directory)
     if as_json or output is DocumentFormat.JSON:
-        sys.stdout.write(json.dumps(info_json(found), indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(info_json(info_), indent=2, ensure_ascii=False) + "\n")
     else:
-        show(info_document(found), output)
+        show(info_document(info_), output)
 
 
 @store.command("prune", cls=Command, epilog=PRUNE_EPILOG)
@@ -62,5 +62,5 @@ def prune(
     if as_json:
         sys.stdout.write(json.dumps(pruned._asdict(), indent=2) + "\n")
     else:
-        left = f"{plural(pruned.kept, 'ingest')} with {plural(pruned.requests, 'request')} left"
-        sys.stdout.write(f"{plural(pruned.removed, 'ingest')} forgotten, {left}\n")
+        rest = f"{plural(pruned.kept, 'ingest')} with {plural(pruned.requests, 'request')} left"
+        sys.stdout.write(f"{plural(pruned.removed, 'ingest')} forgotten, {rest}\n")

@@ -64,8 +64,8 @@ def run_cases(
     from replay.report.case_results import FORMATS  # noqa: PLC0415
 
     version = version_of(kubernetes_version)
-    given = tuple(policies or ())
-    options = CaseOptions(paths=tuple(paths), policies=given, name=name, coverage=coverage, version=version)
+    policy_paths = tuple(policies or ())
+    options = CaseOptions(paths=tuple(paths), policies=policy_paths, name=name, coverage=coverage, version=version)
 
     def write(lines: list[str]) -> None:
         text = "".join(f"{line}\n" for line in lines)
@@ -75,8 +75,8 @@ def run_cases(
         else:
             out.write_text(text, "utf-8")
 
-    def show(found: CaseReport | ReplayError) -> None:
-        write([f"replay: {found}"] if isinstance(found, ReplayError) else list(FORMATS[output](found)))
+    def show(report: CaseReport | ReplayError) -> None:
+        write([f"replay: {report}"] if isinstance(report, ReplayError) else list(FORMATS[output](report)))
 
     if watch:
         watch_cases(options, show)

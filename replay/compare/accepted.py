@@ -76,10 +76,10 @@ class AcceptanceLedger:
         """Whether a request is newly denied by nothing but what is meant to deny it; counts it where it matters."""
         if key.outcome is not OutcomeKind.NEWLY_DENIED:
             return False
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._asked(key)
-        accepted, used = found
+        accepts = self._known.get(key)
+        if accepts is None:
+            accepts = self._known[key] = self._asked(key)
+        accepted, used = accepts
         self._counts.update(used)
         self.requests += accepted
         return accepted

@@ -92,12 +92,12 @@ class Attributions:
             self._merge(key, cell)
 
     def _merge(self, key: ChangedBy, cell: ChangeCell) -> None:
-        known = self.groups.get(key)
-        if known is None:
+        group = self.groups.get(key)
+        if group is None:
             self.groups[key] = ChangeCell(cell.count, cell.example)
         else:
-            known.count += cell.count
-            known.example = min(known.example, cell.example, key=lambda request: request.seq)
+            group.count += cell.count
+            group.example = min(group.example, cell.example, key=lambda request: request.seq)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +115,13 @@ def attributed(
     """The operations by who made them; those without a claim belong to `(Actor.UNKNOWN, "")`."""
     order = list(Actor)
     ranked = sorted(claims, key=lambda claim: order.index(claim.actor))
-    found: dict[tuple[Actor, str], list[JSON]] = {}
+    operations_by_actor: dict[tuple[Actor, str], list[JSON]] = {}
     for operation in _leaves(operations):
         path = tokens(operation["path"])
         claim = next((claim for claim in ranked if _claims(claim.paths, path)), None)
         key = (claim.actor, claim.name) if claim else (Actor.UNKNOWN, "")
-        found.setdefault(key, []).append(operation)
-    return {key: tuple(value) for key, value in found.items()}
+        operations_by_actor.setdefault(key, []).append(operation)
+    return {key: tuple(value) for key, value in operations_by_actor.items()}
 
 
 def tokens(pointer: str) -> Tokens:

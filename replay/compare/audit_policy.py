@@ -68,9 +68,10 @@ class AuditRule:
         if not self.resources:
             return True
         combined = f"{resource}/{subresource}" if subresource else resource
-        wanted = {combined, ANY, f"{resource}/*", *([f"*/{subresource}"] if subresource else [])}
+        resource_patterns = {combined, ANY, f"{resource}/*", *([f"*/{subresource}"] if subresource else [])}
         return bool(resource) and any(
-            named in (group, ANY) and (not names or not wanted.isdisjoint(names)) for named, names in self.resources
+            named in (group, ANY) and (not names or not resource_patterns.isdisjoint(names))
+            for named, names in self.resources
         )
 
 
@@ -136,12 +137,12 @@ class Needs:
         self.mapper = EquivalentResourceMapper(discovery)
         self._reads = reads
         self._subresources: dict[GroupResource, set[str]] = defaultdict(set)
-        for known in discovery:
-            self._subresources[known.resource.group_resource].update(known.subresources)
+        for served in discovery:
+            self._subresources[served.resource.group_resource].update(served.subresources)
         for resource, subresource in logged:
             if resource.resource:
                 self._subresources[resource].update({subresource} - {""})
-        self._custom = {known.resource.group_resource for known in discovery if known.custom}
+        self._custom = {served.resource.group_resource for served in discovery if served.custom}
         self._lookups = frozenset(_lookups(reads, discovery))
 
     @property
@@ -188,14 +189,14 @@ def _lookups(reads: Sequence[PolicyReads], discovery: Discovery) -> Iterator[Gro
         yield NAMESPACES
     if AUTHORIZER in inputs:
         yield from RBAC
-    wanted = {
+    kinds = {
         (split_api_version(each.param_kind.api_version)[0], each.param_kind.kind)
         for each in reads
         if each.param_kind is not None and PARAMS in inputs
     }
-    for known in discovery:
-        if (known.kind.group, known.kind.kind) in wanted:
-            yield known.resource.group_resource
+    for served in discovery:
+        if (served.kind.group, served.kind.kind) in kinds:
+            yield served.resource.group_resource
 
 
 def _entries(resource: GroupResource, need: Need) -> Iterator[tuple[tuple[str, ...], list[str]]]:

@@ -45,11 +45,14 @@ FINDINGS = (
 
 def authorization_outcome(current: Authorization, candidate: Authorization) -> AuthorizationOutcome:
     """What changes from one chain to the other."""
-    before, after = current.decision, candidate.decision
-    if after is AuthorizationVerdict.UNKNOWN and before is not AuthorizationVerdict.UNKNOWN:
+    current_decision, after = current.decision, candidate.decision
+    if after is AuthorizationVerdict.UNKNOWN and current_decision is not AuthorizationVerdict.UNKNOWN:
         return AuthorizationOutcome.NEWLY_UNKNOWN
-    if before is AuthorizationVerdict.UNKNOWN or before is after:
-        is_same = current.decided_by == candidate.decided_by or AuthorizationVerdict.UNKNOWN in (before, after)
+    if current_decision is AuthorizationVerdict.UNKNOWN or current_decision is after:
+        is_same = current.decided_by == candidate.decided_by or AuthorizationVerdict.UNKNOWN in (
+            current_decision,
+            after,
+        )
         return AuthorizationOutcome.UNCHANGED if is_same else AuthorizationOutcome.DECIDED_BY_ANOTHER
     if after is AuthorizationVerdict.ALLOW:
         return AuthorizationOutcome.NEWLY_ALLOWED
@@ -57,7 +60,7 @@ def authorization_outcome(current: Authorization, candidate: Authorization) -> A
         return AuthorizationOutcome.NEWLY_FAILING
     return (
         AuthorizationOutcome.NEWLY_FORBIDDEN
-        if before is AuthorizationVerdict.ALLOW
+        if current_decision is AuthorizationVerdict.ALLOW
         else AuthorizationOutcome.NO_LONGER_FAILING
     )
 
@@ -142,9 +145,9 @@ class AuthorizationSummary:
     def disagree(self, audit_id: str, current: Authorization, decision: str, reason: str) -> None:
         """Remember a request that the current chain decides otherwise than the log says, one of the first."""
         if len(self.disagreements) < MOST_EXAMPLES:
-            told = f"{decision or 'error'}: {reason}" if reason else decision
+            observed_text = f"{decision or 'error'}: {reason}" if reason else decision
             replayed = f"{current.decision.value}: {current.reason}" if current.reason else current.decision.value
-            self.disagreements.append(AuthorizationDisagreement(audit_id, told, replayed))
+            self.disagreements.append(AuthorizationDisagreement(audit_id, observed_text, replayed))
 
 
 def agreement_of(current: Authorization, decision: str, reason: str) -> AuthorizationAgreement:

@@ -37,26 +37,30 @@ class ChangeExamples:
 
     groups: dict[GroupKey, ChangeExample] = field(default_factory=dict)
 
-    def offer(self, key: GroupKey, outcome: Outcome, before: Attributes | Missing, redactor: Redactor) -> None:
-        """Keep a request if it is the first of its group; `before` are the attributes before mutation."""
-        known = self.groups.get(key)
-        if isinstance(before, Missing) or (known is not None and known[:2] <= (outcome.seq, outcome.item)):
+    def offer(
+        self, key: GroupKey, outcome: Outcome, current_attributes: Attributes | Missing, redactor: Redactor
+    ) -> None:
+        """Keep a request if it is the first of its group; `current_attributes` are the attributes before mutation."""
+        first = self.groups.get(key)
+        if isinstance(current_attributes, Missing) or (first is not None and first[:2] <= (outcome.seq, outcome.item)):
             return
-        value = _shown(before.object)
+        value = _shown(current_attributes.object)
         if not isinstance(value, dict):
             return
         try:
-            left, right = (apply(value, decision.patch) for decision in (outcome.current, outcome.candidate))
+            current_object, candidate_object = (
+                apply(value, decision.patch) for decision in (outcome.current, outcome.candidate)
+            )
         except JSONPatchError:
             return
-        sides = (redactor.object(left), redactor.object(right))
+        sides = (redactor.object(current_object), redactor.object(candidate_object))
         self._keep(key, ChangeExample(outcome.seq, outcome.item, _about(outcome), *sides))
 
     def add(self, other: ChangeExamples) -> None:
         """Merge the examples of another part."""
         for key, example in other.groups.items():
-            known = self.groups.get(key)
-            if known is None or example[:2] < known[:2]:
+            first = self.groups.get(key)
+            if first is None or example[:2] < first[:2]:
                 self._keep(key, example)
 
     def _keep(self, key: GroupKey, example: ChangeExample) -> None:

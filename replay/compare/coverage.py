@@ -58,26 +58,26 @@ class Coverage:
 
     def count(self, kind: RequestKind, decision: Decision) -> None:
         """Count a decision."""
-        found = [(each.policy, obstacle(each.path, each.reason, each.fix)) for each in decision.undetermined]
-        self._count(kind, found, undetermined=decision.verdict is Verdict.UNDETERMINED)
+        obstacles = [(each.policy, obstacle(each.path, each.reason, each.fix)) for each in decision.undetermined]
+        self._count(kind, obstacles, undetermined=decision.verdict is Verdict.UNDETERMINED)
 
     def count_attributes(self, kind: RequestKind, attributes: Attributes) -> None:
         """Count a request as if a policy read all of it."""
-        found = [("", obstacle(each.path, each.reason, each.fix)) for each in missing_of(attributes)]
-        self._count(kind, found, undetermined=bool(found))
+        obstacles = [("", obstacle(each.path, each.reason, each.fix)) for each in missing_of(attributes)]
+        self._count(kind, obstacles, undetermined=bool(obstacles))
 
-    def _count(self, kind: RequestKind, found: Sequence[tuple[str, Obstacle]], *, undetermined: bool) -> None:
+    def _count(self, kind: RequestKind, gaps: Sequence[tuple[str, Obstacle]], *, undetermined: bool) -> None:
         if not undetermined:
             self.decided[kind] += 1
             return
         self.undetermined[kind] += 1
-        obstacles = {each for _, each in found}
+        obstacles = {each for _, each in gaps}
         for each in obstacles:
             cost = self.costs.setdefault(each, Cost())
             cost.verdicts += 1
             cost.alone += len(obstacles) == 1
             cost.where[f"{kind.verb} {kind.resource} at {kind.level}"] += 1
-        for policy, each in found:
+        for policy, each in gaps:
             self.costs[each].policies.add(policy)
 
     def add(self, other: Coverage) -> None:
@@ -107,13 +107,13 @@ def obstacle(path: str, reason: str, fix: str) -> Obstacle:
 
 def missing_of(attributes: Attributes) -> list[Missing]:
     """What is not known of a request, but for the fields that hardly any policy reads: managedFields, resourceVersion."""
-    found = list(attributes.missing)
+    missing = list(attributes.missing)
     for value in (attributes.object, attributes.old_object, attributes.namespace_object, attributes.options):
         if isinstance(value, Missing):
-            found.append(value)
+            missing.append(value)
         elif isinstance(value, PartialObject):
-            found += [each for each in value.missing if not each.path.endswith(_UNREAD)]
-    return found
+            missing += [each for each in value.missing if not each.path.endswith(_UNREAD)]
+    return missing
 
 
 class SizeRow(NamedTuple):
@@ -196,9 +196,9 @@ class _Means:
             octets, bodies = self._sums[key]
             if bodies:
                 return octets / bodies
-        known = self._sizes.get(GroupResource(row.api_group, row.resource))
-        if known:
-            return known
+        sizes = self._sizes.get(GroupResource(row.api_group, row.resource))
+        if sizes:
+            return sizes
         octets, bodies = self._sums["", side]
         return octets / bodies if bodies else _UNKNOWN_OCTETS
 

@@ -92,22 +92,24 @@ class Fidelity:
             ("failure", self.failures, _observed_failures(observed, policies), _replayed_failures(decision)),
             ("annotation", self.annotations, _own(observed, policies), _own_replayed(decision, policies)),
         )
-        for aspect, agreement, seen, replayed in aspects:
-            if not seen and not replayed:
+        for aspect, agreement, observation, replayed in aspects:
+            if not observation and not replayed:
                 continue
-            agreement.observed += bool(seen)
-            is_same = says_the_same(seen, replayed)
+            agreement.observed += bool(observation)
+            is_same = says_the_same(observation, replayed)
             if decision.verdict is Verdict.UNDETERMINED and not is_same:
                 agreement.undetermined += 1
             elif is_same:
                 agreement.reproduced += 1
-            elif aspect == "failure" and says_the_same(seen, replayed[:1]):
+            elif aspect == "failure" and says_the_same(observation, replayed[:1]):
                 agreement.differs += 1
-                self.first_only.append(Disagreement(seq, audit_id, aspect, shown(_text(seen)), shown(_text(replayed))))
+                self.first_only.append(
+                    Disagreement(seq, audit_id, aspect, shown(_text(observation)), shown(_text(replayed)))
+                )
             else:
-                agreement.differs += bool(seen)
-                agreement.extra += not seen
-                self._disagree(Disagreement(seq, audit_id, aspect, shown(_text(seen)), shown(_text(replayed))))
+                agreement.differs += bool(observation)
+                agreement.extra += not observation
+                self._disagree(Disagreement(seq, audit_id, aspect, shown(_text(observation)), shown(_text(replayed))))
 
     def _disagree(self, disagreement: Disagreement) -> None:
         self.disagreement_count += 1

@@ -43,10 +43,10 @@ def mutation_causes(current: Decision, candidate: Decision) -> tuple[tuple[str, 
     """`(policy, patch shape)` of each that mutates otherwise in one set than in the other, in the server's order."""
     entries = [entry for entry in candidate.mutated if entry not in current.mutated]
     entries += [entry for entry in current.mutated if entry not in candidate.mutated]
-    found: dict[str, dict[str, None]] = {}
+    shapes: dict[str, dict[str, None]] = {}
     for entry in entries or candidate.mutated:
-        found.setdefault(entry.policy, {}).update(dict.fromkeys(patch_shape(entry.patch)))
-    return tuple((policy, tuple(shape)) for policy, shape in found.items())
+        shapes.setdefault(entry.policy, {}).update(dict.fromkeys(patch_shape(entry.patch)))
+    return tuple((policy, tuple(shape)) for policy, shape in shapes.items())
 
 
 def patch_shape(patch: Iterable[JSON]) -> tuple[str, ...]:

@@ -104,8 +104,8 @@ def _effect_kind(current: Decision, candidate: Decision) -> OutcomeKind:
         return OutcomeKind.MUTATION_CHANGED if candidate.patch else OutcomeKind.NO_LONGER_MUTATED
     if set(candidate.warnings) - set(current.warnings):
         return OutcomeKind.NEWLY_WARNED
-    known = current.audit_annotations
+    current_annotations = current.audit_annotations
     audited = candidate.audit_annotations.items()
-    if any(known.get(key) != value and not key.startswith(CALL_TRACES) for key, value in audited):
+    if any(current_annotations.get(key) != value and not key.startswith(CALL_TRACES) for key, value in audited):
         return OutcomeKind.NEWLY_AUDITED
     return OutcomeKind.UNCHANGED

@@ -54,8 +54,8 @@ class NamespaceReadiness:
         self.pods += other.pods
         self.unknown += other.unknown
         self.denied.update(other.denied)
-        for level, found in other.obstacles.items():
-            self.obstacles.setdefault(level, Counter()).update(found)
+        for level, counts in other.obstacles.items():
+            self.obstacles.setdefault(level, Counter()).update(counts)
         for kind, amounts in other.most.items():
             raise_to(self.most.setdefault(kind, {}), amounts)
         self.steps += other.steps
@@ -85,7 +85,7 @@ def raise_to(total: dict[str, Quantity], other: dict[str, Quantity]) -> None:
 
 def _sum(one: Quantity | None, other: Quantity | None) -> Quantity:
     if one is None or other is None:
-        found = one or other
-        assert found is not None
-        return found
+        total = one or other
+        assert total is not None
+        return total
     return one.add(other)

@@ -87,7 +87,7 @@ class OwnerTally:
 
 def by_owner(objects: Iterable[ScannedObject]) -> dict[tuple[str, str], OwnerTally]:
     """Denied objects by namespace and owner, those with most objects first."""
-    found: dict[tuple[str, str], OwnerTally] = {}
+    tallies: dict[tuple[str, str], OwnerTally] = {}
     for each in objects:
-        found.setdefault(each.workload, OwnerTally()).add(each)
-    return dict(sorted(found.items(), key=lambda item: (-item[1].objects, item[0])))
+        tallies.setdefault(each.workload, OwnerTally()).add(each)
+    return dict(sorted(tallies.items(), key=lambda item: (-item[1].objects, item[0])))

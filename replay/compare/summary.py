@@ -250,11 +250,11 @@ _Key = TypeVar("_Key")
 
 
 def _merge(cells: dict[_Key, Cell], key: _Key, cell: Cell) -> None:
-    known = cells.get(key)
-    if known is None:
+    cell_so_far = cells.get(key)
+    if cell_so_far is None:
         cells[key] = cell
     else:
-        known.add(cell)
+        cell_so_far.add(cell)
 
 
 def _place(example: Example) -> tuple[int, int]:
@@ -291,17 +291,17 @@ def _informing(kind: OutcomeKind, current: Decision, candidate: Decision) -> _Ca
     if kind is OutcomeKind.NEWLY_WARNED:
         warnings = tuple(dict.fromkeys(w for w in candidate.warnings if w not in current.warnings))
         return warnings, warnings, (), ()
-    known = current.audit_annotations
+    current_annotations = current.audit_annotations
     new = {
         key: value
         for key, value in candidate.audit_annotations.items()
-        if known.get(key) != value and not key.startswith(CALL_TRACES)
+        if current_annotations.get(key) != value and not key.startswith(CALL_TRACES)
     }
     text = new.pop(VALIDATION_FAILURE, "[]")
-    before = orjson.loads(known.get(VALIDATION_FAILURE, "[]"))
-    found = {entry["policy"]: entry["message"] for entry in orjson.loads(text) if entry not in before}
-    found.update({key.rpartition("/")[0]: value for key, value in new.items()})
-    return tuple(found), tuple(found.values()), (), ()
+    current_failures = orjson.loads(current_annotations.get(VALIDATION_FAILURE, "[]"))
+    failures = {entry["policy"]: entry["message"] for entry in orjson.loads(text) if entry not in current_failures}
+    failures.update({key.rpartition("/")[0]: value for key, value in new.items()})
+    return tuple(failures), tuple(failures.values()), (), ()
 
 
 def decided(summary: Summary, side: str) -> tuple[int, int]:

@@ -29,11 +29,11 @@ class CallChange(NamedTuple):
 
 def call_changes(current: Decision, candidate: Decision) -> Iterator[CallChange]:
     """Every webhook that either set calls for a request, once."""
-    before = {_identity(call): call for call in current.webhooks}
+    current_calls = {_identity(call): call for call in current.webhooks}
     after = {_identity(call): call for call in candidate.webhooks}
     for identity, call in after.items():
-        yield _change(CALLED_BY_BOTH if identity in before else NEWLY_CALLED, call)
-    for identity, call in before.items():
+        yield _change(CALLED_BY_BOTH if identity in current_calls else NEWLY_CALLED, call)
+    for identity, call in current_calls.items():
         if identity not in after:
             yield _change(NO_LONGER_CALLED, call)
 

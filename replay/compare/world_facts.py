@@ -29,14 +29,16 @@ class WorldFacts:
     ends: Counter[str] = field(default_factory=Counter)
 
     @staticmethod
-    def of(found: Iterable[Consequence], made: Sequence[int] = (), still: Collection[int] = ()) -> WorldFacts:
+    def of(consequences: Iterable[Consequence], retries: Sequence[int] = (), still: Collection[int] = ()) -> WorldFacts:
         """Count the consequences of a run.
 
-        `made` is how often each owner that is in that world alone is refused what it asks for, `still` how often each is that was
+        `retries` is how often each owner that is in that world alone is refused what it asks for, `still` how often each is that was
         refused it in the log.
         """
-        facts = WorldFacts(retried=len(made) + len(still), refused=sum(made) + sum(still), refused_in_log=sum(still))
-        for each in found:
+        facts = WorldFacts(
+            retried=len(retries) + len(still), refused=sum(retries) + sum(still), refused_in_log=sum(still)
+        )
+        for each in consequences:
             facts.retried += bool(each.repetitions)
             facts.refused += each.repetitions
             if not each.differs:

@@ -131,13 +131,13 @@ def reference_of(binding: JSON) -> tuple[str, str]:
 def exported(export: JSON) -> frozenset[GroupResource]:
     """The resources of an APIExport; before v1alpha2 the names of its schemas say them (`version.resource.group`)."""
     spec = export.get("spec") or {} if isinstance(export, dict) else {}
-    found = {
+    resources = {
         GroupResource(str(each.get("group") or ""), str(each.get("name"))) for each in _items(spec.get("resources"))
     }
     for name in spec.get("latestResourceSchemas") or ():
         _, resource, group = (*str(name).split(".", 2), "", "")[:3]
-        found.add(GroupResource("" if group == "core" else group, resource))
-    return frozenset(found)
+        resources.add(GroupResource("" if group == "core" else group, resource))
+    return frozenset(resources)
 
 
 def _items(value: JSON) -> Iterable[JSON]:

@@ -46,8 +46,10 @@ def claim_labels(binding: JSON, resource: GroupResource, name: str, labels: Mapp
     export = str((metadata.get("labels") or {}).get(EXPORT) or "")
     if not export:
         return {}
-    asked = _EVENTS if resource.resource == "events" and resource.group == "events.k8s.io" else resource
-    values = [_value(claim) for claim in _accepted(binding, asked) if _selects(claim.get("selector") or {}, labels)]
+    resource_claimed = _EVENTS if resource.resource == "events" and resource.group == "events.k8s.io" else resource
+    values = [
+        _value(claim) for claim in _accepted(binding, resource_claimed) if _selects(claim.get("selector") or {}, labels)
+    ]
     if not values and resource == _BINDINGS and metadata.get("name") == name:
         values = [_REFLEXIVE]
     return {CLAIMED + export: values[-1]} if values else {}
@@ -70,11 +72,11 @@ def _value(claim: JSON) -> str:
 
 def _base62(digest: bytes) -> str:
     """A digest as a number (`math/big.Int.Text(62)`)."""
-    number, found = int.from_bytes(digest, "big"), ""
+    number, text = int.from_bytes(digest, "big"), ""
     while number:
         number, digit = divmod(number, len(_DIGITS))
-        found = _DIGITS[digit] + found
-    return found
+        text = _DIGITS[digit] + text
+    return text
 
 
 def _selects(selector: JSON, labels: Mapping[str, str]) -> bool:

@@ -48,23 +48,23 @@ BY_STORAGE = ("metadata", "annotations", CLUSTER)
 
 
 def set_unseen(
-    resource: GroupResource, operation: Operation, user: UserInfo, path: str, sent: JSON
+    resource: GroupResource, operation: Operation, user: UserInfo, path: str, obj: JSON
 ) -> dict[tuple[str, ...], JSON | Missing]:
     """What admission plugins of kcp set of an object that is sent, by path, beside labels of claims and required groups.
 
     Only what was stored shows it. `path` is that of the workspace.
     """
-    found: dict[tuple[str, ...], JSON | Missing] = {}
-    if resource in _PATHS or annotation(sent, PATH):
-        found[*_ANNOTATIONS, PATH] = path or _UNSEEN
+    values_set: dict[tuple[str, ...], JSON | Missing] = {}
+    if resource in _PATHS or annotation(obj, PATH):
+        values_set[*_ANNOTATIONS, PATH] = path or _UNSEEN
     if resource == GroupResource("apis.kcp.io", "apibindings"):
-        found |= dict.fromkeys(_OF_BINDING, _UNSEEN)
+        values_set |= dict.fromkeys(_OF_BINDING, _UNSEEN)
     elif resource == GroupResource("core.kcp.io", "logicalclusters"):
-        found = dict.fromkeys(_OF_LOGICAL_CLUSTER, _UNSEEN)
+        values_set = dict.fromkeys(_OF_LOGICAL_CLUSTER, _UNSEEN)
     elif creates_workspace(resource, operation):
-        found["status",] = _UNSEEN
-        found |= {} if MASTERS in user.groups else {(*_ANNOTATIONS, _OWNER): _owner(user)}
-    return found
+        values_set["status",] = _UNSEEN
+        values_set |= {} if MASTERS in user.groups else {(*_ANNOTATIONS, _OWNER): _owner(user)}
+    return values_set
 
 
 def creates_workspace(resource: GroupResource, operation: Operation) -> bool:
@@ -80,12 +80,12 @@ def _owner(user: UserInfo) -> str | Missing:
     return _UNSEEN if _ESCAPED.search(text) else text
 
 
-def set_by_plugins(group: str, sent: JSON, stored: JSON) -> Iterator[tuple[str, ...]]:
+def set_by_plugins(group: str, attempt: JSON, stored: JSON) -> Iterator[tuple[str, ...]]:
     """The paths that admission plugins of kcp set or remove, of those that either state of an object of a group has."""
     for field, name in _FINISHED if group in _OWN_GROUPS else ():
         if name in ((stored or {}).get(field) or {}):
             yield field, name
-    for obj in (sent, stored):
+    for obj in (attempt, stored):
         metadata = obj.get("metadata") if isinstance(obj, dict) else None
         for field in ("annotations", "labels"):
             keys = metadata.get(field) if isinstance(metadata, dict) else None

@@ -67,13 +67,13 @@ def _diff_objects(
 
 def _renamed(old: dict[str, Any], new_objects: dict[str, Any]) -> dict[str, str]:
     """Objects that differ in nothing but their name: the old name to the new."""
-    gone = [name for name in old if name not in new_objects]
-    come = [name for name in new_objects if name not in old]
+    gone = {name: replace(obj, name="") for name, obj in old.items() if name not in new_objects}
+    added = {name: replace(obj, name="") for name, obj in new_objects.items() if name not in old} if gone else {}
     renamed: dict[str, str] = {}
-    for name in gone:
-        same = (new for new in come if new not in renamed.values() and _same_but_name(old[name], new_objects[new]))
-        if (new_name := next(same, None)) is not None:
+    for name, obj in gone.items():
+        if (new_name := next((new for new, other in added.items() if obj == other), None)) is not None:
             renamed[name] = new_name
+            del added[new_name]
     return renamed
 
 
@@ -93,10 +93,6 @@ def _diff_renamed(old: Any, new: Any, renamed_policies: Mapping[str, str]) -> tu
     if renamed_policies.get(getattr(old, "policy_name", "")) == getattr(new, "policy_name", ""):
         old = replace(old, policy_name=new.policy_name)
     return tuple(_diff_values("", old, new))
-
-
-def _same_but_name(one: Any, other: Any) -> bool:
-    return bool(replace(one, name="") == replace(other, name=""))
 
 
 def _described(obj: Any) -> Iterator[FieldDiff]:

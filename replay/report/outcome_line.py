@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 import orjson
 
 from replay.admission.decision import Decision, Denial, Verdict
+from replay.audit.event import RequestRecord
 from replay.compare.outcome import DecidedIn, Outcome
 from replay.world.result import RequestEnd
 
 _NOWHERE: Mapping[str, str | None] = {}
+_NAMESPACE = b'"namespace":'
 _PLANNED = "candidatePolicyWorkspace"
 """Whose policies would decide, where the candidate makes that another workspace."""
 
@@ -45,6 +47,29 @@ def outcome_line(outcome: Outcome) -> bytes:
     value["current"] = decision_value(outcome.current, current)
     value["candidate"] = decision_value(outcome.candidate, candidate)
     return orjson.dumps(value)
+
+
+class LineTemplate:
+    """The lines of requests that differ in nothing but who asks, when, and about which object: all else is written once."""
+
+    __slots__ = ("_after", "_between")
+
+    def __init__(self, outcome: Outcome) -> None:
+        """`outcome` is that of any of them."""
+        line = outcome_line(outcome._replace(audit_id="", user="", namespace="", name=""))
+        namespace = line.index(_NAMESPACE) + len(_NAMESPACE)
+        self._between = line[line.index(b',"operation":') : namespace]
+        self._after = line[line.index(b',"outcome":', namespace) :]
+
+    def line(self, record: RequestRecord) -> bytes:
+        """What `outcome_line` makes of the outcome of a request."""
+        time = timestamp(record.stage_time).encode()
+        audit_id, user, namespace, name = map(
+            orjson.dumps, (record.audit_id, record.user.username, record.namespace, record.name)
+        )
+        return b'{"auditID":%b,"stageTimestamp":"%b","user":%b%b%b,"name":%b%b' % (
+            *(audit_id, time, user, self._between, namespace, name, self._after),
+        )
 
 
 def _where(decided_in: DecidedIn) -> tuple[dict[str, str | None], dict[str, str | None]]:

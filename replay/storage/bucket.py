@@ -73,12 +73,12 @@ class BucketStorage:
     def read(self, name: str) -> bytes:
         """See `Storage.read`."""
         try:
-            found = self._do(lambda: obstore.get(self._store, name))
+            response = self._do(lambda: obstore.get(self._store, name))
         except FileNotFoundError:
             self._versions[name] = "create"
             raise
-        self._versions[name] = _version_of(found.meta)
-        return bytes(self._do(found.bytes))
+        self._versions[name] = _version_of(response.meta)
+        return bytes(self._do(response.bytes))
 
     def put(self, name: str, content: bytes, *, durable: bool = False) -> None:
         """See `Storage.put`: a put is seen whole or not at all, and is durable when it is answered.
@@ -104,8 +104,8 @@ class BucketStorage:
 
     def folders(self, prefix: str) -> Iterator[str]:
         """See `Storage.folders`."""
-        found = self._do(lambda: obstore.list_with_delimiter(self._store, prefix.rstrip("/")))
-        yield from (str(name).rpartition("/")[2] for name in found["common_prefixes"])
+        listing = self._do(lambda: obstore.list_with_delimiter(self._store, prefix.rstrip("/")))
+        yield from (str(name).rpartition("/")[2] for name in listing["common_prefixes"])
 
     def touch(self, name: str) -> None:
         """See `Storage.touch`: an object tells when it was written, and is not written again for this."""
@@ -117,7 +117,7 @@ class BucketStorage:
             self._do(lambda: obstore.delete(self._store, names))
 
     @contextmanager
-    def locked(self, name: str, told: str, *, shared: bool = False, patience: float | None = None) -> Iterator[None]:
+    def locked(self, name: str, message: str, *, shared: bool = False, patience: float | None = None) -> Iterator[None]:
         """See `Storage.locked`: an object that is put only where there is none, renewed until it is given back.
 
         One that nobody renewed counts no longer: it is taken over by a put that succeeds only if nobody else was faster.
@@ -129,7 +129,7 @@ class BucketStorage:
         deadline = time.monotonic() + (PATIENCE_SECONDS if patience is None else patience)
         while not self._do(lease.take):
             if time.monotonic() >= deadline:
-                raise StoreError(told, path=self._url)
+                raise StoreError(message, path=self._url)
             time.sleep(_WAIT_SECONDS)
         self._leases.append(lease)
         try:
@@ -196,10 +196,10 @@ class _Lease:
         if self._put("create"):
             return True
         try:
-            found = obstore.get(self._store, self._name)
+            lease = obstore.get(self._store, self._name)
         except FileNotFoundError:
             return self._put("create")
-        return _until(bytes(found.bytes())) < time.time() and self._put(_version_of(found.meta))
+        return _until(bytes(lease.bytes())) < time.time() and self._put(_version_of(lease.meta))
 
     def _put(self, mode: Any) -> bool:
         until = time.time() + LEASE_SECONDS

@@ -36,12 +36,12 @@ def cluster_names(store: str) -> tuple[str, ...]:
 
 def clusters_meant(store: str, pattern: str) -> dict[str, str]:
     """The locations of the clusters that a pattern means, by name; raises `StoreError` where there is none."""
-    known = cluster_names(store)
-    found = {name: cluster_location(store, name) for name in known if fnmatchcase(name, pattern)}
-    if not found:
-        told = f"it has {', '.join(known)}" if known else "it was filled without names"
-        raise StoreError(f"the store has no cluster `{pattern}`: {told}", path=_OPTION)
-    return found
+    names = cluster_names(store)
+    locations = {name: cluster_location(store, name) for name in names if fnmatchcase(name, pattern)}
+    if not locations:
+        reason = f"it has {', '.join(names)}" if names else "it was filled without names"
+        raise StoreError(f"the store has no cluster `{pattern}`: {reason}", path=_OPTION)
+    return locations
 
 
 def one_cluster(store: str | None, name: str | None) -> str | None:
@@ -52,11 +52,11 @@ def one_cluster(store: str | None, name: str | None) -> str | None:
         raise StoreError("clusters are told apart by a store: give --store", path=_OPTION)
     if not is_pattern(name):
         return cluster_location(store, name)
-    found = clusters_meant(store, name)
-    if len(found) > 1:
+    locations = clusters_meant(store, name)
+    if len(locations) > 1:
         raise StoreError(
-            f"`{name}` means {', '.join(found)}: name one; `replay sql`, `lookup` and `report` ask several",
+            f"`{name}` means {', '.join(locations)}: name one; `replay sql`, `lookup` and `report` ask several",
             path=_OPTION,
         )
-    (location,) = found.values()
+    (location,) = locations.values()
     return location

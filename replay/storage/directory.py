@@ -68,9 +68,9 @@ class DirectoryStorage:
         for path in (self.path / prefix).rglob("*"):
             if PARTIAL not in path.name:
                 with suppress(FileNotFoundError):
-                    found = path.stat()
+                    stat = path.stat()
                     if path.is_file():
-                        yield StoredFile(path.relative_to(self.path).as_posix(), found.st_size, found.st_mtime)
+                        yield StoredFile(path.relative_to(self.path).as_posix(), stat.st_size, stat.st_mtime)
 
     def folders(self, prefix: str) -> Iterator[str]:
         """See `Storage.folders`; empty ones count."""
@@ -91,7 +91,7 @@ class DirectoryStorage:
             path.unlink(missing_ok=True)
 
     @contextmanager
-    def locked(self, name: str, told: str, *, shared: bool = False, patience: float | None = None) -> Iterator[None]:
+    def locked(self, name: str, message: str, *, shared: bool = False, patience: float | None = None) -> Iterator[None]:
         """See `Storage.locked`.
 
         On a file system that is mounted read-only nobody can write, so that readers share a lock file that is there, or none.
@@ -101,7 +101,7 @@ class DirectoryStorage:
         try:
             mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
             if descriptor is not None:
-                _acquire(descriptor, path, told, mode, PATIENCE_SECONDS if patience is None else patience)
+                _acquire(descriptor, path, message, mode, PATIENCE_SECONDS if patience is None else patience)
             yield
         finally:
             if descriptor is not None:
@@ -166,14 +166,14 @@ def _lock_file(path: Path, *, shared: bool) -> int | None:
         return None
 
 
-def _acquire(descriptor: int, path: Path, told: str, mode: int, patience: float) -> None:
+def _acquire(descriptor: int, path: Path, message: str, mode: int, patience: float) -> None:
     deadline = time.monotonic() + patience
     while True:
         try:
             fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
         except BlockingIOError as error:
             if time.monotonic() >= deadline:
-                raise StoreError(told, path=str(path.parent)) from error
+                raise StoreError(message, path=str(path.parent)) from error
             time.sleep(_WAIT_SECONDS)
         else:
             return

@@ -45,12 +45,12 @@ def _names(store: Any, path: str) -> Iterator[str]:
         yield path
         return
     folder = path[: path.rfind("/", 0, magic.start()) + 1] if magic is not None else path
-    meant = _pattern(path) if magic is not None else None
+    regex = _pattern(path) if magic is not None else None
     for listed in obstore.list(store, prefix=folder or None):
         for meta in listed:
             name = str(meta["path"])
             hidden = name.rpartition("/")[2].startswith(".")
-            if meant.fullmatch(name) if meant is not None else not hidden:
+            if regex.fullmatch(name) if regex is not None else not hidden:
                 yield name
 
 
@@ -80,14 +80,14 @@ def _of_one(part: str) -> str:
 
 def _pieces(store: Any, name: str, url: str) -> Iterator[bytes]:
     try:
-        found = obstore.get(store, name)
+        response = obstore.get(store, name)
         fetched = 0
-        for piece in found.stream():
+        for piece in response.stream():
             fetched += len(piece)
             yield bytes(piece)
     except (BaseError, OSError) as error:
         raise AuditLogError(first_line(error), path=shown(url)) from error
-    if fetched != found.meta["size"]:
+    if fetched != response.meta["size"]:
         raise AuditLogError(
-            f"the object ended after {fetched} of {found.meta['size']} bytes: run again", path=shown(url)
+            f"the object ended after {fetched} of {response.meta['size']} bytes: run again", path=shown(url)
         )

@@ -62,10 +62,10 @@ def _is_locked(descriptor: int) -> bool:
 def _sweep(place: Path) -> None:
     """Remove the directories whose owners have ended."""
     try:
-        found = [Path(entry.path) for entry in os.scandir(place) if _NAME.fullmatch(entry.name)]
+        directories = [Path(entry.path) for entry in os.scandir(place) if _NAME.fullmatch(entry.name)]
     except OSError:
         return
-    for path in found:
+    for path in directories:
         with suppress(OSError):
             _sweep_one(path)
 

@@ -61,9 +61,9 @@ class Storage(Protocol):
         ...
 
     def locked(
-        self, name: str, told: str, *, shared: bool = False, patience: float | None = None
+        self, name: str, message: str, *, shared: bool = False, patience: float | None = None
     ) -> AbstractContextManager[None]:
-        """Hold a lock; raises `StoreError` saying `told` if another process holds it for longer than `patience` seconds."""
+        """Hold a lock; raises `StoreError` saying `message` if another process holds it for longer than `patience` seconds."""
         ...
 
     def local(self, name: str) -> Path:

@@ -42,10 +42,10 @@ def answer(url: str) -> Iterator[bytes]:
 
 def _pieces(response: HTTPResponse | IO[bytes], url: str) -> Iterator[bytes]:
     """The body; the length that the server says is held against what comes."""
-    told = response.headers.get("Content-Length") if isinstance(response, HTTPResponse) else None
+    content_length = response.headers.get("Content-Length") if isinstance(response, HTTPResponse) else None
     fetched = 0
     while piece := response.read(_PIECE):
         fetched += len(piece)
         yield piece
-    if told is not None and fetched != int(told):
-        raise AuditLogError(f"the answer ended after {fetched} of {told} bytes: run again", path=shown(url))
+    if content_length is not None and fetched != int(content_length):
+        raise AuditLogError(f"the answer ended after {fetched} of {content_length} bytes: run again", path=shown(url))

@@ -21,7 +21,7 @@ def plain_list(values: Iterable[str]) -> str:
 
 def check_kind(document: JSON | None, kind: str, api_versions: Collection[str]) -> None:
     """Raise ManifestError for a document that says of itself to be of a kind that the plugin does not know (`runtime.Scheme`)."""
-    told = document or {}
-    found, version = (str(told.get(name) or "") for name in ("kind", "apiVersion"))
-    if (found or version) and (found != kind or version not in api_versions):
-        raise ManifestError(f'no kind "{found}" is registered for version "{version}"')
+    type_meta = document or {}
+    kind_named, version = (str(type_meta.get(name) or "") for name in ("kind", "apiVersion"))
+    if (kind_named or version) and (kind_named != kind or version not in api_versions):
+        raise ManifestError(f'no kind "{kind_named}" is registered for version "{version}"')

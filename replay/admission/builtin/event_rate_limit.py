@@ -70,13 +70,13 @@ class _Limit:
         return f"limit reached on type {self._type} for key {key}"
 
     def _bucket(self, key: str) -> _Bucket:
-        found = self._buckets.get(key)
-        if found is None:
-            found = self._buckets[key] = _Bucket(self._rate, self._burst)
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = _Bucket(self._rate, self._burst)
             if len(self._buckets) > self._size:
                 self._buckets.popitem(last=False)
         self._buckets.move_to_end(key)
-        return found
+        return bucket
 
 
 def _source_and_object(review: Review) -> str:

@@ -34,9 +34,9 @@ class OwnerReferencesPermissionEnforcement(Plugin):
         if attributes.operation is not Operation.CREATE:
             target = attributes.subresource, attributes.name
             resource = attributes.resource.group_resource
-            asked = _asked(review, "delete", resource, target, attributes.namespace)
-            if not asked.allowed:
-                return review.forbidden(f"{_NOT_DELETABLE}: {asked.reason}, {asked.error or '<nil>'}")
+            decision = _asked(review, "delete", resource, target, attributes.namespace)
+            if not decision.allowed:
+                return review.forbidden(f"{_NOT_DELETABLE}: {decision.reason}, {decision.error or '<nil>'}")
         blocking = list(_newly_blocking(new, old))
         if not blocking or _asked(review, "update", _ANYTHING, ("finalizers", "*"), "").allowed:
             return None
@@ -49,15 +49,15 @@ class OwnerReferencesPermissionEnforcement(Plugin):
         if api_version.count("/") > 1:
             return review.forbidden(f"{unknown}: unexpected GroupVersion string: {api_version}")
         group, _, version = api_version.rpartition("/")
-        found = review.cluster.discovery.of_kind(GroupVersionKind(group, version, kind))
-        if found is None:
+        served = review.cluster.discovery.of_kind(GroupVersionKind(group, version, kind))
+        if served is None:
             return review.forbidden(f'{unknown}: no matches for kind "{kind}" in version "{api_version}"')
-        namespace = review.attributes.namespace if found.namespaced else ""
+        namespace = review.attributes.namespace if served.namespaced else ""
         target = "finalizers", owner.get("name") or ""
-        asked = _asked(review, "update", found.resource.group_resource, target, namespace)
-        if asked.allowed:
+        decision = _asked(review, "update", served.resource.group_resource, target, namespace)
+        if decision.allowed:
             return None
-        return review.forbidden(f"{_NOT_FINALIZABLE}: {asked.reason}, {asked.error or '<nil>'}")
+        return review.forbidden(f"{_NOT_FINALIZABLE}: {decision.reason}, {decision.error or '<nil>'}")
 
 
 def _asked(
@@ -92,7 +92,7 @@ _BLOCK = "blockOwnerDeletion"
 
 def _newly_blocking(new: list[Any], old: list[Any]) -> Iterator[JSON]:
     """The references that block the owner's deletion and did not before."""
-    before = {each["uid"]: each for each in old}
+    old_references = {each["uid"]: each for each in old}
     for reference in new:
-        if reference[_BLOCK] and not (before.get(reference["uid"]) or {}).get(_BLOCK):
+        if reference[_BLOCK] and not (old_references.get(reference["uid"]) or {}).get(_BLOCK):
             yield reference

@@ -33,9 +33,9 @@ class _PartialMap(dict[str, Any]):
     """A map with entries that are not known: whether there is one at all is not known either."""
 
     def _check(self, key: Any) -> None:
-        found: object = dict.get(self, key)
-        if isinstance(found, Missing):
-            raise UnknownInputError(found)
+        entry: object = dict.get(self, key)
+        if isinstance(entry, Missing):
+            raise UnknownInputError(entry)
 
     def _check_all(self) -> None:
         for value in dict.values(self):

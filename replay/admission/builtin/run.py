@@ -59,25 +59,25 @@ class PluginResult:
 
 def ask(
     plugin: Plugin,
-    before: Attributes,
+    attributes: Attributes,
     cluster: PluginCluster,
     *,
     after: Attributes | None = None,
     time: int = 0,
 ) -> PluginResult:
-    """What a plugin says: `admit` about the object of `before`, `validate` about the object of `after`.
+    """What a plugin says: `admit` about the object of `attributes`, `validate` about the object of `after`.
 
     Without `after` the validating phase sees what the mutating phase left. What is not known of what the plugin reads makes the
     result unknown.
     """
-    if not plugin.handles(before.operation):
+    if not plugin.handles(attributes.operation):
         return PluginResult()
     try:
-        admitted, left = phase_result(plugin.admit, before, cluster, time, mutates=True)
+        admitted, admitted_object = phase_result(plugin.admit, attributes, cluster, time, mutates=True)
         if admitted is not None and admitted.refusal is not None:
             return PluginResult(admitted)
-        seen = before.with_object(left) if after is None else after
-        validated, _ = phase_result(plugin.validate, seen, cluster, time, mutates=False)
+        validated_attributes = attributes.with_object(admitted_object) if after is None else after
+        validated, _ = phase_result(plugin.validate, validated_attributes, cluster, time, mutates=False)
     except UnknownInputError as error:
         return PluginResult(unknown=error.missing)
     except MALFORMED as error:
@@ -95,13 +95,13 @@ def phase_result(
     refusal = phase(review)
     if review.copied is None or not mutates:
         return _result(review, refusal, ()), attributes.object
-    before = attributes.object
-    if not isinstance(before, PartialObject):
-        return _result(review, refusal, diff(before, review.copied)), review.copied
-    left = unguarded(review.copied)
-    patch = diff(before.value, left)
+    original = attributes.object
+    if not isinstance(original, PartialObject):
+        return _result(review, refusal, diff(original, review.copied)), review.copied
+    mutated_object = unguarded(review.copied)
+    patch = diff(original.value, mutated_object)
     require_known([each.get("value") for each in patch])
-    return _result(review, refusal, patch), PartialObject(left, before.missing)
+    return _result(review, refusal, patch), PartialObject(mutated_object, original.missing)
 
 
 def _result(review: Review, refusal: Refusal | None, patch: Iterable[JSON]) -> PhaseResult:

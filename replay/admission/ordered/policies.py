@@ -202,9 +202,12 @@ class _ValidatingRequest:
 
 
 def _units(kind: str, policies: _Policies, bindings: _Bindings) -> Iterator[Unit]:
+    by_policy: dict[str, list[ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding]] = {}
+    for binding in bindings:
+        by_policy.setdefault(binding.policy_name, []).append(binding)
     for policy in policies:
-        own = [binding for binding in bindings if binding.policy_name == policy.name]
         if policy.match_constraints is not None:
+            own = by_policy.get(policy.name, [])
             yield Unit(policy.name, digest_of(kind, repr(policy), repr(own)), policy.match_constraints)
 
 

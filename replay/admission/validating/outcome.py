@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from replay.admission.decision import Decision, Denial, Undetermined, Verdict
 from replay.admission.validating.audit_annotations import (
@@ -147,7 +148,11 @@ class OutcomeCollector:
 
     def _deny(self, policy: _Policy, binding: _Binding | None, decision: PolicyDecision, index: int | None) -> None:
         """The server refuses the request."""
-        reason = decision.reason or DEFAULT_REASON
         name = binding.name if binding else ""
-        denial = Denial(policy.name, name, index, decision.message, reason, reason_to_code(reason))
-        self._denials.append(denial)
+        self._denials.append(_denial(policy.name, name, index, decision.message, decision.reason or DEFAULT_REASON))
+
+
+@lru_cache(maxsize=65536)
+def _denial(policy: str, binding: str, index: int | None, message: str, reason: str) -> Denial:
+    """Requests are denied for the same reasons again and again."""
+    return Denial(policy, binding, index, message, reason, reason_to_code(reason))

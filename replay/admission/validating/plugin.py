@@ -14,7 +14,7 @@ from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.decision import Decision
 from replay.admission.effects import ADMITTED
 from replay.admission.hook_walk import HookWalk, HookWalker, observed_hooks
-from replay.admission.hooks import BoundBinding, HookIndex, PlannedHook, PolicyHook, policy_hooks
+from replay.admission.hooks import MOST_PLANS, BoundBinding, HookIndex, PolicyHook, policy_hooks
 from replay.admission.inputs import Inputs
 from replay.admission.namespace import namespace_object
 from replay.admission.observer import HookObserver
@@ -23,6 +23,7 @@ from replay.admission.place import Place, changed_places, read_places
 from replay.admission.request import admission_request
 from replay.admission.validating.mutation_effect import with_mutation_effects
 from replay.admission.validating.outcome import OutcomeCollector
+from replay.admission.validating.plan import Planned, ValidationPlan
 from replay.admission.validating.policy_decision import NO_DECISION, ValidateResult
 from replay.admission.validating.shared_evaluation import SharedEvaluation
 from replay.admission.validating.validator import Validator
@@ -44,7 +45,6 @@ from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Match, Matcher, MatchError
 
-Planned = PlannedHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 Hook = PolicyHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 Bound = BoundBinding[ValidatingAdmissionPolicyBinding]
 PolicyWalker = HookWalker[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
@@ -74,6 +74,7 @@ class ValidatingAdmission:
         self.hooks = [self._hooks(manifests) for manifests in sets]
         """For each set all its policies that are asked at all, in order."""
         self._index = HookIndex(self.hooks, self._matcher)
+        self._plans: IdentityMap[Sequence[Planned], ValidationPlan] = IdentityMap()
 
     def _hooks(self, manifests: ManifestSet) -> tuple[Hook, ...]:
         """The hooks of one set."""
@@ -98,6 +99,15 @@ class ValidatingAdmission:
     def candidates(self, attributes: Attributes, lister: Lister) -> Candidates | None:
         """For each set the policies that may match, None if there are none."""
         return self._index.candidates(attributes, lister)
+
+    def plan(self, hooks: Sequence[Planned]) -> ValidationPlan:
+        """The hooks of a set, put together once."""
+        plan = self._plans.get(hooks)
+        if plan is None:
+            if len(self._plans) >= MOST_PLANS:
+                self._plans = IdentityMap()
+            plan = self._plans[hooks] = ValidationPlan(hooks)
+        return plan
 
     def decide(self, attributes: Attributes, lister: Lister) -> list[Decision]:
         """What each set decides about a request, in the order of the sets."""
@@ -199,12 +209,12 @@ class _Request:
     def dispatch(self, hooks: Sequence[Planned]) -> Decision:
         """Ask every hook."""
         outcome: OutcomeCollector | None = None
-        for planned in hooks:
+        for planned, holds in self._admission.plan(hooks).hooks(self._for_match):
             if planned.match is None:
                 outcome = outcome or OutcomeCollector(self._admission.version)
                 self._dispatch_hook(planned.hook, outcome)
                 continue
-            result = self._result(planned.hook.evaluator, planned.match, None)
+            result = self._result(planned.hook.evaluator, planned.match, None, holds=holds)
             if result is not NO_DECISION:
                 outcome = outcome or OutcomeCollector(self._admission.version)
                 outcome.add_for_all(planned.hook.policy, planned.bindings, result)
@@ -295,24 +305,25 @@ class _Request:
             observer.evaluated(results[-1])
         return results
 
-    def _result(self, validator: Validator, match: Match, param: JSON | PartialObject | None) -> ValidateResult:
-        """The result for one parameter; the matched resource tells the matched kind, too."""
+    def _result(
+        self, validator: Validator, match: Match, param: JSON | PartialObject | None, *, holds: bool = False
+    ) -> ValidateResult:
+        """The result for one parameter; the matched resource tells the matched kind, too. `holds`: the validations are true."""
         key = (id(validator), match.resource, id(param))
         result = self.results.get(key)
         if result is None:
-            result = self._same_beside(key, validator, match) or validator.decide(self._shared(match, param))
+            result = self._same_beside(key, validator, match) or validator.decide(
+                self._shared(match, param), holds=holds
+            )
             self.results[key] = result
         return result
 
     def is_unaffected(self, hooks: Sequence[Planned]) -> bool:
         """Whether no hook reads anything of the difference to the other object, which was decided by all of them."""
-        changed = self._changed
-        return changed is not None and all(
-            planned.match is not None
-            and planned.match.kind == self.attributes.kind
-            and not read_places(planned.hook.evaluator.footprint, changed)
-            for planned in hooks
-        )
+        changed, plan = self._changed, self._admission.plan(hooks)
+        if changed is None or not plan.kinds <= {self.attributes.kind}:
+            return False
+        return not read_places(plan.footprint, changed)
 
     def _same_beside(self, key: Any, validator: Validator, match: Match) -> ValidateResult | None:
         """The result for the other object, where the policy reads nothing of the difference.
@@ -327,13 +338,16 @@ class _Request:
     def _shared(self, match: Match, param: JSON | PartialObject | None) -> SharedEvaluation:
         """The expressions for a parameter, made once for each version of the objects."""
         key = (match.resource, id(param))
-        found = self.shared.get(key)
-        if found is None:
+        shared = self.shared.get(key)
+        if shared is None:
             inputs = self._input_beside(key, match) or self._admission.inputs(
                 match, self.attributes, self._walk.lister, param
             )
-            found = self.shared[key] = SharedEvaluation(inputs)
-        return found
+            shared = self.shared[key] = SharedEvaluation(inputs)
+        return shared
+
+    def _for_match(self, match: Match) -> SharedEvaluation:
+        return self._shared(match, None)
 
     def _input_beside(self, key: Any, match: Match) -> Inputs | None:
         """What the same request with another object has in common with this one, if it was wanted there."""

@@ -30,6 +30,8 @@ from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import FailurePolicy, ValidatingAdmissionPolicy, Validation
 
 MAX_MESSAGE_BYTES = 5 * 1024
+_MOST_RESULTS = 1024
+"""How many results of a policy are remembered: messages may name what a request is about."""
 
 # what Go's strings.TrimSpace trims: unicode.IsSpace is not str.isspace
 _GO_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -42,6 +44,7 @@ class Validator:
         """Nothing is compiled yet."""
         self._policy = policy
         self._version = version
+        self._results: dict[tuple[Any, ...], ValidateResult] = {}
         self.failure_policy = policy.failure_policy
 
     @cached_property
@@ -53,13 +56,13 @@ class Validator:
         return compiler
 
     @cached_property
-    def _match_conditions(self) -> tuple[CompiledExpression, ...]:
+    def match_conditions(self) -> tuple[CompiledExpression, ...]:
         """The compiled match conditions."""
         kind = ExpressionKind.MATCH_CONDITION
         return tuple(self._compiler.compile(kind, each.expression) for each in self._policy.match_conditions)
 
     @cached_property
-    def _validations(self) -> tuple[CompiledExpression, ...]:
+    def validations(self) -> tuple[CompiledExpression, ...]:
         """The compiled validations."""
         kind = ExpressionKind.VALIDATION
         return tuple(self._compiler.compile(kind, each.expression) for each in self._policy.validations)
@@ -90,11 +93,11 @@ class Validator:
     def footprint(self) -> frozenset[str]:
         """All that the expressions may read: inputs that agree on it give the same result."""
         annotations = tuple(compiled for _, compiled in self._audit_annotations)
-        expressions = (*self._match_conditions, *self._validations, *self._messages, *annotations)
+        expressions = (*self.match_conditions, *self.validations, *self._messages, *annotations)
         return frozenset().union(*(each.footprint for each in expressions if each is not None))
 
     @cached_property
-    def _affordable(self) -> int:
+    def affordable(self) -> int:
         """What one expression may cost at most, so that the budgets cover all of them with the variables."""
         variables = len(self._policy.variables)
         conditions, annotations = len(self._policy.match_conditions), len(self._policy.audit_annotations)
@@ -105,27 +108,47 @@ class Validator:
             PER_CALL_LIMIT,
         )
 
-    def decide(self, shared: SharedEvaluation) -> ValidateResult:
-        """Decide by what was evaluated for all policies; `NO_DECISION` is returned for every result that changes nothing."""
-        result = NO_DECISION if self._is_silent(shared) else self._decided(shared, None)
-        # Who may run out of a budget evaluates by itself, and counts.
-        return result if shared.most <= self._affordable else self.validate(shared.inputs)
+    def decide(self, shared: SharedEvaluation, *, holds: bool = False) -> ValidateResult:
+        """Decide by what was evaluated for all policies; `NO_DECISION` is returned for every result that changes nothing.
 
-    def _is_silent(self, shared: SharedEvaluation) -> bool:
-        """Whether nothing can come of the policy: the usual case, found out cheaply."""
-        is_skipped = False
-        for condition in self._match_conditions:  # all of them, for the budget must cover all
-            value = shared[condition].value
-            if value is False:
-                is_skipped = True
-            elif value is not True:
-                return False
-        if is_skipped or self._policy.audit_annotations:
-            return is_skipped
-        for validation in self._validations:  # noqa: SIM110 - a generator costs more than what it asks for
-            if shared[validation].value is not True:
-                return False
-        return True
+        `holds`: the validations are known to be true.
+        """
+        values = self._values(shared, holds=holds)
+        if values is None:
+            result = self._decided(shared, None)
+        else:
+            result = self._results.get(values) or self._remembered(values, shared)
+        # Who may run out of a budget evaluates by itself, and counts.
+        return result if shared.most <= self.affordable else self.validate(shared.inputs)
+
+    def _values(self, shared: SharedEvaluation, *, holds: bool) -> tuple[Any, ...] | None:
+        """The values on which the result depends; None where any of them is an error or unknown.
+
+        INVARIANT: all match conditions are evaluated, for the budget must cover all.
+        """
+        values = [shared[each].value for each in self.match_conditions]
+        if None in values:
+            return None
+        if False in values:
+            return (False,)
+        if holds:
+            values += [True] * len(self.validations)
+        else:
+            for validation, message in zip(self.validations, self._messages, strict=True):
+                value = shared[validation].value
+                values.append(value)
+                if value is False and message is not None:
+                    values.append(shared[message].value)
+        for _, annotation in self._audit_annotations:
+            values.append(shared[annotation].value)
+        return None if None in values else tuple(values)
+
+    def _remembered(self, values: tuple[Any, ...], shared: SharedEvaluation) -> ValidateResult:
+        """The result for some values, from now on."""
+        if len(self._results) >= _MOST_RESULTS:
+            self._results.clear()
+        result = self._results[values] = self._decided(shared, None)
+        return result
 
     def validate(self, inputs: Inputs, observer: ValidationObserver | None = None) -> ValidateResult:
         """Decide as if there were no other policy."""
@@ -136,13 +159,13 @@ class Validator:
         inputs = policy.inputs
         matched = self._match(policy)
         if observer is not None:
-            observer.conditions(self._compiler, self._match_conditions, inputs, matched)
+            observer.conditions(self._compiler, self.match_conditions, inputs, matched)
         if matched.error:
             return self._error(matched.error)
         if not matched.matches:
             return NO_DECISION
         if observer is not None:
-            validations = tuple(zip(self._validations, self._messages, strict=True))
+            validations = tuple(zip(self.validations, self._messages, strict=True))
             observer.validations(self._compiler, validations, self._audit_annotations, inputs)
         if not matched.unknown:
             return self._validate(policy)
@@ -154,13 +177,13 @@ class Validator:
         """The match conditions."""
         if not self._policy.match_conditions:
             return MATCHES
-        return match_conditions(self._match_conditions, policy.conditions(), self.failure_policy)
+        return match_conditions(self.match_conditions, policy.conditions(), self.failure_policy)
 
     def _validate(self, policy: PolicyEvaluation) -> ValidateResult:
         """The validations with their messages, then the audit annotations, which have a budget of their own."""
         validations = policy.validations()
         results: list[Evaluated | None] = []
-        for compiled in self._validations:
+        for compiled in self.validations:
             evaluated = None if compiled.error else validations.evaluate(compiled)
             if evaluated is not None and evaluated.out_of_budget:
                 return self._error(str(evaluated.error))
@@ -191,7 +214,7 @@ class Validator:
         """A decision for each validation; None stands for an expression that does not compile."""
         messages = self._evaluate_messages(results, policy, validations)
         decisions = []
-        for index, (compiled, evaluated) in enumerate(zip(self._validations, results, strict=True)):
+        for index, (compiled, evaluated) in enumerate(zip(self.validations, results, strict=True)):
             error = _error_of(compiled, evaluated)
             if error is not None:
                 decision = error_decision(self.failure_policy, error)

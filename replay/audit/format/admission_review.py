@@ -68,8 +68,8 @@ def _under(review: Any) -> Any:
 
 def _event(value: dict[str, Any], request: dict[str, Any], time: str, number: int) -> dict[str, Any]:
     review = value["review"] if isinstance(value.get("review"), dict) else value
-    asked = request.get("requestResource")
-    resource = asked if isinstance(asked, dict) else request["resource"]
+    request_resource = request.get("requestResource")
+    resource = request_resource if isinstance(request_resource, dict) else request["resource"]
     phases = {"mutating": value.get("mutating"), "isValidated": value.get("validating") is not None}
     return {
         "kind": "Event",
@@ -118,7 +118,7 @@ def _times(request: dict[str, Any]) -> Iterator[str]:
         if not isinstance(metadata, dict):
             continue
         writes = metadata.get("managedFields")
-        found = [each.get("time") for each in writes if isinstance(each, dict)] if isinstance(writes, list) else []
+        times = [each.get("time") for each in writes if isinstance(each, dict)] if isinstance(writes, list) else []
         yield from filter(
-            None, map(_text, (metadata.get("creationTimestamp"), metadata.get("deletionTimestamp"), *found))
+            None, map(_text, (metadata.get("creationTimestamp"), metadata.get("deletionTimestamp"), *times))
         )

@@ -50,15 +50,17 @@ class FileForm:
         """The SQL of the rows of files in this form: the columns of an event, and `row_id`, `file_id` and `list_row`."""
         last = self.wrappers[-1].wrapper if self.wrappers else None
         translation = last if isinstance(last, Translation) else None
-        told = translation.columns if translation else EVENT
+        columns_told = translation.columns if translation else EVENT
         steps, is_object = self._steps()
-        columns = [*(step.columns() for step in steps), told]
+        columns = [*(step.columns() for step in steps), columns_told]
         if is_object:
-            columns[-2] = steps[-1].columns(told)
+            columns[-2] = steps[-1].columns(columns_told)
         rows = self._read(columns[0])
         for place, step in enumerate(steps):
             listed = _listed(rows, step)
-            rows = _told(listed, told) if is_object and step is steps[-1] else _decoded(listed, columns[place + 1])
+            rows = (
+                _told(listed, columns_told) if is_object and step is steps[-1] else _decoded(listed, columns[place + 1])
+            )
         return _translated(rows, translation) if translation else rows
 
     def _steps(self) -> tuple[list[FieldWrapper], bool]:
@@ -92,8 +94,8 @@ def _decoded(documents: str, columns: Columns) -> str:
 
 def _told(documents: str, columns: Columns, document: str = "document") -> str:
     """The columns of documents."""
-    told = _EVENT_TOLD if columns is EVENT else _TOLD
-    return queries.filled("ingest_documents", document=document, told=told, documents=documents)
+    event_columns = _EVENT_TOLD if columns is EVENT else _TOLD
+    return queries.filled("ingest_documents", document=document, told=event_columns, documents=documents)
 
 
 def _translated(rows: str, translation: Translation) -> str:

@@ -26,8 +26,8 @@ _LONGEST_ESCAPE = 6
 _AUDIT = "audit.k8s.io/"
 
 
-def form_of(head: bytes, asked: Sequence[LogFormat] = ()) -> FileForm:
-    """The form of a file that begins like this; `asked` are the formats that the outermost wrapper may have, if that was said.
+def form_of(head: bytes, formats: Sequence[LogFormat] = ()) -> FileForm:
+    """The form of a file that begins like this; `formats` are the formats that the outermost wrapper may have, if that was said.
 
     What is not recognised has the form of a plain log, or of the first format that was asked for.
     """
@@ -40,17 +40,17 @@ def form_of(head: bytes, asked: Sequence[LogFormat] = ()) -> FileForm:
         return FileForm(layout, (FLATTENED,))
     if layout is not None and any(map(is_review, values)):
         return FileForm(Layout.LINES, (REVIEWS,))
-    if layout is not None and (found := _wrappers(values, asked or FORMATS)) is not None:
-        return _form(layout, found) if found else FileForm()
-    if layout is None and (form := _text_form(lines, asked)) is not None:
+    if layout is not None and (wrappers := _wrappers(values, formats or FORMATS)) is not None:
+        return _form(layout, wrappers) if wrappers else FileForm()
+    if layout is None and (form := _text_form(lines, formats)) is not None:
         return form
-    return _asked_for(layout, asked)
+    return _asked_for(layout, formats)
 
 
-def _asked_for(layout: Layout | None, asked: Sequence[LogFormat]) -> FileForm:
+def _asked_for(layout: Layout | None, formats: Sequence[LogFormat]) -> FileForm:
     """The form of the first format that was asked for."""
-    forced = next((each for each in asked if each.wrapper is not None), None)
-    if forced is None or PLAIN in asked:
+    forced = next((each for each in formats if each.wrapper is not None), None)
+    if forced is None or PLAIN in formats:
         return FileForm()
     is_text = isinstance(forced.wrapper, TextWrapper)
     return FileForm(Layout.LINES if is_text or layout is None else layout, (forced,))
@@ -76,19 +76,19 @@ def _decoded_prefix(text: str) -> bool:
     return _end(text) is None
 
 
-def _text_form(lines: Sequence[str], asked: Sequence[LogFormat]) -> FileForm | None:
+def _text_form(lines: Sequence[str], formats: Sequence[LogFormat]) -> FileForm | None:
     """The form of lines that are more than JSON."""
     looked_at = [line.encode() for line in lines[:_LOOKED_AT]]
     is_container = any(map(CONTAINER_LINE.match, looked_at))
     outer = CONTAINER if is_container else PREFIXED
-    if asked and outer not in asked:
+    if formats and outer not in formats:
         return None
     assert isinstance(outer.wrapper, TextWrapper)
     texts = [line.decode() for line in outer.wrapper.documents(looked_at)]
     values = [value for text in texts if isinstance(value := beginning(text), dict)]
     inner = _wrappers(values, FORMATS)
     if inner is None:
-        return FileForm(Layout.LINES, (outer,)) if is_container or outer in asked else None
+        return FileForm(Layout.LINES, (outer,)) if is_container or outer in formats else None
     return _form(Layout.LINES, ((outer, False), *inner))
 
 
@@ -96,9 +96,9 @@ _Found = tuple[tuple[LogFormat, bool], ...]
 """Wrappers, each with whether its documents are objects."""
 
 
-def _form(layout: Layout, found: _Found) -> FileForm:
-    of_objects = frozenset(each.name for each, is_object in found if is_object)
-    return FileForm(layout, tuple(each for each, _ in found), of_objects)
+def _form(layout: Layout, wrappers: _Found) -> FileForm:
+    of_objects = frozenset(each.name for each, is_object in wrappers if is_object)
+    return FileForm(layout, tuple(each for each, _ in wrappers), of_objects)
 
 
 def _wrappers(values: Sequence[Any], formats: Iterable[LogFormat], depth: int = 0) -> _Found | None:
@@ -113,13 +113,13 @@ def _wrappers(values: Sequence[Any], formats: Iterable[LogFormat], depth: int = 
             return ((each, False),)
         if not isinstance(each.wrapper, FieldWrapper):
             continue
-        found = [inner for value in values for inner in each.wrapper.found(value)][:_LOOKED_AT]
-        if not found:
+        inner_values = [inner for value in values for inner in each.wrapper.found(value)][:_LOOKED_AT]
+        if not inner_values:
             continue
-        decoded = [beginning(inner) if isinstance(inner, str) else inner for inner in found]
+        decoded = [beginning(inner) if isinstance(inner, str) else inner for inner in inner_values]
         inner_wrappers = _wrappers(decoded, FORMATS, depth + 1)
         if inner_wrappers is not None:
-            return ((each, all(isinstance(inner, dict) for inner in found)), *inner_wrappers)
+            return ((each, all(isinstance(inner, dict) for inner in inner_values)), *inner_wrappers)
         weak = weak or ((each, False),)
     return weak if depth == 0 else None
 

@@ -60,10 +60,10 @@ FORMATS: tuple[LogFormat, ...] = (
 
 def formats_named(name: str) -> tuple[LogFormat, ...]:
     """The formats of a name, of a product or their own; raises ReplayError for one that is not known."""
-    found = tuple(each for each in FORMATS if name == each.name or name in each.products)
-    if not found:
+    formats = tuple(each for each in FORMATS if name == each.name or name in each.products)
+    if not formats:
         raise ReplayError(f"--from: `{name}` is not known: there are {', '.join(products())}")
-    return found
+    return formats
 
 
 def products() -> list[str]:

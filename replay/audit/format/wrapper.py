@@ -33,8 +33,8 @@ class FieldWrapper:
     def documents(self) -> str:
         """The documents in SQL, over `columns()`: one, or `unnest` of a list, with a null where it is empty: no line is lost."""
         first, *steps = self._steps
-        found = _documents(quoted(first), steps, 0)
-        return f"unnest(if(len({found}) > 0, {found}, [null]))" if EACH in steps else found
+        list_sql = _documents(quoted(first), steps, 0)
+        return f"unnest(if(len({list_sql}) > 0, {list_sql}, [null]))" if EACH in steps else list_sql
 
     def around(self, inner: FieldWrapper) -> FieldWrapper:
         """The wrapper of the documents that another one wraps in the objects of this one."""

@@ -43,12 +43,12 @@ def lines_of(body: bytes) -> bytes:
     decoded here: by one such object nobody can keep the other events of a batch out.
     """
     try:
-        found = _LIST.decode(body)
-        if (found.kind, found.apiVersion) != ("EventList", API_VERSION):
-            raise EventListError(f"{_EXPECTED}, this is `{found.apiVersion}` `{found.kind}`")
+        event_list = _LIST.decode(body)
+        if (event_list.kind, event_list.apiVersion) != ("EventList", API_VERSION):
+            raise EventListError(f"{_EXPECTED}, this is `{event_list.apiVersion}` `{event_list.kind}`")
         if b"\n" in body or b"\r" in body:  # between tokens, as the body is JSON
-            found = _LIST.decode(_on_one_line(body))
-        return b"".join(_lines(found.items or ()))
+            event_list = _LIST.decode(_on_one_line(body))
+        return b"".join(_lines(event_list.items or ()))
     except RecursionError:
         return _on_one_line(body) + b"\n"
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

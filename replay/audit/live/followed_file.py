@@ -59,41 +59,41 @@ class FollowedFile:
 
     def look(self) -> None:
         """See what the file is like now; one that was truncated may begin with another line."""
-        found = stamp_of(os.fstat(self._descriptor))
-        if found != self.stamp:
-            self.stamp, self._since, self._head = found, time.monotonic(), ""
+        stamp = stamp_of(os.fstat(self._descriptor))
+        if stamp != self.stamp:
+            self.stamp, self._since, self._head = stamp, time.monotonic(), ""
 
     def is_settled(self, seconds: float) -> bool:
         """Whether the file has been the same for so long."""
         return time.monotonic() - self._since >= seconds
 
-    def is_read(self, known: Position | None) -> bool:
+    def is_read(self, position: Position | None) -> bool:
         """Whether nothing comes after a position, not even a line without an end."""
         if self._taken == self.stamp:
             return not self._rest
-        return not self.is_compressed and self.stamp.size == (known.offset if known else 0)
+        return not self.is_compressed and self.stamp.size == (position.offset if position else 0)
 
-    def waiting(self, known: Position | None, *, whole: bool) -> int:
+    def waiting(self, position: Position | None, *, is_whole: bool) -> int:
         """About how many bytes of lines come after a position; see `piece`."""
         if self._taken == self.stamp:
-            return self._rest if whole else 0
+            return self._rest if is_whole else 0
         if self.is_compressed:
             return self._file.expected_bytes
-        size = self.stamp.size - (known.offset if known else 0) if self.head else 0
+        size = self.stamp.size - (position.offset if position else 0) if self.head else 0
         return max(0, size)  # a shorter file with the same head is a copy that is being made
 
-    def piece(self, known: Position | None, target: Path, limit: int, *, whole: bool) -> Piece | None:
+    def piece(self, known_position: Position | None, target: Path, limit: int, *, is_whole: bool) -> Piece | None:
         """The lines after a position, about `limit` bytes of them, in `target`; of a compressed file all. None where there is none.
 
-        A line without an end waits for it, unless the file is `whole`. What is damaged is left to the ingest of the file itself.
+        A line without an end waits for it, unless the file `is_whole`. What is damaged is left to the ingest of the file itself.
         Raises `OSError` where `target` cannot be written.
         """
         stamp, head = self.stamp, self.head
         try:
             with ExitStack() as stack:
-                stream, begin, before = self._begin(known, stack)
+                stream, begin, overlap = self._begin(known_position, stack)
                 most = sys.maxsize if self.is_compressed else limit
-                lines = _copy(stream, target, most, whole=whole or self.is_compressed)
+                lines = _copy(stream, target, most, is_whole=is_whole or self.is_compressed)
         except (AlteredError, EOFError):
             return Piece(self, stamp, self._file, None, 0)
         self.look()
@@ -102,7 +102,7 @@ class FollowedFile:
         if not lines.octets:
             self.remember(stamp, lines.rest)
             return None
-        tail = _digest((before + lines.tail)[-_KNOWN_BY:])
+        tail = _digest((overlap + lines.tail)[-_KNOWN_BY:])
         position = Position(head, tail, begin.offset + lines.octets, begin.lines + lines.ends) if head else None
         return Piece(self, stamp, plain_file(shown(self.path), target, begin.lines), position, lines.rest)
 
@@ -111,13 +111,13 @@ class FollowedFile:
         if rest is not None:
             self._taken, self._rest = stamp, rest
 
-    def _begin(self, known: Position | None, stack: ExitStack) -> tuple[BinaryIO, Position, bytes]:
+    def _begin(self, position: Position | None, stack: ExitStack) -> tuple[BinaryIO, Position, bytes]:
         """The bytes after a position, or from the beginning where the file is another one; and what is before."""
-        if known is not None:
+        if position is not None:
             stream = stack.enter_context(self._stream())
-            before = _skip(stream, known.offset)
-            if _digest(before) == known.tail:
-                return stream, known, before
+            overlap = _skip(stream, position.offset)
+            if _digest(overlap) == position.tail:
+                return stream, position, overlap
         return stack.enter_context(self._stream()), Position(self.head, _digest(b""), 0, 0), b""
 
     def _stream(self) -> BinaryIO:
@@ -153,8 +153,8 @@ class _Lines(NamedTuple):
     rest: int | None
 
 
-def _copy(stream: BinaryIO, target: Path, limit: int, *, whole: bool) -> _Lines:
-    """Copy lines until there are as many bytes as the limit, or no more; with `whole` also a last one without an end."""
+def _copy(stream: BinaryIO, target: Path, limit: int, *, is_whole: bool) -> _Lines:
+    """Copy lines until there are as many bytes as the limit, or no more; with `is_whole` also a last one without an end."""
     octets = end = count = 0
     rest: int | None = None
     with target.open("w+b") as spool:
@@ -166,7 +166,7 @@ def _copy(stream: BinaryIO, target: Path, limit: int, *, whole: bool) -> _Lines:
             if end >= limit:
                 break
         else:
-            if whole and end < octets:
+            if is_whole and end < octets:
                 end, count = octets, count + 1
             rest = octets - end
         spool.truncate(end)

@@ -34,13 +34,13 @@ class FollowedLog:
         self,
         arguments: Sequence[str],
         positions: Sequence[Position],
-        told: Callable[[str], None],
+        report: Callable[[str], None],
         settled: float = SETTLED_SECONDS,
     ) -> None:
         """Follow files, directories and patterns; what they name need not be there yet."""
         self._arguments = arguments
         self._positions = {position.head: position for position in positions}
-        self._told = told
+        self._told = report
         self._settled = settled
         self._files: dict[_Key, FollowedFile] = {}
         self._refused: set[_Key] = set()
@@ -63,7 +63,7 @@ class FollowedLog:
         pieces: list[Piece] = []
         for file in sorted(self._chosen(), key=lambda file: file.stamp.modified):
             target = spool / f"piece-{len(pieces)}"
-            piece = file.piece(self._known(file), target, limit, whole=self._is_whole(file)) if limit > 0 else None
+            piece = file.piece(self._known(file), target, limit, is_whole=self._is_whole(file)) if limit > 0 else None
             if piece is not None:
                 pieces.append(piece)
                 limit -= piece.file.size
@@ -86,22 +86,22 @@ class FollowedLog:
         for argument in self._arguments:
             with suppress(AuditLogError):  # it may come
                 paths += expanded(argument)
-        found: dict[_Key, str] = {}
+        paths_by_key: dict[_Key, str] = {}
         for path in paths:
             with suppress(FileNotFoundError):
-                found.setdefault(self._opened(path), path)
+                paths_by_key.setdefault(self._opened(path), path)
         for key, file in list(self._files.items()):
-            path = found.get(key, "")
+            path = paths_by_key.get(key, "")
             file.is_left = file.is_left or path != file.path
             file.path = path or file.path
             file.look()
             if not path and file.is_read(self._known(file)):
                 self._files.pop(key).close()
-        self._rest(found)
+        self._rest(paths_by_key)
 
-    def _rest(self, found: Container[_Key]) -> None:
+    def _rest(self, keys: Container[_Key]) -> None:
         """Close the older files that are read to their ends."""
-        self._at_rest = {key: stamp for key, stamp in self._at_rest.items() if key in found}
+        self._at_rest = {key: stamp for key, stamp in self._at_rest.items() if key in keys}
         for key, file in sorted(self._files.items(), key=lambda item: item[1].stamp.modified)[:-_NEWEST]:
             if file.is_read(self._known(file)):
                 self._at_rest[key] = file.stamp
@@ -146,7 +146,7 @@ class FollowedLog:
     def _waiting(self, file: FollowedFile) -> int:
         if file.is_compressed and not file.is_settled(self._settled):
             return 0
-        return file.waiting(self._known(file), whole=self._is_whole(file))
+        return file.waiting(self._known(file), is_whole=self._is_whole(file))
 
     def _is_whole(self, file: FollowedFile) -> bool:
         return file.is_left and file.is_settled(self._settled)

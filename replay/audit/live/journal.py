@@ -167,9 +167,9 @@ def _cut(path: Path) -> int:
         while end:
             begin = max(0, end - _CHUNK)
             file.seek(begin)
-            found = file.read(end - begin).rfind(b"\n")
-            end = begin + found + 1
-            if found >= 0:
+            line_end = file.read(end - begin).rfind(b"\n")
+            end = begin + line_end + 1
+            if line_end >= 0:
                 break
         file.truncate(end)
     if not end:

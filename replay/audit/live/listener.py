@@ -33,17 +33,17 @@ class Listener:
 
     def __init__(self, address: str, tls: ServerTls, journal: Path, backlog: int = BACKLOG_BYTES) -> None:
         """Listen at `HOST:PORT`, port 0 for a free one; raises ReplayError where that cannot be, `OSError` for the journal."""
-        found = _ADDRESS.fullmatch(address)
-        if found is None or int(found["port"]) > 0xFFFF:
+        match = _ADDRESS.fullmatch(address)
+        if match is None or int(match["port"]) > 0xFFFF:
             raise ReplayError(f"no address `{address}`: write HOST:PORT, such as 127.0.0.1:8443")
-        host = found["v6"] or found["host"]
+        host = match["v6"] or match["host"]
         tls.require(host)
-        self._socket = _bound(host, int(found["port"]))
+        self._socket = _bound(host, int(match["port"]))
         self._journal = Journal(journal)
         self._server = uvicorn.Server(_config(Receiver(self._journal, backlog), tls))
         self._thread = Thread(target=self._server.run, args=([self._socket],), name="listener", daemon=True)
         scheme = "http" if tls.certificate is None else "https"
-        name = f"[{host}]" if found["v6"] else host
+        name = f"[{host}]" if match["v6"] else host
         self.url = f"{scheme}://{name}:{self._socket.getsockname()[1]}{PATH}"
         self._thread.start()
 

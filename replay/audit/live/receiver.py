@@ -34,14 +34,14 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 class _Answer(Exception):  # noqa: N818 - a refusal is an answer like any other
     """What ends a request: a status, what is told, and more headers."""
 
-    def __init__(self, status: HTTPStatus, told: str, **headers: str) -> None:
-        super().__init__(told)
+    def __init__(self, status: HTTPStatus, message: str, **headers: str) -> None:
+        super().__init__(message)
         self.status = status
         self.headers = headers
 
 
-def _later(status: HTTPStatus, told: str) -> _Answer:
-    return _Answer(status, told, **{"retry-after": str(RETRY_SECONDS)})
+def _later(status: HTTPStatus, message: str) -> _Answer:
+    return _Answer(status, message, **{"retry-after": str(RETRY_SECONDS)})
 
 
 class _Body:
@@ -125,8 +125,8 @@ class Receiver:
         try:
             await asyncio.wrap_future(self._journal.append(lines))
         except OSError as error:
-            told = f"cannot be written: {(error.strerror or str(error)).lower()}"
-            raise _later(HTTPStatus.SERVICE_UNAVAILABLE, told) from error
+            message = f"cannot be written: {(error.strerror or str(error)).lower()}"
+            raise _later(HTTPStatus.SERVICE_UNAVAILABLE, message) from error
 
     def _require_room(self, size: int) -> None:
         _require_size(size)
@@ -159,13 +159,13 @@ def _decoded(body: bytes, encoding: str) -> bytes:
         return body
     stream = zlib.decompressobj(_GZIP)
     try:
-        found = stream.decompress(body, LARGEST_BODY + 1)
+        data = stream.decompress(body, LARGEST_BODY + 1)
     except zlib.error as error:
         raise _Answer(HTTPStatus.BAD_REQUEST, "the body is no gzip") from error
-    _require_size(len(found))
+    _require_size(len(data))
     if not stream.eof:
         raise _Answer(HTTPStatus.BAD_REQUEST, "the body is cut off")
-    return found
+    return data
 
 
 async def _send(send: Send, answer: _Answer) -> None:

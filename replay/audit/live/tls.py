@@ -40,8 +40,8 @@ class ServerTls:
 
 
 def _unusable(error: OSError, path: Path | None) -> ReplayError:
-    told = "no certificate and its key in PEM" if isinstance(error, ssl.SSLError) else (error.strerror or "").lower()
-    return ReplayError(f"cannot be used: {told}", path=str(path or ""))
+    reason = "no certificate and its key in PEM" if isinstance(error, ssl.SSLError) else (error.strerror or "").lower()
+    return ReplayError(f"cannot be used: {reason}", path=str(path or ""))
 
 
 def _is_loopback(host: str) -> bool:

@@ -84,10 +84,10 @@ def explain(
             authorization_mode=authorization_mode,
             focus=Focus(workspaces=tuple(workspace or ())),
         )
-        found = explain_request(scenario, audit_id, progress, item=item, options=options)
+        explanation = explain_request(scenario, audit_id, progress, item=item, options=options)
     if as_json or output is DocumentFormat.JSON:
-        sys.stdout.write(json.dumps(explain_json(found, zone), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(explain_json(explanation, zone), indent=1, ensure_ascii=False) + "\n")
     elif html is not None:
-        write_page(explain_document(found, zone), html)
+        write_page(explain_document(explanation, zone), html)
     else:
-        show(explain_document(found, zone), output)
+        show(explain_document(explanation, zone), output)

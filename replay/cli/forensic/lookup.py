@@ -124,23 +124,23 @@ def lookup(
             log_format=log_format,
             cluster_name=cluster_name,
         )
-        wanted = AuthorizationQuestion(decision, reason, authorizer, binding, user, namespace)
+        authorization_question = AuthorizationQuestion(decision, reason, authorizer, binding, user, namespace)
         options = Options(webhooks=tuple(webhook or ()))
         with progress_on(Console(stderr=True)) as progress:
-            authorized = look_up_authorization(scenario, wanted, options, progress)
+            authorized = look_up_authorization(scenario, authorization_question, options, progress)
         if as_json or output is DocumentFormat.JSON:
             sys.stdout.write(json.dumps(authorization.lookup_json(authorized), indent=1, ensure_ascii=False) + "\n")
         else:
             show(authorization.lookup_document(authorized, limit), output)
         return
-    asked = action.value if action else None
-    question = LookupFilter(policy, user, namespace, object_, since, until, asked, audit_id, static, workspace)
+    action_name = action.value if action else None
+    question = LookupFilter(policy, user, namespace, object_, since, until, action_name, audit_id, static, workspace)
     scenario = scenario_of(
         logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format, cluster_name=cluster_name
     )
     with progress_on(Console(stderr=True)) as progress:
-        found = look_up(scenario, question, progress, zone=zone, redact=redact)
+        decisions = look_up(scenario, question, progress, zone=zone, redact=redact)
     if as_json or output is DocumentFormat.JSON:
-        sys.stdout.write(json.dumps(lookup_json(found, zone), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(lookup_json(decisions, zone), indent=1, ensure_ascii=False) + "\n")
     else:
-        show(lookup_document(found, zone, limit), output)
+        show(lookup_document(decisions, zone, limit), output)

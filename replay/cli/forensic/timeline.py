@@ -63,11 +63,11 @@ def timeline(
     zone, scenario = time_zone(tz), scenario_of(logs, store, log_format=log_format, cluster_name=cluster_name)
     focus = Focus(users=tuple(user or ()), since=since, until=until, zone=zone)
     with progress_on(Console(stderr=True)) as progress:
-        found = object_timeline(scenario, kind, _whole(name, namespace), progress, focus, redact=redact)
+        history = object_timeline(scenario, kind, _whole(name, namespace), progress, focus, redact=redact)
     if as_json or output is DocumentFormat.JSON:
-        sys.stdout.write(json.dumps(timeline_json(found, zone), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(timeline_json(history, zone), indent=1, ensure_ascii=False) + "\n")
     else:
-        show(timeline_document(found, zone), output)
+        show(timeline_document(history, zone), output)
 
 
 def _whole(name: str, namespace: str) -> str:

@@ -38,24 +38,24 @@ def _of_group(
     values = file.values
     for name in table:
         values = values[name] if isinstance(values.get(name), dict) else {}
-    known = (*SHARED, *group.commands) if not table else tuple(group.commands)
+    keys = (*SHARED, *group.commands) if not table else tuple(group.commands)
     for key in values:
-        if key not in known:
-            raise unknown(file, (*table, key), known)
+        if key not in keys:
+            raise unknown(file, (*table, key), keys)
     shared = {
         **shared,
         **{key: value for key, value in values.items() if key in SHARED and not isinstance(value, dict)},
     }
-    found = {}
+    values_by_key = {}
     for name, command in group.commands.items():
         own = {} if name in shared else values.get(name, {})
         if not isinstance(own, dict):
             raise file.error((*table, name), f"`{name}` is a command: its options stand in a table `[{name}]`")
         if hasattr(command, "commands"):
-            found[name] = _of_group(file, command, shared, (*table, name))
+            values_by_key[name] = _of_group(file, command, shared, (*table, name))
         else:
-            found[name] = dict(_of_command(file, command, shared, own, (*table, name)))
-    return found
+            values_by_key[name] = dict(_of_command(file, command, shared, own, (*table, name)))
+    return values_by_key
 
 
 def _of_command(
@@ -82,10 +82,10 @@ def key_of(parameter: Any) -> str:
     return str(long).removeprefix("--")
 
 
-def unknown(file: ProjectFile, key: tuple[str, ...], known: tuple[str, ...]) -> ReplayError:
+def unknown(file: ProjectFile, key: tuple[str, ...], known_keys: tuple[str, ...]) -> ReplayError:
     """What is said of a key that is not known."""
-    near = get_close_matches(key[-1], known, n=1)
-    hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
+    near = get_close_matches(key[-1], known_keys, n=1)
+    hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known_keys)}"
     return file.error(key, f"unknown key `{key[-1]}`; {hint}")
 
 
@@ -94,22 +94,22 @@ def _checked(file: ProjectFile, place: tuple[str, ...], value: Any, parameter: A
     kind = parameter.type_descriptor.annotation
     name = place[-1]
     is_list = get_origin(kind) is list
-    given = value if isinstance(value, list) else [value]
+    values = value if isinstance(value, list) else [value]
     if isinstance(value, list) and not is_list:
         raise file.error(place, f"`{name}` is to be one value, not a list")
-    if any(isinstance(each, bool) is not (kind is bool) or isinstance(each, dict | list) for each in given):
+    if any(isinstance(each, bool) is not (kind is bool) or isinstance(each, dict | list) for each in values):
         raise file.error(place, f"`{name}` is to be {'true or false' if kind is bool else 'a text or a number'}")
-    texts = [each if kind is bool else str(each) for each in given]
+    texts = [each if kind is bool else str(each) for each in values]
     if kind is Path or Path in get_args(kind) or name in ("logs", "store", "webhook"):
         texts = [_from_here(file.path.parent, str(each)) for each in texts]
-    made = texts if is_list else texts[0]
+    argument = texts if is_list else texts[0]
     try:
-        parameter.process_value(context, made)
+        parameter.process_value(context, argument)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
         raise file.error(place, f"`{name}`: {' '.join(error.format_message().split())}") from error
-    return made
+    return argument
 
 
 def _from_here(directory: Path, text: str) -> str:

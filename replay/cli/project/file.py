@@ -29,7 +29,7 @@ class ProjectFile:
 
     def error(self, key: tuple[str, ...], message: str) -> ReplayError:
         """An error at a key, with its line."""
-        line = next((number for number, found in _keys(self.text, self._prefix) if found == key), 0)
+        line = next((number for number, key_at_line in _keys(self.text, self._prefix) if key_at_line == key), 0)
         return ReplayError(message, path=str(self.path), line=line)
 
     @property
@@ -62,8 +62,8 @@ def read_project_file(path: Path) -> ProjectFile:
     except UnicodeDecodeError as error:
         raise ReplayError("is no UTF-8", path=str(path)) from error
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        found = _PLACE.search(str(error))
-        line, column = (int(found[1]), int(found[2])) if found else (0, 0)
+        match = _PLACE.search(str(error))
+        line, column = (int(match[1]), int(match[2])) if match else (0, 0)
         message = f"is no TOML: {_PLACE.sub('', str(error))}"
         raise ReplayError(message, path=str(path), line=line, column=column) from error
     for part in _TOOL if path.name == PYPROJECT else ():
@@ -80,8 +80,8 @@ def _keys(text: str, prefix: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, 
         if header := _HEADER.match(line):
             table = tuple(part.strip(" \"'") for part in header[1].split("."))
             key = table
-        elif found := _KEY.match(line):
-            key = (*table, found[1])
+        elif match := _KEY.match(line):
+            key = (*table, match[1])
         else:
             continue
         if key[: len(prefix)] == prefix:

@@ -45,31 +45,31 @@ def init(
         raise ReplayError("is already there; --force replaces it", path=str(target))
     if not directory.is_dir():
         raise ReplayError("no such directory", path=str(directory))
-    found = look_around(directory)
-    text = project_text(found)
+    findings = look_around(directory)
+    text = project_text(findings)
     if print_only:
         sys.stdout.write(text)
         return
     write_files(directory, {NAME: text}, "the project's file")
     sys.stdout.write(text)
-    runs = (found.logs or found.store) and found.candidate
+    runs = (findings.logs or findings.store) and findings.candidate
     sys.stderr.write(
         f"{target} is written; {'`replay run` needs no arguments now' if runs else 'fill in what is missing'}\n"
     )
 
 
-def project_text(found: ProjectFindings) -> str:
+def project_text(findings: ProjectFindings) -> str:
     """The text of a `replay.toml`; what was not found stands there as a comment."""
-    logs = ", ".join(_quoted(path) for path in found.logs)
+    logs = ", ".join(_quoted(path) for path in findings.logs)
     lines = [
         _line("logs", f"[{logs}]" if logs else "", '["audit/"]', "files, directories, globs"),
         _line(
-            "store", _quoted(found.store or Path("audit.store")), "", "keeps logs and results; made by the first run"
+            "store", _quoted(findings.store or Path("audit.store")), "", "keeps logs and results; made by the first run"
         ),
-        _line("current", _quoted(found.current), '"manifests/current"', "the manifests in force"),
-        _line("candidate", _quoted(found.candidate), '"manifests/next"', "the manifests that are planned"),
-        _line("cluster", _quoted(found.cluster), '"cluster.jsonl"', "a snapshot: replay snapshot"),
-        _line("owner-label", _quoted(found.owner_label), '"team"', "the label of namespaces that names their owner"),
+        _line("current", _quoted(findings.current), '"manifests/current"', "the manifests in force"),
+        _line("candidate", _quoted(findings.candidate), '"manifests/next"', "the manifests that are planned"),
+        _line("cluster", _quoted(findings.cluster), '"cluster.jsonl"', "a snapshot: replay snapshot"),
+        _line("owner-label", _quoted(findings.owner_label), '"team"', "the label of namespaces that names their owner"),
         _line("accepted", _quoted(Path("accepted.yaml")), "", "what is meant to be denied: replay accept"),
     ]
     return _HEAD + "".join(lines) + _TABLES

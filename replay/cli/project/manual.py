@@ -38,9 +38,9 @@ def manual(
 
     parent = context.parent
     assert parent is not None
-    found = pages(parent.command, output)
-    write_files(directory, found, "the manual")
-    sys.stderr.write(f"{len(found)} pages in {directory}\n")
+    manual_pages = pages(parent.command, output)
+    write_files(directory, manual_pages, "the manual")
+    sys.stderr.write(f"{len(manual_pages)} pages in {directory}\n")
 
 
 def pages(group: Any, form: ManualFormat) -> dict[str, str]:
@@ -51,10 +51,10 @@ def pages(group: Any, form: ManualFormat) -> dict[str, str]:
     index = "".join(
         f"| [{name}]({name.replace(' ', '-')}.md) | {_question(each)} |\n" for name, each in commands.items()
     )
-    found = {f"{name.replace(' ', '-')}.md": _markdown(name, each) for name, each in commands.items()}
+    pages_by_name = {f"{name.replace(' ', '-')}.md": _markdown(name, each) for name, each in commands.items()}
     return {
         "README.md": f"# Commands\n\nMade by `replay manual`.\n\n| command | answers |\n| --- | --- |\n{index}",
-        **found,
+        **pages_by_name,
     }
 
 
@@ -112,11 +112,15 @@ def _word(annotation: Any) -> str:
 
 def _meaning(parameter: Any) -> str:
     """What an option is, its default, and its variable of the environment."""
-    told = " ".join(_MARKUP.sub("", parameter.help or "").split())
+    help_text = " ".join(_MARKUP.sub("", parameter.help or "").split())
     default = getattr(parameter.default, "value", parameter.default)
     if default not in (None, "", False, ()) and parameter.show_default and not callable(default):
-        told += f" Default: {'yes' if default is True else default}."
-    return f"{told} [{parameter.envvar}]" if parameter.envvar and getattr(parameter, "show_envvar", True) else told
+        help_text += f" Default: {'yes' if default is True else default}."
+    return (
+        f"{help_text} [{parameter.envvar}]"
+        if parameter.envvar and getattr(parameter, "show_envvar", True)
+        else help_text
+    )
 
 
 def _parameters(command: Any) -> list[tuple[str, str]]:
@@ -127,11 +131,11 @@ def _epilogue(command: Any) -> Iterator[tuple[str, list[str]]]:
     """Headings and lines of the end of a help: examples, exit codes."""
     heading, lines = "Examples", list[str]()
     for paragraph in _paragraphs(command.epilog):
-        if found := _SECTIONS.match(paragraph):
+        if match := _SECTIONS.match(paragraph):
             if lines:
                 yield heading, lines
-            heading, lines = ("Examples" if found[1] in ("Example", "Then") else found[1]), []
-            paragraph = paragraph[found.end() :]  # noqa: PLW2901 - what is left of it
+            heading, lines = ("Examples" if match[1] in ("Example", "Then") else match[1]), []
+            paragraph = paragraph[match.end() :]  # noqa: PLW2901 - what is left of it
         lines.append(paragraph)
     if lines:
         yield heading, lines
@@ -141,9 +145,9 @@ def _markdown(name: str, command: Any) -> str:
     lines = [f"# {name}", "", *(line for part in _paragraphs(command.help) for line in (part, ""))]
     lines += ["```sh", _usage(name, command), "```", "", "| option | meaning |", "| --- | --- |"]
     lines += [f"| `{_cell(term)}` | {_cell(meaning)} |" for term, meaning in _parameters(command)]
-    for heading, told in _epilogue(command):
+    for heading, lines_told in _epilogue(command):
         is_code = heading in ("Examples", "Completions")
-        lines += ["", f"## {heading}", "", *(["```sh", *told, "```"] if is_code else told)]
+        lines += ["", f"## {heading}", "", *(["```sh", *lines_told, "```"] if is_code else lines_told)]
     return "\n".join(lines) + "\n"
 
 
@@ -165,13 +169,13 @@ def _man(name: str, command: Any) -> str:
     lines.append(".SH OPTIONS")
     for term, meaning in _parameters(command):
         lines += [".TP", f".B {_roff(term)}", _roff(meaning)]
-    for heading, told in _epilogue(command):
+    for heading, lines_told in _epilogue(command):
         lines.append(f".SH {heading.upper()}")
-        lines += [line for each in told for line in (".PP", _roff(each))]
+        lines += [line for each in lines_told for line in (".PP", _roff(each))]
     return "\n".join(lines) + "\n"
 
 
 def _roff(text: str) -> str:
     """Text as it is: a backslash, a hyphen, and a dot or quote at its beginning mean something to roff."""
-    found = text.replace("\\", "\\e").replace("-", "\\-")
-    return f"\\&{found}" if found[:1] in (".", "'") else found or "\\&"
+    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{escaped}" if escaped[:1] in (".", "'") else escaped or "\\&"

@@ -62,23 +62,23 @@ def evidence_of(
     open_policies = {each.policy for each in decision.undetermined}
     if "" in open_policies:
         return
-    known = policies - open_policies
+    decided_policies = policies - open_policies
     failures = _replayed_failures(decision)
     is_first = len(observed.failures) == 1 and list(observed.failures) == failures[:1]
     pairs: tuple[tuple[str, PolicyTexts, PolicyTexts], ...] = (
         ("failure", _failures(observed.failures), _failures(failures)),
         ("annotation", _annotations(observed.policy_annotations), _annotations(decision.audit_annotations)),
     )
-    for aspect, seen, replayed in pairs:
-        for policy in sorted((seen.keys() | replayed.keys()) & known):
-            sign = _sign(seen.get(policy), replayed.get(policy))
+    for aspect, observation, replayed in pairs:
+        for policy in sorted((observation.keys() | replayed.keys()) & decided_policies):
+            sign = _sign(observation.get(policy), replayed.get(policy))
             if open_policies and sign is Sign.SURPLUS:
                 continue  # what an undetermined decision does not say is open
-            texts = seen.get(policy, ""), replayed.get(policy, "")
+            texts = observation.get(policy, ""), replayed.get(policy, "")
             first_only = aspect == "failure" and sign is not Sign.SEEN and is_first
             yield _evidence(record, policy, aspect, sign, texts, FIRST_ONLY if first_only else contention)
     for policy, sign, texts in _denials(observed, decision, open_policies, in_any_order=bool(record.workspace)):
-        if policy in known and not (open_policies and sign is Sign.SURPLUS):
+        if policy in decided_policies and not (open_policies and sign is Sign.SURPLUS):
             yield _evidence(record, policy, "denial", sign, texts, contention)
 
 
@@ -105,15 +105,15 @@ def mutation_evidence(
 def shows(value: JSON, patch: Iterable[JSON]) -> bool:
     """Whether an object has what a patch writes and lacks what it removes; what stands beside that does not matter."""
     for operation in patch:
-        found, at = value, True
+        part, at = value, True
         for key in str(operation["path"]).split("/")[1:]:
-            found, at = _child(found, key.replace("~1", "/").replace("~0", "~"))
+            part, at = _child(part, key.replace("~1", "/").replace("~0", "~"))
             if not at:
                 break
         if operation["op"] == "remove":
             if at:
                 return False
-        elif not at or not _contains(found, operation.get("value")):
+        elif not at or not _contains(part, operation.get("value")):
             return False
     return True
 
@@ -127,29 +127,29 @@ def _child(value: JSON, key: str) -> tuple[JSON, bool]:
     return None, False
 
 
-def _contains(whole: JSON, part: JSON) -> bool:
+def _contains(superset: JSON, part: JSON) -> bool:
     """Whether a value is another one, defaulted fields aside."""
-    if isinstance(whole, dict) and isinstance(part, dict):
-        return all(key in whole and _contains(whole[key], value) for key, value in part.items())
-    if isinstance(whole, list) and isinstance(part, list):
-        return len(whole) >= len(part) and all(map(_contains, whole, part))
-    return bool(whole == part)
+    if isinstance(superset, dict) and isinstance(part, dict):
+        return all(key in superset and _contains(superset[key], value) for key, value in part.items())
+    if isinstance(superset, list) and isinstance(part, list):
+        return len(superset) >= len(part) and all(map(_contains, superset, part))
+    return bool(superset == part)
 
 
-def _sign(seen: str | None, replayed: str | None) -> Sign:
-    if seen is None:
+def _sign(observation: str | None, replayed: str | None) -> Sign:
+    if observation is None:
         return Sign.ABSENT
     if replayed is None:
         return Sign.SURPLUS
-    return Sign.SEEN if says_the_same(seen, replayed) else Sign.OTHER
+    return Sign.SEEN if says_the_same(observation, replayed) else Sign.OTHER
 
 
 def _evidence(  # noqa: PLR0913, PLR0917 - the fields of the result
     record: RequestRecord, policy: str, aspect: str, sign: Sign, texts: tuple[str, str], contention: str
 ) -> Evidence:
-    seen, replayed = texts
+    observation, replayed = texts
     if sign is Sign.SEEN:
-        seen = replayed = contention = ""
+        observation = replayed = contention = ""
     return Evidence(
         time=record.received,
         seq=record.seq,
@@ -158,7 +158,7 @@ def _evidence(  # noqa: PLR0913, PLR0917 - the fields of the result
         policy=policy,
         aspect=aspect,
         sign=sign,
-        observed=seen,
+        observed=observation,
         replayed=replayed,
         contention=contention,
     )
@@ -171,13 +171,13 @@ def _denials(
 
     A shard of kcp tells of any of them (`in_any_order`). Nor does it where the replay of the policy that denied is undetermined: its denial may have been the first.
     """
-    told = observed.denial or observed.refusal
-    if told is not None and told.policy in open_policies:
+    refusal = observed.denial or observed.refusal
+    if refusal is not None and refusal.policy in open_policies:
         return
-    denial = None if told is None or told.webhook else told
+    denial = None if refusal is None or refusal.webhook else refusal
     replayed = {each.policy: each.message for each in reversed(decision.denials)}
     if denial is None:
-        if told is None:
+        if refusal is None:
             yield from ((policy, Sign.ABSENT, ("", message)) for policy, message in replayed.items())
         return
     for each in decision.denials:
@@ -194,16 +194,18 @@ def _replayed_failures(decision: Decision) -> list[Any]:
 
 
 def _failures(entries: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    found: dict[str, list[Any]] = {}
+    failures: dict[str, list[Any]] = {}
     for entry in entries:
-        found.setdefault(str(entry.get("policy")), []).append(entry)
-    return {policy: orjson.dumps(each, option=orjson.OPT_SORT_KEYS).decode() for policy, each in found.items()}
+        failures.setdefault(str(entry.get("policy")), []).append(entry)
+    return {policy: orjson.dumps(each, option=orjson.OPT_SORT_KEYS).decode() for policy, each in failures.items()}
 
 
 def _annotations(annotations: Mapping[str, str]) -> dict[str, str]:
-    found: dict[str, dict[str, str]] = {}
+    values_by_policy: dict[str, dict[str, str]] = {}
     for key, value in annotations.items():
         policy, slash, name = key.rpartition("/")
         if slash and key != VALIDATION_FAILURE:
-            found.setdefault(policy, {})[name] = value
-    return {policy: orjson.dumps(each, option=orjson.OPT_SORT_KEYS).decode() for policy, each in found.items()}
+            values_by_policy.setdefault(policy, {})[name] = value
+    return {
+        policy: orjson.dumps(each, option=orjson.OPT_SORT_KEYS).decode() for policy, each in values_by_policy.items()
+    }

@@ -80,14 +80,14 @@ def findings_of(evidence: Iterable[Evidence], most_failures: int = 50) -> Findin
     for each in evidence:
         if most_failures > 1 or each.contention != FIRST_ONLY:
             by_policy[each.policy].append(each)
-    found = Findings()
+    findings = Findings()
     for policy in sorted(by_policy):
         signs = sorted(by_policy[policy])
         history = policy_history(policy, signs)
-        found.histories.append(history)
-        found.contradictions += [_contradiction(each, history) for each in signs if each.sign is not Sign.SEEN]
-    found.contradictions.sort()
-    return found
+        findings.histories.append(history)
+        findings.contradictions += [_contradiction(each, history) for each in signs if each.sign is not Sign.SEEN]
+    findings.contradictions.sort()
+    return findings
 
 
 def policy_history(policy: str, signs: Sequence[Evidence]) -> PolicyHistory:
@@ -123,8 +123,8 @@ def _partly(
         return PolicyHistory(policy, Story.WENT, counts, *_between(signs, place))
     absent = [each.time for each, acts in zip(signs, acting, strict=True) if not acts]
     span = min(absent), max(absent)
-    if len(by_file) > 1 and all(len(found) == 1 for found in by_file.values()):
-        files = tuple(sorted(file for file, found in by_file.items() if found == {True}))
+    if len(by_file) > 1 and all(len(file_evidence) == 1 for file_evidence in by_file.values()):
+        files = tuple(sorted(file for file, file_evidence in by_file.items() if file_evidence == {True}))
         return PolicyHistory(policy, Story.SERVERS, counts, *span, files)
     runs = 1 + sum(one is not other for one, other in pairwise(acting))
     return PolicyHistory(policy, Story.SERVERS if runs >= FEWEST_RUNS else Story.UNCLEAR, counts, *span)

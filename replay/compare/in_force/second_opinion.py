@@ -75,7 +75,7 @@ class SecondOpinion:
 
     def ask(self, audit_id: str, attributes: Attributes, lister: Lister) -> Opinions:
         """The opinions on one request; those of which parts are not known are passed over."""
-        found = Opinions()
+        opinions = Opinions()
         bindings: dict[str, Any] = {
             "object": attributes.object,
             "oldObject": attributes.old_object,
@@ -83,7 +83,7 @@ class SecondOpinion:
             "namespaceObject": namespace_object(attributes),
         }
         if not all(value is None or isinstance(value, dict) for value in bindings.values()):
-            return found
+            return opinions
         request = self._matcher.request(attributes, lister)
         converted: Mapping[str, Any] | None = None
         for each in self._policies:
@@ -91,8 +91,8 @@ class SecondOpinion:
             match = request.match(self._matcher.criteria(each.policy.match_constraints))
             if isinstance(match, Match) and match.unknown is None and match.resource == attributes.resource:
                 converted = converted or {name: json_to_cel(value) for name, value in bindings.items()}
-                each.compare(audit_id, bindings, converted, found)
-        return found
+                each.compare(audit_id, bindings, converted, opinions)
+        return opinions
 
 
 class _Policy:
@@ -108,7 +108,7 @@ class _Policy:
         self._theirs = [_theirs(each.expression) for each in policy.validations]
 
     def compare(
-        self, audit_id: str, bindings: Mapping[str, JSON], converted: Mapping[str, Any], found: Opinions
+        self, audit_id: str, bindings: Mapping[str, JSON], converted: Mapping[str, Any], opinions: Opinions
     ) -> None:
         """Evaluate all validations in both engines."""
         evaluation = Evaluation(self._compiler, bindings, RUNTIME_BUDGET)
@@ -119,12 +119,12 @@ class _Policy:
             own = evaluation.evaluate(ours)
             mine = ERROR if own.error is not None else str(own.value).lower()
             other = _evaluate(theirs, activation)
-            self._note(audit_id, ours, (mine, other), found)
+            self._note(audit_id, ours, (mine, other), opinions)
 
-    def _note(self, audit_id: str, ours: CompiledExpression, values: tuple[str, str], found: Opinions) -> None:
+    def _note(self, audit_id: str, ours: CompiledExpression, values: tuple[str, str], opinions: Opinions) -> None:
         mine, other = values
         if mine == other:
-            found.agreed += 1
+            opinions.agreed += 1
             return
         texts = [
             ours.expression,
@@ -132,11 +132,11 @@ class _Policy:
         ]
         lacking = next((name for name, pattern in _LIBRARIES for text in texts if pattern.search(text)), "")
         if other == ERROR and lacking:
-            found.unsupported[lacking] += 1
+            opinions.unsupported[lacking] += 1
         elif (habit := _habit(" ".join(texts), mine, other)) and other == ERROR:
-            found.known[habit] += 1
+            opinions.known[habit] += 1
         else:
-            found.differing.append(Opinion(audit_id, self.policy.name, ours.expression, mine, other))
+            opinions.differing.append(Opinion(audit_id, self.policy.name, ours.expression, mine, other))
 
     def _evaluate_variables(self, converted: Mapping[str, Any]) -> Any:
         """The variables in their order; one that fails is not there."""

@@ -25,11 +25,11 @@ class Stranger:
 
 
 def note_strangers(
-    found: dict[str, Stranger], record: RequestRecord, observed: Observed, policies: frozenset[str]
+    strangers: dict[str, Stranger], record: RequestRecord, observed: Observed, policies: frozenset[str]
 ) -> None:
     """Add the policies of one request that are not in the set."""
     for policy in set(_policies(observed)) - policies:
-        found.setdefault(policy, Stranger()).add(Stranger(1, record.received, record.received))
+        strangers.setdefault(policy, Stranger()).add(Stranger(1, record.received, record.received))
 
 
 def _policies(observed: Observed) -> Iterator[str]:

@@ -61,16 +61,16 @@ class Hit:
 
 def hits(cells: Mapping[CellKey, Cell]) -> list[Hit]:
     """All of them: by outcome, then the policies with most root findings first, then the workloads with most."""
-    found: dict[HitKey, Hit] = {}
+    rows: dict[HitKey, Hit] = {}
     for key in sorted(cells, key=lambda key: key.follows):
         for place, policy in enumerate(key.policies):
             row = HitKey(key.outcome, policy, key.owner, key.namespace, key.workload)
-            found.setdefault(row, Hit(row)).add(key, cells[key], place)
-    return _ordered(found.values())
+            rows.setdefault(row, Hit(row)).add(key, cells[key], place)
+    return _ordered(rows.values())
 
 
-def _ordered(found: Iterable[Hit]) -> list[Hit]:
-    listed = list(found)
+def _ordered(hit_rows: Iterable[Hit]) -> list[Hit]:
+    listed = list(hit_rows)
     order = list(OutcomeKind)
     totals = Counter[tuple[OutcomeKind, str]]()
     for each in listed:

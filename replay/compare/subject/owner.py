@@ -14,8 +14,8 @@ def owner(namespace: str, label: str, lister: Lister) -> str:
     """The value of a namespace's label at the instant of a lister; empty where there is none, or it is not known."""
     if not (namespace and label):
         return ""
-    found = lister.get(_NAMESPACE, "", namespace)
-    metadata = found.get("metadata") if isinstance(found, dict) else None
+    namespace_object = lister.get(_NAMESPACE, "", namespace)
+    metadata = namespace_object.get("metadata") if isinstance(namespace_object, dict) else None
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
     value = labels.get(label) if isinstance(labels, dict) else None
     return value if isinstance(value, str) else ""

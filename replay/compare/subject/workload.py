@@ -124,8 +124,8 @@ def _named(about: About, owners: Owners) -> str:
     above = _climb(about.namespace, (kind, about.name), owners)
     stem = _GENERATED.sub("", about.name) if kind == "Pod" else about.name
     if stem != about.name:
-        found = next((each for each in _OF_PODS if (about.namespace, each, stem) in owners), "")
-        above = _climb(about.namespace, (found, stem), owners) if found else above
+        owner_kind = next((each for each in _OF_PODS if (about.namespace, each, stem) in owners), "")
+        above = _climb(about.namespace, (owner_kind, stem), owners) if owner_kind else above
     return "/".join(above) if above != (kind, about.name) else _self(about, {})
 
 
@@ -133,10 +133,10 @@ def _kind(about: About) -> str:
     """The kind of an object; its resource where no body of its own says it, as for the scale of a custom resource."""
     if not about.subresource:
         return about.kind or about.resource
-    known = _builtin_kinds().get((about.group, about.resource))
-    if known is None and about.kind and about.kind_group == about.group:
-        known = about.kind
-    return known or about.resource
+    kind = _builtin_kinds().get((about.group, about.resource))
+    if kind is None and about.kind and about.kind_group == about.group:
+        kind = about.kind
+    return kind or about.resource
 
 
 @cache

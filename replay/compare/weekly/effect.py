@@ -125,28 +125,28 @@ class EffectCounts:
         self.timeline.update(other.timeline)
 
     def _merge(self, key: EffectKey, cell: EffectCell) -> None:
-        known = self.cells.get(key)
-        if known is None:
+        cell_so_far = self.cells.get(key)
+        if cell_so_far is None:
             self.cells[key] = cell
         else:
-            known.add(cell)
+            cell_so_far.add(cell)
 
 
 def effects_of(decision: Decision) -> Iterator[PolicyEffect]:
     """Each effect of a decision once for each policy, in the server's order."""
-    found: dict[tuple[EffectAction, str], str] = {}
+    messages: dict[tuple[EffectAction, str], str] = {}
     for denial in decision.denials:
-        found.setdefault((EffectAction.DENY, denial.policy), denial.message)
+        messages.setdefault((EffectAction.DENY, denial.policy), denial.message)
     for warning in decision.warnings:
         # apiserver (validating dispatcher) names the policy of a warning in its text alone.
         if match := _WARNING.fullmatch(warning):
-            found.setdefault((EffectAction.WARN, match[1]), match[2])
+            messages.setdefault((EffectAction.WARN, match[1]), match[2])
     if text := decision.audit_annotations.get(VALIDATION_FAILURE):
         for entry in orjson.loads(text):
-            found.setdefault((EffectAction.AUDIT, entry["policy"]), entry["message"])
+            messages.setdefault((EffectAction.AUDIT, entry["policy"]), entry["message"])
     for mutated in decision.mutated:
-        found.setdefault((EffectAction.MUTATE, mutated.policy), "")
+        messages.setdefault((EffectAction.MUTATE, mutated.policy), "")
     for unknown in decision.undetermined:
-        found.setdefault((EffectAction.UNDETERMINED, unknown.policy), unknown.reason)
-    for (action, policy), message in found.items():
+        messages.setdefault((EffectAction.UNDETERMINED, unknown.policy), unknown.reason)
+    for (action, policy), message in messages.items():
         yield PolicyEffect(action, policy, message)

@@ -100,6 +100,6 @@ def _is_authorized(review: Review, verb: str, signer: str) -> bool:
 
 def _may(review: Review, verb: str, signer: str) -> bool:
     user = review.attributes.user_info
-    asked = AuthorizationAttributes(user=user, verb=verb, api_group=_GROUP, resource="signers", name=signer)
-    decision = known(review.cluster.authorizer.authorize(asked))
+    attributes = AuthorizationAttributes(user=user, verb=verb, api_group=_GROUP, resource="signers", name=signer)
+    decision = known(review.cluster.authorizer.authorize(attributes))
     return bool(decision.allowed) and not decision.error

@@ -30,8 +30,8 @@ class NamespaceAutoProvision(Plugin):
     def admit(self, review: Review) -> Refusal | None:
         """Note the creation of the namespace; a dry run creates none."""
         if not review.attributes.dry_run and _is_absent(review):
-            made = {"metadata": {"name": review.attributes.namespace}, "spec": {}, "status": {}}
-            review.effects.append({"verb": "create", "resource": "namespaces", "object": made})
+            namespace = {"metadata": {"name": review.attributes.namespace}, "spec": {}, "status": {}}
+            review.effects.append({"verb": "create", "resource": "namespaces", "object": namespace})
         return None
 
 

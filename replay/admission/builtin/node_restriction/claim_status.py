@@ -62,20 +62,20 @@ def changes_beyond_status(old: JSON, new: JSON) -> str:
 
     The server's blanks differ from run to run; these are the ones of a single space.
     """
-    before, after = _comparable(old), _comparable(new)
-    if before == after:
+    comparable_old, after = _comparable(old), _comparable(new)
+    if comparable_old == after:
         return ""
     one, other = ([f"{line}\n" for line in _printed(each).split("\n")] for each in (old, new))
     return "".join(list(difflib.unified_diff(one, other))[2:])
 
 
 def _without_what_is_open(claim: JSON) -> JSON:
-    left = copy.deepcopy(claim)
+    copy_ = copy.deepcopy(claim)
     for field in ("resourceVersion", "managedFields"):
-        left.setdefault("metadata", {}).pop(field, None)
+        copy_.setdefault("metadata", {}).pop(field, None)
     for field in _OPEN:
-        (left.get("status") or {}).pop(field, None)
-    return left
+        (copy_.get("status") or {}).pop(field, None)
+    return copy_
 
 
 def _comparable(claim: JSON) -> Any:
@@ -96,18 +96,18 @@ def _printed(claim: JSON) -> str:
 def _structure(claim: JSON) -> Any:
     """The structure with Go's names: the metadata on the outside, and empty fields of it left out."""
     metadata = claim.get("metadata") or {}
-    found = {name: metadata[name] for name in _METADATA if metadata.get(name)}
+    metadata_fields = {name: metadata[name] for name in _METADATA if metadata.get(name)}
     return {
-        **found,
+        **metadata_fields,
         "Spec": _fields(claim.get("spec") or {}, _SPEC),
         "Status": _fields(claim.get("status") or {}, _STATUS),
     }
 
 
-def _fields(given: JSON, defaults: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(source: JSON, defaults: Mapping[str, Any]) -> dict[str, Any]:
     fields = {}
     for name, default in defaults.items():
-        value = given.get(name)
+        value = source.get(name)
         if value is None:
             value = default
         if name in _NESTED and isinstance(value, Mapping):

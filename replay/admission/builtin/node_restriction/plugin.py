@@ -73,11 +73,11 @@ def _wrong_new_node(obj: JSON, node: str) -> str:
 
 
 def _wrong_node(obj: JSON, old: JSON, node: str) -> str:
-    spec, before = obj.get("spec") or {}, old.get("spec") or {}
+    spec, old_spec = obj.get("spec") or {}, old.get("spec") or {}
     source = spec.get("configSource")
-    if source is not None and source != before.get("configSource"):
+    if source is not None and source != old_spec.get("configSource"):
         return f'node "{node}" is not allowed to update configSource to a new non-nil configSource'
-    if (spec.get("taints") or []) != (before.get("taints") or []):
+    if (spec.get("taints") or []) != (old_spec.get("taints") or []):
         return f'node "{node}" is not allowed to modify taints'
     if (_metadata(obj).get("ownerReferences") or []) != (_metadata(old).get("ownerReferences") or []):
         return f'node "{node}" is not allowed to modify ownerReferences'
@@ -97,8 +97,8 @@ def _claims(review: Review, node: str) -> Refusal | None:
     changes = changes_beyond_status(review.old_object, review.object)
     if not changes:
         return None
-    told = f'node "{node}" is not allowed to update fields other than status.quantity and status.conditions'
-    return review.forbidden(f"{told}: {changes}")
+    refusal = f'node "{node}" is not allowed to update fields other than status.quantity and status.conditions'
+    return review.forbidden(f"{refusal}: {changes}")
 
 
 def _name(review: Review) -> str:
@@ -127,8 +127,8 @@ def _resource_slices(review: Review, node: str) -> Refusal | None:
     operation = review.attributes.operation
     if operation not in words:
         return None
-    found = review.object if operation is Operation.CREATE else review.old_object
-    if (found.get("spec") or {}).get("nodeName") == node:
+    resource_slice = review.object if operation is Operation.CREATE else review.old_object
+    if (resource_slice.get("spec") or {}).get("nodeName") == node:
         return None
     return review.forbidden(f"can only {words[operation]} ResourceSlice with the same NodeName as the requesting node")
 

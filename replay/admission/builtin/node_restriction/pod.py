@@ -26,8 +26,8 @@ def not_found(singular: str, name: str) -> str:
 
 def pod_of(review: Review, name: str) -> JSON | Refusal:
     """A pod as the cache of the server has it, or 404."""
-    found = known(review.cluster.lister.get(POD, review.attributes.namespace, name))
-    return Refusal(404, "NotFound", not_found("pod", name)) if found is None else found
+    pod = known(review.cluster.lister.get(POD, review.attributes.namespace, name))
+    return Refusal(404, "NotFound", not_found("pod", name)) if pod is None else pod
 
 
 def admit_pod(review: Review, node: str) -> Refusal | None:
@@ -75,11 +75,11 @@ def _wrong_owner(review: Review, node: str, owner: JSON | None) -> Refusal | str
         return f'node "{node}" can only create pods with a controller owner reference set to itself'
     if owner.get("blockOwnerDeletion"):
         return f'node "{node}" must not set blockOwnerDeletion on an owner reference'
-    found = known(review.cluster.lister.get(NODE, "", node))
-    if found is None:
+    node_object = known(review.cluster.lister.get(NODE, "", node))
+    if node_object is None:
         return Refusal(404, "NotFound", not_found("node", node))
-    wanted, uid = owner.get("uid") or "", uid_of(found)
-    return None if wanted == uid else f"node {node} UID mismatch: expected {wanted} got {uid}"
+    uid_expected, uid = owner.get("uid") or "", uid_of(node_object)
+    return None if uid_expected == uid else f"node {node} UID mismatch: expected {uid_expected} got {uid}"
 
 
 def uid_of(obj: JSON) -> str:
@@ -105,9 +105,9 @@ def admit_status(review: Review, node: str) -> Refusal | None:
         return review.forbidden(f'node "{node}" can only update pod status for pods {_ITS_OWN}')
     if ((old.get("metadata") or {}).get("labels") or {}) != ((new.get("metadata") or {}).get("labels") or {}):
         return review.forbidden(f'node "{node}" cannot update labels through pod status')
-    before, after = old.get("status") or {}, new.get("status") or {}
+    old_part, after = old.get("status") or {}, new.get("status") or {}
     for field, canonical, what in _CLAIMS:
-        if canonical(before.get(field)) != canonical(after.get(field)):
+        if canonical(old_part.get(field)) != canonical(after.get(field)):
             return review.forbidden(f'node "{node}" cannot update {what}')
     return None
 

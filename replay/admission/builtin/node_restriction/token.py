@@ -79,7 +79,7 @@ def _wrong_audience(review: Review, pod: JSON, audiences: list[str]) -> str:
 
 def _authorized(review: Review, verb: str, resource: str, name: str) -> AuthorizationDecision:
     attributes = review.attributes
-    asked = AuthorizationAttributes(
+    attributes_asked = AuthorizationAttributes(
         user=attributes.user_info,
         verb=verb,
         api_group=attributes.resource.group,
@@ -87,7 +87,7 @@ def _authorized(review: Review, verb: str, resource: str, name: str) -> Authoriz
         namespace=attributes.namespace,
         name=name,
     )
-    decision: AuthorizationDecision = known(review.cluster.authorizer.authorize(asked))
+    decision: AuthorizationDecision = known(review.cluster.authorizer.authorize(attributes_asked))
     return decision
 
 
@@ -163,16 +163,16 @@ def _wrong_node(review: Review, node: str, spec: JSON) -> Refusal | None:
         return review.forbidden(
             f'PodCertificateRequest.Spec.NodeName="{named}", which is not the requesting node "{node}"'
         )
-    found = known(review.cluster.lister.get(NODE, "", named))
-    if found is None:
+    node_object = known(review.cluster.lister.get(NODE, "", named))
+    if node_object is None:
         missing = not_found("node", named)
         return plain_error(f'while retrieving node "{named}" named in the PodCertificateRequest: {missing}')
     uid = spec.get("nodeUID") or ""
-    if uid_of(found) == uid:
+    if uid_of(node_object) == uid:
         return None
     return plain_error(
         f'PodCertificateRequest for pod "{_pod_name(review, spec)}" names node UID "{uid}", '
-        f'inconsistent with the running node ("{uid_of(found)}")'
+        f'inconsistent with the running node ("{uid_of(node_object)}")'
     )
 
 
@@ -183,8 +183,8 @@ def _wrong_pod(review: Review, node: str, spec: JSON) -> Refusal | None:
         missing = not_found("pod", name)
         return plain_error(f'while retrieving pod "{full}" named in the PodCertificateRequest: {missing}')
     if (uid := spec.get("podUID") or "") != uid_of(pod):
-        told = f'contains pod UID ("{uid}") which differs from running pod "{uid_of(pod)}"'
-        return plain_error(f'PodCertificateRequest for pod "{full}" {told}')
+        difference = f'contains pod UID ("{uid}") which differs from running pod "{uid_of(pod)}"'
+        return plain_error(f'PodCertificateRequest for pod "{full}" {difference}')
     if not is_on(pod, node):
         return review.forbidden(f'pod "{full}" is not running on node "{node}" named in the PodCertificateRequest')
     if MIRROR in annotations_of(pod):
@@ -198,17 +198,17 @@ def _wrong_account(review: Review, node: str, spec: JSON) -> Refusal | None:
     pod = known(review.cluster.lister.get(POD, namespace, spec.get("podName") or ""))
     name, own = spec.get("serviceAccountName") or "", pod["spec"].get("serviceAccountName") or ""
     if name != own:
-        told = f'contains serviceAccountName ("{name}") that differs from running pod ("{own}")'
-        return review.forbidden(f'PodCertificateRequest for pod "{full}" {told}')
+        problem = f'contains serviceAccountName ("{name}") that differs from running pod ("{own}")'
+        return review.forbidden(f'PodCertificateRequest for pod "{full}" {problem}')
     account = known(review.cluster.lister.get(SERVICE_ACCOUNT, namespace, name))
     if account is None:
-        told = f'while retrieving service account "{namespace}/{name}" named in the PodCertificateRequest'
-        return plain_error(f"{told}: {not_found('serviceaccount', name)}")
+        problem = f'while retrieving service account "{namespace}/{name}" named in the PodCertificateRequest'
+        return plain_error(f"{problem}: {not_found('serviceaccount', name)}")
     if (uid := spec.get("serviceAccountUID") or "") != uid_of(account):
-        told = (
+        problem = (
             f'names service account UID "{uid}", which differs from the running service account ("{uid_of(account)}")'
         )
-        return plain_error(f'PodCertificateRequest for pod "{full}" {told}')
+        return plain_error(f'PodCertificateRequest for pod "{full}" {problem}')
     return None
 
 
@@ -227,8 +227,8 @@ def _wrong_signer(review: Review, node: str, spec: JSON) -> Refusal | None:
         return None
     if decision.error:
         user = review.attributes.user_info.username
-        told = f'error authorizing {user} to request podcertificaterequests for signer "{signer}"'
-        return review.forbidden(f"{told}: {decision.error}")
+        problem = f'error authorizing {user} to request podcertificaterequests for signer "{signer}"'
+        return review.forbidden(f"{problem}: {decision.error}")
     return review.forbidden(f'pod "{full}" does not mount a podCertificate projected volume for signer "{signer}"')
 
 

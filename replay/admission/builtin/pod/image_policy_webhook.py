@@ -109,14 +109,14 @@ class _Cache:
 
     def get(self, key: bytes, now: int) -> ImageReviewStatus | None:
         """An answer that is not out of date."""
-        found = self._entries.get(key)
-        if found is None:
+        entry = self._entries.get(key)
+        if entry is None:
             return None
-        if now > found[1]:
+        if now > entry[1]:
             del self._entries[key]
             return None
         self._entries.move_to_end(key)
-        return found[0]
+        return entry[0]
 
     def add(self, key: bytes, answer: ImageReviewStatus, now: int, lifetime: int) -> None:
         """Keep an answer for a time in nanoseconds, none at all if that is nothing."""
@@ -151,9 +151,11 @@ class ImagePolicyWebhook(Plugin):
         if configuration is None:
             raise ManifestError("no config specified")
         document = configuration.get("imagePolicy") or {}
-        found = {name: _duration(document.get(name) or 0, bounds) for name, bounds in _DURATIONS.items()}
+        durations = {name: _duration(document.get(name) or 0, bounds) for name, bounds in _DURATIONS.items()}
         return cls(
-            default_allow=bool(document.get("defaultAllow")), allow_ttl=found["allowTTL"], deny_ttl=found["denyTTL"]
+            default_allow=bool(document.get("defaultAllow")),
+            allow_ttl=durations["allowTTL"],
+            deny_ttl=durations["denyTTL"],
         )
 
     def answered_by(self, backends: Mapping[str, object]) -> ImagePolicyWebhook:
@@ -167,10 +169,10 @@ class ImagePolicyWebhook(Plugin):
         """Ask about the images, or remember; a backend that fails counts as configured."""
         if not review.is_resource("", "pods", "", "ephemeralcontainers"):
             return None
-        asked, now = _spec(review), review.time * 1000
-        key = orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)
+        spec, now = _spec(review), review.time * 1000
+        key = orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)
         cached = self._cache.get(key, now)
-        answer = self._ask(review, asked) if cached is None else cached
+        answer = self._ask(review, spec) if cached is None else cached
         if isinstance(answer, Failed):
             return self._failed(review, answer)
         if answer is not cached:
@@ -183,17 +185,17 @@ class ImagePolicyWebhook(Plugin):
             return review.forbidden(f"image policy webhook backend denied one or more images: {answer.reason}")
         return review.forbidden("one or more images rejected by webhook backend")
 
-    def _ask(self, review: Review, asked: JSON) -> ImageReviewStatus | Failed:
+    def _ask(self, review: Review, spec: JSON) -> ImageReviewStatus | Failed:
         if self.backend is None:
             reason = "nobody answers for the backend of ImagePolicyWebhook"
             raise UnknownInputError(
                 Missing("object.spec", reason, f"name who does: --webhook {self.name}=URL, =recorded or =FILE")
             )
-        review.sent = image_review(asked)
-        found = self.backend.reviewed(asked)
-        if isinstance(found, Missing):
-            raise UnknownInputError(found)
-        return found
+        review.sent = image_review(spec)
+        answer = self.backend.reviewed(spec)
+        if isinstance(answer, Missing):
+            raise UnknownInputError(answer)
+        return answer
 
     def _failed(self, review: Review, failed: Failed) -> Refusal | None:
         if not self._default_allow:

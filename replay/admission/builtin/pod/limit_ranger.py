@@ -43,8 +43,10 @@ class LimitRanger(Plugin):
         refusals = []
         for limit_range in self._ranges(review):
             of_pod = review.attributes.resource.resource == "pods"
-            found = _pod_errors(review.object, limit_range) if of_pod else _claim_errors(review.object, limit_range)
-            if errors := list(dict.fromkeys(found)):
+            errors_found = (
+                _pod_errors(review.object, limit_range) if of_pod else _claim_errors(review.object, limit_range)
+            )
+            if errors := list(dict.fromkeys(errors_found)):
                 text = errors[0] if len(errors) == 1 else f"[{', '.join(sorted(', '.join(errors).split(', ')))}]"
                 refusals.append((review.forbidden(text), len(errors) > 1))
         if not refusals:
@@ -73,10 +75,10 @@ def _limits(limit_range: JSON, kind: str) -> list[JSON]:
 
 
 def _set_defaults(pod: JSON, limit_range: JSON) -> None:
-    told = fill_containers(pod["spec"], container_defaults(limit_range))
-    if told:
+    filled = fill_containers(pod["spec"], container_defaults(limit_range))
+    if filled:
         annotations = pod["metadata"].get("annotations") or {}
-        pod["metadata"]["annotations"] = {**annotations, ANNOTATION: annotation(told)}
+        pod["metadata"]["annotations"] = {**annotations, ANNOTATION: annotation(filled)}
 
 
 class _Bounded(NamedTuple):
@@ -124,8 +126,8 @@ def _claim_errors(claim: JSON, limit_range: JSON) -> Iterator[str]:
 def _values(request: Quantity | None, limit: Quantity | None, enforced: Quantity) -> tuple[int, int, int]:
     """All three in units, or in thousandths where all of them fit (`requestLimitEnforcedValues`)."""
     three = [each if each is not None else Quantity(0) for each in (request, limit, enforced)]
-    whole = [each.rounded_up() for each in three]
-    fine = [each.rounded_up(-3) for each in three] if max(whole) <= _MOST_MILLI else whole
+    units = [each.rounded_up() for each in three]
+    fine = [each.rounded_up(-3) for each in three] if max(units) <= _MOST_MILLI else units
     return fine[0], fine[1], fine[2]
 
 

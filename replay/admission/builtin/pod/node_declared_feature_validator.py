@@ -22,17 +22,17 @@ _NODE: Final = GroupVersionKind("", "v1", "Node")
 
 def _resizes_pod(old: JSON, new: JSON) -> bool:
     """What the pod as a whole asks for is otherwise (`pod_level_resource_resize.go`); amounts count, not how they are written."""
-    before, after = old.get("resources"), new.get("resources")
-    if before is None or after is None:
-        return before is not after
+    old_resources, after = old.get("resources"), new.get("resources")
+    if old_resources is None or after is None:
+        return old_resources is not after
     kinds = ("requests", "limits")
-    is_other = any(_differ(amounts(before.get(kind)), amounts(after.get(kind))) for kind in kinds)
-    return is_other or (before.get("claims") or []) != (after.get("claims") or [])
+    is_other = any(_differ(amounts(old_resources.get(kind)), amounts(after.get(kind))) for kind in kinds)
+    return is_other or (old_resources.get("claims") or []) != (after.get("claims") or [])
 
 
-def _differ(before: Amounts, after: Amounts) -> bool:
+def _differ(current: Amounts, after: Amounts) -> bool:
     """Whether two resource lists differ in a name or an amount."""
-    return before.keys() != after.keys() or any(value.compare(after[name]) for name, value in before.items())
+    return current.keys() != after.keys() or any(value.compare(after[name]) for name, value in current.items())
 
 
 def _resizes_init_container(old: JSON, new: JSON) -> bool:
@@ -46,10 +46,10 @@ def _resizes_init_container(old: JSON, new: JSON) -> bool:
 
 def _resizes_memory_volume(old: JSON, new: JSON) -> bool:
     """A volume in memory gets another limit (`memory_backed_volumes_resize.go`)."""
-    before, after = old.get("volumes") or [], new.get("volumes") or []
-    if len(before) != len(after):
+    old_volumes, after = old.get("volumes") or [], new.get("volumes") or []
+    if len(old_volumes) != len(after):
         return False
-    for one, other in zip(before, after, strict=True):
+    for one, other in zip(old_volumes, after, strict=True):
         limit, volume = (other.get("emptyDir") or {}).get("sizeLimit"), other.get("emptyDir") or {}
         if one["name"] != other["name"] or volume.get("medium") != "Memory" or limit is None:
             continue

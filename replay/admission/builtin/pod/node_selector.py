@@ -35,8 +35,8 @@ class PodNodeSelector(Plugin):
     def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> PodNodeSelector:
         """See `Plugin.configured`; the server reads what it finds and refuses nothing."""
         del flags
-        found = (configuration or {}).get("podNodeSelectorPluginConfig") or {}
-        return cls({str(key): str(value or "") for key, value in found.items()})
+        document = (configuration or {}).get("podNodeSelectorPluginConfig") or {}
+        return cls({str(key): str(value or "") for key, value in document.items()})
 
     def admit(self, review: Review) -> Refusal | None:
         """Merge the namespace's selector into the pod's, then look at the result as `validate` does."""
@@ -88,7 +88,7 @@ def _conflict(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
 
 def _labels(selector: str) -> dict[str, str]:
     """`labels.ConvertSelectorToLabelsMap`: pairs with `=`, apart by commas."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for pair in selector.split(",") if selector else ():
         parts = pair.split("=")
         if len(parts) != 2:
@@ -98,5 +98,5 @@ def _labels(selector: str) -> dict[str, str]:
             raise _SelectorError(f'<nil>: Invalid value: "{key}": {"; ".join(messages)}')
         if messages := label_value(value):
             raise _SelectorError(f'[{key}]: Invalid value: "{value}": {"; ".join(messages)}')
-        found[key] = value
-    return found
+        labels[key] = value
+    return labels

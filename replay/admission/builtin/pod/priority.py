@@ -58,26 +58,26 @@ class Priority(Plugin):
 
 def _admit_pod(review: Review) -> Refusal | None:
     spec = review.object["spec"]
-    found = _established(review, spec.get("priorityClassName") or "")
-    if found is None:
+    class_priority = _established(review, spec.get("priorityClassName") or "")
+    if class_priority is None:
         return review.forbidden(f"no PriorityClass with name {spec['priorityClassName']} was found")
-    if found.class_name:
-        spec["priorityClassName"] = found.class_name
-    given = spec.get("priority")
-    if given is not None and given != found.priority:
+    if class_priority.class_name:
+        spec["priorityClassName"] = class_priority.class_name
+    priority = spec.get("priority")
+    if priority is not None and priority != class_priority.priority:
         return review.forbidden(
-            f"the integer value of priority ({given}) must not be provided in pod spec; "
-            f"priority admission controller computed {found.priority} from the given PriorityClass name"
+            f"the integer value of priority ({priority}) must not be provided in pod spec; "
+            f"priority admission controller computed {class_priority.priority} from the given PriorityClass name"
         )
-    spec["priority"] = found.priority
-    if found.preemption_policy is not None:
+    spec["priority"] = class_priority.priority
+    if class_priority.preemption_policy is not None:
         policy = spec.get("preemptionPolicy")
-        if policy is not None and policy != found.preemption_policy:
+        if policy is not None and policy != class_priority.preemption_policy:
             return review.forbidden(
                 f"the string value of PreemptionPolicy ({policy}) must not be provided in pod spec; "
-                f"priority admission controller computed {found.preemption_policy} from the given PriorityClass name"
+                f"priority admission controller computed {class_priority.preemption_policy} from the given PriorityClass name"
             )
-        spec["preemptionPolicy"] = found.preemption_policy
+        spec["preemptionPolicy"] = class_priority.preemption_policy
     return None
 
 

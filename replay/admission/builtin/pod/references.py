@@ -119,7 +119,7 @@ def api_object_reference(spec: JSON) -> str:
         return "configmaps"
     if spec.get("resourceClaims"):
         return "resourceclaims"
-    return next((found for volume in spec.get("volumes") or () if (found := _of_volume(volume))), "")
+    return next((reference for volume in spec.get("volumes") or () if (reference := _of_volume(volume))), "")
 
 
 def _of_volume(volume: JSON) -> str:
@@ -130,7 +130,9 @@ def _of_volume(volume: JSON) -> str:
             return text
     if volume.get("projected") is None:
         raise UnknownVolumeError(f'unknown volume type for volume  "{volume.get("name") or ""}"')
-    return next((found for each in volume["projected"].get("sources") or () if (found := _of_source(volume, each))), "")
+    return next(
+        (reference for each in volume["projected"].get("sources") or () if (reference := _of_source(volume, each))), ""
+    )
 
 
 def _of_source(volume: JSON, source: JSON) -> str:

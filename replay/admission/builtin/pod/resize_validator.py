@@ -55,6 +55,6 @@ def _lacking(spec: JSON, allocatable: Amounts) -> Iterator[str]:
     requests = pod_amounts(spec, "requests")
     add(requests, amounts(spec.get("overhead")))
     for name, scale in (("cpu", -3), ("memory", 0)):
-        asked, there = requests.get(name, _NOTHING), allocatable.get(name, _NOTHING)
-        if asked.compare(there) > 0:
-            yield f"{name}, requested: {asked.rounded_up(scale)}, allocatable: {there.rounded_up(scale)}"
+        request, there = requests.get(name, _NOTHING), allocatable.get(name, _NOTHING)
+        if request.compare(there) > 0:
+            yield f"{name}, requested: {request.rounded_up(scale)}, allocatable: {there.rounded_up(scale)}"

@@ -14,9 +14,9 @@ Amounts = Mapping[str, Quantity]
 _POD_LEVEL: Final = ("cpu", "memory")
 
 
-def amounts(given: Mapping[str, str] | None) -> dict[str, Quantity]:
+def amounts(resource_list: Mapping[str, str] | None) -> dict[str, Quantity]:
     """A resource list, decoded."""
-    return {name: parse_quantity(str(value)) for name, value in (given or {}).items()}
+    return {name: parse_quantity(str(value)) for name, value in (resource_list or {}).items()}
 
 
 def pod_amounts(spec: JSON, kind: str) -> dict[str, Quantity]:
@@ -77,5 +77,5 @@ _FIELDS: Final = ("initContainers", "containers")
 
 
 def _asks_for_nothing(resources: JSON) -> bool:
-    given = (amounts(resources.get(kind)) for kind in ("requests", "limits"))
-    return all(name not in each or each[name].sign == 0 for each in given for name in _POD_LEVEL)
+    amounts_of_kinds = (amounts(resources.get(kind)) for kind in ("requests", "limits"))
+    return all(name not in each or each[name].sign == 0 for each in amounts_of_kinds for name in _POD_LEVEL)

@@ -28,21 +28,21 @@ class RuntimeClass(Plugin):
         """Set overhead and scheduling; what contradicts the class is refused."""
         if not review.is_resource("", "pods"):
             return None
-        found = _runtime_class(review)
-        if isinstance(found, Refusal) or found is None:
-            return found
-        return _set_overhead(review, found) or _set_scheduling(review, found)
+        runtime_class = _runtime_class(review)
+        if isinstance(runtime_class, Refusal) or runtime_class is None:
+            return runtime_class
+        return _set_overhead(review, runtime_class) or _set_scheduling(review, runtime_class)
 
     def validate(self, review: Review) -> Refusal | None:
         """Refuse an overhead that is not the class's own."""
         if not review.is_resource("", "pods"):
             return None
-        found = _runtime_class(review)
-        if isinstance(found, Refusal):
-            return found
+        runtime_class = _runtime_class(review)
+        if isinstance(runtime_class, Refusal):
+            return runtime_class
         overhead = review.object["spec"].get("overhead")
-        if found is not None and found.get("overhead") is not None:
-            return None if _same(_pod_fixed(found), overhead) else review.forbidden(_OTHER_OVERHEAD)
+        if runtime_class is not None and runtime_class.get("overhead") is not None:
+            return None if _same(_pod_fixed(runtime_class), overhead) else review.forbidden(_OTHER_OVERHEAD)
         return None if overhead is None else review.forbidden(_OVERHEAD_ALONE)
 
 
@@ -50,8 +50,10 @@ def _runtime_class(review: Review) -> JSON | Refusal | None:
     name = review.object["spec"].get("runtimeClassName")
     if name is None:
         return None
-    found = known(review.cluster.lister.get(RUNTIME_CLASS, "", name))
-    return review.forbidden(f'pod rejected: RuntimeClass "{name}" not found') if found is None else found
+    runtime_class = known(review.cluster.lister.get(RUNTIME_CLASS, "", name))
+    return (
+        review.forbidden(f'pod rejected: RuntimeClass "{name}" not found') if runtime_class is None else runtime_class
+    )
 
 
 def _pod_fixed(runtime_class: JSON) -> Mapping[str, str] | None:

@@ -151,8 +151,8 @@ def _of_containers(spec: JSON, account: JSON, field: str, noun: str) -> Iterator
         for variable in container.get("env") or ():
             source = (variable.get("valueFrom") or {}).get("secretKeyRef")
             if source is not None and (name := source.get("name") or "") not in mountable:
-                told = f"envVar {variable.get('name') or ''} referencing"
-                yield f'{subject} {told} secret.secretName="{name}" is not allowed because {reason}'
+                variable_text = f"envVar {variable.get('name') or ''} referencing"
+                yield f'{subject} {variable_text} secret.secretName="{name}" is not allowed because {reason}'
         for each in container.get("envFrom") or ():
             source = each.get("secretRef")
             if source is not None and (name := source.get("name") or "") not in mountable:

@@ -92,7 +92,7 @@ def _problems_of(toleration: Toleration, path: str) -> Iterator[str]:
         if value:
             yield str(invalid(f"{path}.operator", value, "value must be empty when `operator` is 'Exists'"))
     else:
-        known = ("Equal", "Exists", *(("Lt", "Gt") if operator in ("Lt", "Gt") else ()))
-        yield str(not_supported(f"{path}.operator", operator, known))
+        operators = ("Equal", "Exists", *(("Lt", "Gt") if operator in ("Lt", "Gt") else ()))
+        yield str(not_supported(f"{path}.operator", operator, operators))
     if effect and effect not in _EFFECTS:
         yield str(not_supported(f"{path}.effect", effect, _EFFECTS))

@@ -44,14 +44,14 @@ class PodTolerationRestriction(Plugin):
         """See `Plugin.configured`."""
         del flags
         check_kind(configuration, "Configuration", {"podtolerationrestriction.admission.k8s.io/v1alpha1"})
-        found = configuration or {}
-        lists = [(name, found.get(name) or ()) for name in ("default", "whitelist")]
+        document = configuration or {}
+        lists = [(name, document.get(name) or ()) for name in ("default", "whitelist")]
         errors = [
             error for name, each in lists for error in toleration_problems(each, f"podtolerationrestriction.{name}")
         ]
         if errors:
             raise ManifestError(f"invalid config: [{' '.join(errors)}]")
-        return cls(list(found.get("default") or ()), list(found.get("whitelist") or ()))
+        return cls(list(document.get("default") or ()), list(document.get("whitelist") or ()))
 
     def admit(self, review: Review) -> Refusal | None:
         """Merge the defaults into a new pod, and what a pod needs that is not best effort; then look as `validate` does."""

@@ -76,9 +76,9 @@ def capabilities(pod: Pod) -> Violation | None:
     added: set[str] = set()
 
     def is_bad(context: Mapping[str, Any]) -> bool:
-        found = {str(each) for each in (context.get("capabilities") or {}).get("add") or ()} - _CAPABILITIES
-        added.update(found)
-        return bool(found)
+        capabilities_ = {str(each) for each in (context.get("capabilities") or {}).get("add") or ()} - _CAPABILITIES
+        added.update(capabilities_)
+        return bool(capabilities_)
 
     if not (bad := pod.bad(is_bad)):
         return None
@@ -88,8 +88,8 @@ def capabilities(pod: Pod) -> Violation | None:
 
 def host_namespaces(pod: Pod) -> Violation | None:
     """No namespace of the host."""
-    found = [f"{field}=true" for field in ("hostNetwork", "hostPID", "hostIPC") if pod.spec.get(field)]
-    return Violation("host namespaces", ", ".join(found)) if found else None
+    fields = [f"{field}=true" for field in ("hostNetwork", "hostPID", "hostIPC") if pod.spec.get(field)]
+    return Violation("host namespaces", ", ".join(fields)) if fields else None
 
 
 def host_path_volumes(pod: Pod) -> Violation | None:
@@ -102,9 +102,9 @@ def host_ports(pod: Pod) -> Violation | None:
     """No port of the host; ports are sorted as texts."""
     bad, ports = [], set()
     for container in pod.containers:
-        found = {str(port["hostPort"]) for port in container.get("ports") or () if port.get("hostPort")}
-        ports |= found
-        if found:
+        host_ports_ = {str(port["hostPort"]) for port in container.get("ports") or () if port.get("hostPort")}
+        ports |= host_ports_
+        if host_ports_:
             bad.append(str(container.get("name") or ""))
     if not bad:
         return None
@@ -119,8 +119,8 @@ def host_probes_and_lifecycle(pod: Pod) -> Violation | None:
     bad: set[str] = set()
     hosts: set[str] = set()
     for container in pod.containers:
-        if found := set(_hosts(container)):
-            hosts |= found
+        if hosts_ := set(_hosts(container)):
+            hosts |= hosts_
             bad.add(str(container.get("name") or ""))
     if not bad:
         return None
@@ -155,10 +155,10 @@ def proc_mount(pod: Pod) -> Violation | None:
     types: set[str] = set()
 
     def is_bad(context: Mapping[str, Any]) -> bool:
-        found = context.get("procMount")
-        if found in (None, "Default"):
+        proc_mount_ = context.get("procMount")
+        if proc_mount_ in (None, "Default"):
             return False
-        types.add(str(found))
+        types.add(str(proc_mount_))
         return True
 
     if not (bad := pod.bad(is_bad)):
@@ -170,14 +170,14 @@ def proc_mount(pod: Pod) -> Violation | None:
 def seccomp_annotations(pod: Pod) -> Violation | None:
     """Before there was a field, annotations named the profile."""
     keys = {_SECCOMP_POD, *(f"{_SECCOMP_CONTAINER}{each.get('name') or ''}" for each in pod.containers)}
-    found = sorted(
+    annotations = sorted(
         f"{key}={json.dumps(value, ensure_ascii=False)}"
         for key in keys
         if (value := pod.annotations.get(key)) is not None and not _is_seccomp_value(value)
     )
     return (
-        Violation("seccompProfile", f"forbidden {plural('annotation', len(found))} {', '.join(found)}")
-        if found
+        Violation("seccompProfile", f"forbidden {plural('annotation', len(annotations))} {', '.join(annotations)}")
+        if annotations
         else None
     )
 
@@ -213,14 +213,14 @@ def selinux_options(types: frozenset[str], pod: Pod) -> Violation | None:
         options = context.get("seLinuxOptions")
         if options is None:
             return False
-        found = {
+        options_set = {
             "type": {options.get("type") or ""} - types,
             "user": {options.get("user") or ""} - {""},
             "role": {options.get("role") or ""} - {""},
         }
-        for key, values in found.items():
+        for key, values in options_set.items():
             wrong[key] |= values
-        return any(found.values())
+        return any(options_set.values())
 
     who = setters(pod=is_bad(pod.security_context), containers=pod.bad(is_bad))
     if not who:
@@ -233,8 +233,8 @@ def selinux_options(types: frozenset[str], pod: Pod) -> Violation | None:
 def sysctls(minor: int, pod: Pod) -> Violation | None:
     """Only sysctls that reach no further than the pod."""
     safe = {name for since, names in _SYSCTLS.items() if since <= minor for name in names.split()}
-    found = [str(each["name"]) for each in pod.security_context.get("sysctls") or () if each["name"] not in safe]
-    return Violation("forbidden sysctls", ", ".join(found)) if found else None
+    forbidden = [str(each["name"]) for each in pod.security_context.get("sysctls") or () if each["name"] not in safe]
+    return Violation("forbidden sysctls", ", ".join(forbidden)) if forbidden else None
 
 
 def windows_host_process(pod: Pod) -> Violation | None:

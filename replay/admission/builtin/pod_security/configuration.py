@@ -76,11 +76,11 @@ def _exemption_errors(exemptions: JSON) -> Iterator[str]:
 
 
 def _list_errors(field: str, values: Sequence[str], messages_of: Callable[[str], list[str]]) -> Iterator[str]:
-    seen: set[str] = set()
+    values_so_far: set[str] = set()
     for index, value in enumerate(values):
         messages = messages_of(value)
         if messages:
             yield f'exemptions.{field}[{index}]: Invalid value: "{value}": {", ".join(messages)}'
-        elif value in seen:
+        elif value in values_so_far:
             yield f'exemptions.{field}[{index}]: Duplicate value: "{value}"'
-        seen.add(value)
+        values_so_far.add(value)

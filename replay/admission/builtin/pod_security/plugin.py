@@ -115,21 +115,21 @@ class PodSecurity(Plugin):
         """What a new level would have against the pods that are there; those of one controller count after its first."""
         name = review.own_name
         pods = self._prioritized(known(review.cluster.list(_POD, name)))
-        found: dict[str, list[str]] = {}
+        pods_by_reason: dict[str, list[str]] = {}
         for pod in pods[:_MOST_PODS]:
             if against := violations(enforce, NEWEST, Pod(pod["metadata"], pod["spec"])):
                 reason = ", ".join(each.reason for each in against)
-                found.setdefault(reason, []).append(str(pod["metadata"]["name"]))
+                pods_by_reason.setdefault(reason, []).append(str(pod["metadata"]["name"]))
         warnings = []
         if len(pods) > _MOST_PODS:
             warnings.append(
                 f"new PodSecurity enforce level only checked against the first {_MOST_PODS} of {len(pods)} existing pods"
             )
-        if found:
+        if pods_by_reason:
             warnings.append(
                 f'existing pods in namespace "{name}" violate the new PodSecurity enforce level "{enforce}"'
             )
-        return [*warnings, *sorted(f"{_named(names)}: {reason}" for reason, names in found.items())]
+        return [*warnings, *sorted(f"{_named(names)}: {reason}" for reason, names in pods_by_reason.items())]
 
     def _prioritized(self, pods: Sequence[JSON]) -> list[JSON]:
         first: list[JSON] = []
@@ -209,18 +209,18 @@ class PodSecurity(Plugin):
         refusal = None
         if enforce:
             annotations[f"{PREFIX}enforce-policy"] = str(policy.enforce)
-            if found := violations(policy.enforce, NEWEST, pod):
-                text = f'violates PodSecurity "{policy.enforce}": {detail(found)}'
+            if found_ := violations(policy.enforce, NEWEST, pod):
+                text = f'violates PodSecurity "{policy.enforce}": {detail(found_)}'
                 refusal = review.forbidden(text, review.attributes.name)
-        if found := violations(policy.audit, NEWEST, pod):
-            annotations[f"{PREFIX}audit-violations"] = _would(policy.audit, found)
-        if refusal is None and (found := violations(policy.warn, NEWEST, pod)):
-            review.warnings.append(_would(policy.warn, found))
+        if found_ := violations(policy.audit, NEWEST, pod):
+            annotations[f"{PREFIX}audit-violations"] = _would(policy.audit, found_)
+        if refusal is None and (found_ := violations(policy.warn, NEWEST, pod)):
+            review.warnings.append(_would(policy.warn, found_))
         return refusal
 
 
-def _would(level: LevelVersion, found: list[Violation]) -> str:
-    return f'would violate PodSecurity "{level}": {detail(found)}'
+def _would(level: LevelVersion, violations_: list[Violation]) -> str:
+    return f'would violate PodSecurity "{level}": {detail(violations_)}'
 
 
 def _labels(obj: JSON) -> Mapping[str, str]:

@@ -84,9 +84,9 @@ def policy_of(labels: Mapping[str, str], defaults: NamespacePolicy) -> tuple[Nam
     A bad level enforces the strictest and audits or warns about nothing. Without a label for warnings, enforcing more than the
     default of warnings warns about the same.
     """
-    found, errors = dict(zip(MODES, defaults, strict=True)), []
+    levels, errors = dict(zip(MODES, defaults, strict=True)), []
     for mode in MODES:
-        level, minor = found[mode]
+        level, minor = levels[mode]
         if (text := labels.get(PREFIX + mode)) is not None:
             level, message = parse_level(text)
             if message:
@@ -96,10 +96,10 @@ def policy_of(labels: Mapping[str, str], defaults: NamespacePolicy) -> tuple[Nam
             minor, message = parse_version(text)
             if message:
                 errors.append(LabelError(f"{PREFIX}{mode}-version", text, message))
-        found[mode] = LevelVersion(level, minor)
-    enforced = labels.get(PREFIX + "enforce") in LEVELS and LEVELS.index(found["enforce"].level)
-    if PREFIX + "warn" not in labels and enforced is not False and enforced > LEVELS.index(found["warn"].level):
+        levels[mode] = LevelVersion(level, minor)
+    enforced = labels.get(PREFIX + "enforce") in LEVELS and LEVELS.index(levels["enforce"].level)
+    if PREFIX + "warn" not in labels and enforced is not False and enforced > LEVELS.index(levels["warn"].level):
         has_version = f"{PREFIX}warn-version" in labels
-        minor = found["warn"].minor if has_version else found["enforce"].minor
-        found["warn"] = LevelVersion(found["enforce"].level, minor)
-    return NamespacePolicy(**found), tuple(errors)
+        minor = levels["warn"].minor if has_version else levels["enforce"].minor
+        levels["warn"] = LevelVersion(levels["enforce"].level, minor)
+    return NamespacePolicy(**levels), tuple(errors)

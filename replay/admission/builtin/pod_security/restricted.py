@@ -60,9 +60,9 @@ def capabilities(pod: Pod) -> Violation | None:
     added: set[str] = set()
 
     def is_adding(context: Mapping[str, Any]) -> bool:
-        found = {str(each) for each in _capabilities(context, "add")} - {"NET_BIND_SERVICE"}
-        added.update(found)
-        return bool(found)
+        capabilities_ = {str(each) for each in _capabilities(context, "add")} - {"NET_BIND_SERVICE"}
+        added.update(capabilities_)
+        return bool(capabilities_)
 
     keeping = pod.bad(lambda context: "ALL" not in _capabilities(context, "drop"))
     details = []

@@ -93,16 +93,16 @@ def checks_of(level: str, minor: int) -> tuple[Check, ...]:
     there = {each.id: each for each in CHECKS if each.level in levels and each.at(minor) is not None}
     overridden = {each.overrides for each in there.values()}
     return tuple(
-        found for each in there.values() if each.id not in overridden and (found := each.at(minor)) is not None
+        version_ for each in there.values() if each.id not in overridden and (version_ := each.at(minor)) is not None
     )
 
 
 def violations(level: LevelVersion, newest: int, pod: Pod) -> list[Violation]:
     """All that a level has against a pod; a version above the server's `newest` minor is that one."""
     checks = checks_of(level.level, min(level.minor, newest))
-    return [found for check in checks if (found := check(pod)) is not None]
+    return [violation for check in checks if (violation := check(pod)) is not None]
 
 
-def detail(found: list[Violation]) -> str:
+def detail(violations_: list[Violation]) -> str:
     """All violations at length."""
-    return ", ".join(f"{each.reason} ({each.detail})" if each.detail else each.reason for each in found)
+    return ", ".join(f"{each.reason} ({each.detail})" if each.detail else each.reason for each in violations_)

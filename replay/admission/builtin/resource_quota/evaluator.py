@@ -137,26 +137,26 @@ def _counts_as_claim(name: str) -> bool:
 
 def _claim_usage(claim: JSON, now: int) -> Amounts:
     del now
-    found = {"persistentvolumeclaims": ONE, "count/persistentvolumeclaims": ONE}
+    usage = {"persistentvolumeclaims": ONE, "count/persistentvolumeclaims": ONE}
     annotations = (claim.get("metadata") or {}).get("annotations") or {}
     named = claim["spec"].get("storageClassName")
     storage_class = annotations.get("volume.beta.kubernetes.io/storage-class", named) or ""
     if (storage := _storage(claim)) is not None:
-        found["requests.storage"] = storage
+        usage["requests.storage"] = storage
     if storage_class:
-        found |= {f"{storage_class}{_BY_CLASS}{name}": found[name] for name in _CLAIMS if name in found}
-    return found
+        usage |= {f"{storage_class}{_BY_CLASS}{name}": usage[name] for name in _CLAIMS if name in usage}
+    return usage
 
 
 def _storage(claim: JSON) -> Quantity | None:
     """What is asked for, or allocated if that is more, in whole bytes."""
-    asked = amounts((claim["spec"].get("resources") or {}).get("requests")).get("storage")
-    if asked is None:
+    request = amounts((claim["spec"].get("resources") or {}).get("requests")).get("storage")
+    if request is None:
         return None
     allocated = amounts((claim.get("status") or {}).get("allocatedResources")).get("storage")
-    most = allocated if allocated is not None and allocated.compare(asked) > 0 else asked
-    whole = Quantity(most.rounded_up(), 0, most.format)
-    return most if most.compare(whole) == 0 else whole
+    most = allocated if allocated is not None and allocated.compare(request) > 0 else request
+    whole_bytes = Quantity(most.rounded_up(), 0, most.format)
+    return most if most.compare(whole_bytes) == 0 else whole_bytes
 
 
 def _counts_as_device(name: str) -> bool:

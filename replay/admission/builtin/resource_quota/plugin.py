@@ -108,11 +108,11 @@ class ResourceQuota(Plugin):
     def begin(self, namespace: str, name: str, quota: JSON, objects: Sequence[tuple[GroupResource, JSON]]) -> None:
         """Let a quota begin with what objects use that are there."""
         hard = amounts((quota.get("status") or quota.get("spec") or {}).get("hard"))
-        found = _Quota(name, hard, {}, selectors_of(quota))
+        new_quota = _Quota(name, hard, {}, selectors_of(quota))
         used: dict[str, Quantity] = {each: Quantity(0, text="0") for each in hard}
         for resource, obj in objects:
             evaluator = evaluator_of(resource)
-            if resource not in IGNORED and _matches(evaluator, found, obj):
+            if resource not in IGNORED and _matches(evaluator, new_quota, obj):
                 add(used, {key: value for key, value in evaluator.usage(obj, 0).items() if key in hard})
         self._used[namespace, name] = used
 
@@ -127,21 +127,21 @@ class ResourceQuota(Plugin):
         if attributes.operation is Operation.CREATE and not attributes.subresource:
             (self._refused.add if refused else self._refused.discard)(key)
         try:
-            left = _left(review)
-            if left is None or attributes.dry_run or not attributes.namespace or resource in IGNORED:
+            leftover = _left(review)
+            if leftover is None or attributes.dry_run or not attributes.namespace or resource in IGNORED:
                 return False
             if attributes.operation is Operation.DELETE and key in self._refused:
                 self._refused.discard(key)
             elif key not in self._refused:
-                self._give_back(review, review.old_object, left)
+                self._give_back(review, review.old_object, leftover)
         except UnknownInputError:
             return False
         return True
 
-    def _give_back(self, review: Review, obj: JSON, left: Amounts) -> None:
+    def _give_back(self, review: Review, obj: JSON, rest: Amounts) -> None:
         """Take what an object uses off every quota that it counts for; none goes below nothing."""
         evaluator = evaluator_of(review.attributes.resource.group_resource)
-        usage = {name: value for name, value in evaluator.usage(obj, review.time).items() if name not in left}
+        usage = {name: value for name, value in evaluator.usage(obj, review.time).items() if name not in rest}
         for quota in self._quotas(review):
             if _matches(evaluator, quota, obj):
                 freed = {name: _difference(used, usage[name]) for name, used in quota.used.items() if name in usage}
@@ -153,8 +153,8 @@ class ResourceQuota(Plugin):
         for each in known(review.cluster.list(RESOURCE_QUOTA, namespace)):
             name, status = str(each["metadata"]["name"]), each.get("status") or {}
             used = self._used.get((namespace, name))
-            given = amounts(status.get("used")) if used is None else used
-            quotas.append(_Quota(name, amounts(status.get("hard")), given, selectors_of(each)))
+            used_amounts = amounts(status.get("used")) if used is None else used
+            quotas.append(_Quota(name, amounts(status.get("hard")), used_amounts, selectors_of(each)))
         return quotas
 
     def _charge(self, review: Review, quota: _Quota, used: Amounts) -> None:
@@ -215,10 +215,10 @@ def _uncovered(review: Review, names: set[str], limited_scopes: list[JSON], in_s
     if names:
         return review.forbidden(f"insufficient quota to consume: {','.join(sorted(names))}")
     covered = {selector.get("scopeName") for selector in in_scopes}
-    left = [each for each in limited_scopes if each.get("scopeName") not in covered]
-    if not left:
+    missing_scopes = [each for each in limited_scopes if each.get("scopeName") not in covered]
+    if not missing_scopes:
         return None
-    return plain_error(f"insufficient quota to match these scopes: [{' '.join(map(printed, left))}]")
+    return plain_error(f"insufficient quota to match these scopes: [{' '.join(map(printed, missing_scopes))}]")
 
 
 def _left(review: Review) -> Amounts | None:
@@ -258,27 +258,27 @@ def _deltas(
 ) -> dict[str, dict[str, Quantity]]:
     """What the request adds for each quota that is about it; an update that a quota knew before adds the difference."""
     attributes = review.attributes
-    found: dict[str, Amounts] = {quota.name: usage for quota in interesting} or {_NONE: usage}
+    deltas: dict[str, Amounts] = {quota.name: usage for quota in interesting} or {_NONE: usage}
     old = review.old_object
     if attributes.operation is Operation.UPDATE and (old.get("metadata") or {}).get("resourceVersion"):
-        before = evaluator.usage(old, review.time)
-        more = {name: _difference(value, before.get(name)) for name, value in usage.items()}
+        old_usage = evaluator.usage(old, review.time)
+        more = {name: _difference(value, old_usage.get(name)) for name, value in usage.items()}
         known_before = {quota.name for quota in interesting if _matches(evaluator, quota, old)} or {_NONE}
-        found |= {name: more for name in known_before if name in found}
-    added = {name: {key: value for key, value in each.items() if value.sign} for name, each in found.items()}
+        deltas |= {name: more for name in known_before if name in deltas}
+    added = {name: {key: value for key, value in each.items() if value.sign} for name, each in deltas.items()}
     return {name: each for name, each in added.items() if each}
 
 
 def _difference(value: Quantity, other: Quantity | None) -> Quantity:
-    left = value if other is None else value.subtract(other)
-    return left if left.sign > 0 else Quantity(0, text="0")
+    difference = value if other is None else value.subtract(other)
+    return difference if difference.sign > 0 else Quantity(0, text="0")
 
 
 def _limited_names(review: Review, usage: Amounts, limited: list[JSON]) -> set[str]:
     """What the object uses of the things that must be covered."""
     resource = review.attributes.resource
-    asked = resource.group, resource.resource
-    own = [each for each in limited if (each.get("apiGroup") or "", each["resource"]) == asked]
+    group_resource = resource.group, resource.resource
+    own = [each for each in limited if (each.get("apiGroup") or "", each["resource"]) == group_resource]
     parts = [part for each in own for part in each.get("matchContains") or ()]
     return {name for name, value in usage.items() if value.sign > 0 and any(part in name for part in parts)}
 
@@ -287,7 +287,7 @@ def _used_afterwards(
     review: Review, interesting: list[_Quota], deltas: Mapping[str, Amounts]
 ) -> Refusal | dict[str, Amounts]:
     """The usage with the additions, or the refusals of all quotas that have not as much left."""
-    found: dict[str, Amounts] = {}
+    usage_by_quota: dict[str, Amounts] = {}
     refusals = []
     for quota in interesting:
         requested = {name: value for name, value in deltas.get(quota.name, {}).items() if name in quota.hard}
@@ -296,11 +296,11 @@ def _used_afterwards(
         exceeded = sorted(name for name in requested if used[name].compare(quota.hard[name]) > 0)
         if exceeded and review.attributes.subresource != "status":
             texts = [_printed(each, exceeded) for each in (requested, quota.used, quota.hard)]
-            told = "requested: {}, used: {}, limited: {}".format(*texts)
-            refusals.append(review.forbidden(f"exceeded quota: {quota.name}, {told}"))
-        found[quota.name] = used
+            amounts_text = "requested: {}, used: {}, limited: {}".format(*texts)
+            refusals.append(review.forbidden(f"exceeded quota: {quota.name}, {amounts_text}"))
+        usage_by_quota[quota.name] = used
     if not refusals:
-        return found
+        return usage_by_quota
     first, variants = refusals[0], tuple(sorted({refusal.message for refusal in refusals}))
     return Refusal(first.code, first.reason, first.message, variants=variants if len(variants) > 1 else ())
 

@@ -37,8 +37,8 @@ def _is_native(name: str) -> bool:
 
 def pod_usage(pod: JSON, now: int) -> dict[str, Quantity]:
     """The usage of a pod at a time in microseconds; one at its end counts as an object only (`PodUsageFunc`)."""
-    found = {"count/pods": ONE}
-    return found | _compute(_requests(pod), _limits(pod)) if is_charged(pod, now) else found
+    usage = {"count/pods": ONE}
+    return usage | _compute(_requests(pod), _limits(pod)) if is_charged(pod, now) else usage
 
 
 def is_charged(pod: JSON, now: int) -> bool:
@@ -55,18 +55,18 @@ def is_charged(pod: JSON, now: int) -> bool:
 
 def _compute(requests: Amounts, limits: Amounts) -> dict[str, Quantity]:
     """`podComputeUsageHelper`."""
-    found = {"pods": ONE}
+    usage = {"pods": ONE}
     for name in _COMPUTE:
         if name in requests:
-            found[name] = found[_REQUESTS + name] = requests[name]
+            usage[name] = usage[_REQUESTS + name] = requests[name]
         if name in limits:
-            found[f"limits.{name}"] = limits[name]
+            usage[f"limits.{name}"] = limits[name]
     for name, value in requests.items():
         if name.startswith(_HUGE_PAGES):
-            found[name] = found[_REQUESTS + name] = value
+            usage[name] = usage[_REQUESTS + name] = value
         if (not _is_native(name) and not name.startswith(_REQUESTS)) or name.startswith(_DEVICE_CLASS):
-            found[_REQUESTS + name] = value
-    return found
+            usage[_REQUESTS + name] = value
+    return usage
 
 
 def missing_constraints(pod: JSON, required: Iterable[str]) -> str:
@@ -75,11 +75,11 @@ def missing_constraints(pod: JSON, required: Iterable[str]) -> str:
     if any(_is_pod_level(name) for kind in ("requests", "limits") for name in of_pod.get(kind) or {}):
         return ""
     missing: dict[str, set[str]] = {}
-    wanted = _MUST_BE_SET.intersection(required)
+    counted_names = _MUST_BE_SET.intersection(required)
     for container in containers_of(pod["spec"], "containers", "initContainers"):
         resources = container.get("resources") or {}
-        told = _compute(amounts(resources.get("requests")), amounts(resources.get("limits")))
-        for name in wanted - set(told):
+        usage = _compute(amounts(resources.get("requests")), amounts(resources.get("limits")))
+        for name in counted_names - set(usage):
             missing.setdefault(name, set()).add(str(container.get("name") or ""))
     texts = [f"{name} for: {','.join(sorted(names))}" for name, names in sorted(missing.items())]
     return f"must specify {'; '.join(texts)}" if texts else ""
@@ -97,12 +97,12 @@ def _requests(pod: JSON) -> dict[str, Quantity]:
         return amounts((container.get("resources") or {}).get("requests"))
 
     def allocated(container: JSON) -> Amounts:
-        found = statuses.get(container.get("name"), {}).get("allocatedResources")
-        return amounts(found) if found is not None else {} if infeasible else of(container)
+        resources_allocated = statuses.get(container.get("name"), {}).get("allocatedResources")
+        return amounts(resources_allocated) if resources_allocated is not None else {} if infeasible else of(container)
 
     def actuated(container: JSON) -> Amounts:
-        found = (statuses.get(container.get("name"), {}).get("resources") or {}).get("requests")
-        return amounts(found) if found is not None else allocated(container)
+        resources_actual = (statuses.get(container.get("name"), {}).get("resources") or {}).get("requests")
+        return amounts(resources_actual) if resources_actual is not None else allocated(container)
 
     ways = [actuated, allocated] if infeasible else [of, actuated, allocated]
     total: dict[str, Quantity] = {}
@@ -121,8 +121,8 @@ def _limits(pod: JSON) -> dict[str, Quantity]:
         return amounts((container.get("resources") or {}).get("limits"))
 
     def actuated(container: JSON) -> Amounts:
-        found = (statuses.get(container.get("name"), {}).get("resources") or {}).get("limits")
-        return amounts(found) if found is not None else {} if infeasible else of(container)
+        resources_actual = (statuses.get(container.get("name"), {}).get("resources") or {}).get("limits")
+        return amounts(resources_actual) if resources_actual is not None else {} if infeasible else of(container)
 
     total = sum_of_containers(spec, actuated)
     if not infeasible:
@@ -134,14 +134,14 @@ def _limits(pod: JSON) -> dict[str, Quantity]:
 
 
 def _of_pod(spec: JSON, kind: str) -> Iterator[tuple[str, Quantity]]:
-    found = amounts((spec.get("resources") or {}).get(kind))
-    return ((name, value) for name, value in found.items() if _is_pod_level(name))
+    pod_amounts = amounts((spec.get("resources") or {}).get(kind))
+    return ((name, value) for name, value in pod_amounts.items() if _is_pod_level(name))
 
 
 def _statuses(pod: JSON) -> dict[str, JSON]:
     status = pod.get("status") or {}
-    found = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    return {each.get("name"): each for each in found}
+    container_statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    return {each.get("name"): each for each in container_statuses}
 
 
 def _is_resize_infeasible(pod: JSON) -> bool:

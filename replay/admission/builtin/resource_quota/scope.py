@@ -45,12 +45,12 @@ def claim_is_in(selector: JSON, claim: JSON) -> bool:
     if selector.get("scopeName") != "VolumeAttributesClass":
         return False
     status = claim.get("status") or {}
-    found = {
+    class_names = {
         claim["spec"].get("volumeAttributesClassName"),
         status.get("currentVolumeAttributesClassName"),
         (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName"),
     }
-    names = sorted(name for name in found if name)
+    names = sorted(name for name in class_names if name)
     return bool(names) if selector.get("operator") == "Exists" else _selects(selector, names)
 
 
@@ -74,8 +74,8 @@ def _selects(selector: JSON, names: Sequence[str]) -> bool:
 def _crosses_namespaces(affinity: JSON) -> bool:
     terms: list[JSON] = []
     for kind in ("podAffinity", "podAntiAffinity"):
-        found = affinity.get(kind) or {}
-        terms += found.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
-        preferred = found.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        rules = affinity.get(kind) or {}
+        terms += rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        preferred = rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
         terms += [each.get("podAffinityTerm") or {} for each in preferred]
     return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms)
