@@ -130,6 +130,27 @@ def test_a_kept_store_gives_what_a_run_without_one_gives(
     assert found is change.replayed
 
 
+SEQUENCES = [
+    ("a message", "a policy removed", "a mutation", "a policy on what the log does not have"),
+    ("the set in force", "the action of a binding", "a mutating policy removed", "what is matched"),
+]
+"""Changes that are made one after the other."""
+
+
+@pytest.mark.parametrize("names", SEQUENCES, ids=[row[0] for row in SEQUENCES])
+def test_changes_in_a_row_give_what_runs_without_a_store_give(
+    names: tuple[str, ...], store: Path, short_sample: Path, tmp_path: Path
+) -> None:
+    sets, kept = tmp_path / "sets", tmp_path / "store"
+    for name in ("current", "candidate"):
+        shutil.copytree(short_sample / name, sets / name)
+    shutil.copytree(store, kept)
+    changes = {change.name: change for change in CHANGES}
+    for name in names:
+        changes[name].make(sets)
+        assert replayed(short_sample, sets, kept) == replayed(short_sample, sets, None), name
+
+
 def test_a_change_that_is_taken_back_costs_nothing(
     store: Path, short_sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
