@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import duckdb
 
-INGEST_MEMORY = "640MB"
-"""What DuckDB may use while it reads a log, before it writes to disk."""
+INGEST_MEMORY = "768MB"
+"""What DuckDB may use while it reads a log, before it writes to disk. Near the limit it gives memory back and asks for it anew."""
 QUERY_MEMORY = "320MB"
 """What it may use for queries over a whole store, whose rows then need room in Python too."""
 PART_MEMORY = "256MB"
