@@ -190,7 +190,7 @@ def partial_value(value: JSON, *, as_typed: bool) -> Value:
         return typed(value) if as_typed else value
     unknown = None
     for part in missing:
-        found = part if isinstance(part, Unknown) else part.unknown
-        unknown = found if unknown is None else unknown.merge(found)
+        unknown_part = part if isinstance(part, Unknown) else part.unknown
+        unknown = unknown_part if unknown is None else unknown.merge(unknown_part)
     assert unknown is not None
     return PartialValue(typed(value) if as_typed else value, parts, UnknownParts(unknown.missing))

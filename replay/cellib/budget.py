@@ -13,6 +13,6 @@ class Remaining(int):
 
     def __new__(cls, least: int, exact: Callable[[], int]) -> Self:
         """`exact` is called when the difference matters."""
-        made = super().__new__(cls, least)
-        made.exact = exact
-        return made
+        budget = super().__new__(cls, least)
+        budget.exact = exact
+        return budget

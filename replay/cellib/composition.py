@@ -218,8 +218,8 @@ def _given_up(reason: str) -> Missing:
 
 def _handed_on(kind: ExpressionKind, value: Value) -> Value:
     """A value for the outside; that of a mutation stays as it was made, for what becomes of it depends on that."""
-    whole = materialized(value)
-    return value if kind.is_mutation else whole
+    value_outside = materialized(value)
+    return value if kind.is_mutation else value_outside
 
 
 class _StrictVariables:

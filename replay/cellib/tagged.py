@@ -139,6 +139,6 @@ def double_text(value: float) -> str:
 
 def seconds_text(nanos: int) -> str:
     """A duration in decimal seconds, exact to the nanosecond."""
-    whole, rest = divmod(abs(nanos), NANOS)
+    integer, rest = divmod(abs(nanos), NANOS)
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
-    return f"{'-' if nanos < 0 else ''}{whole}{fraction}s"
+    return f"{'-' if nanos < 0 else ''}{integer}{fraction}s"

@@ -204,11 +204,11 @@ def unescaped(name: str) -> str | None:
         return name
     parts: list[str] = []
     position = 0
-    for found in _ESCAPE.finditer(name):
-        word = found[1]
-        whole = len(found[0]) == len(name)
-        if word not in _SYMBOLS and not (word in RESERVED and whole):
+    for match in _ESCAPE.finditer(name):
+        word = match[1]
+        is_all = len(match[0]) == len(name)
+        if word not in _SYMBOLS and not (word in RESERVED and is_all):
             return None
-        parts += [name[position : found.start()], _SYMBOLS.get(word, word)]
-        position = found.end()
+        parts += [name[position : match.start()], _SYMBOLS.get(word, word)]
+        position = match.end()
     return "".join([*parts, name[position:]])

@@ -34,8 +34,8 @@ class KubernetesVersion(NamedTuple):
         """Read `1.37`, `v1.37` or `1.37.1`; raises `ReplayError` where the version is none of those known."""
         match = re.fullmatch(r"v?1\.(\d{1,4})(?:[.+-].*)?", text)
         if match is None or not OLDEST_MINOR <= int(match[1]) <= NEWEST_MINOR:
-            known = f"1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"
-            raise ReplayError(f"unknown Kubernetes version `{text}`: known are {known}")
+            versions = f"1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"
+            raise ReplayError(f"unknown Kubernetes version `{text}`: known are {versions}")
         return cls(1, int(match[1]))
 
     @property

@@ -37,7 +37,7 @@ def findings() -> Iterator[tuple[Exporter, list[ReplayRequest]]]:
         job = past_job(store, manifests_of(scenario))
         found = [
             request
-            for request in past_requests(store, job, Chosen("verb not in ('get', 'list', 'watch')"), whole=True)
+            for request in past_requests(store, job, Chosen("verb not in ('get', 'list', 'watch')"), is_full=True)
             if outcome_kind(*decided(job, request)) is not OutcomeKind.UNCHANGED
         ]
         yield Exporter(job, 1, (CANDIDATE,)), found[::EVERY]

@@ -87,12 +87,12 @@ class _Checker:
 
     def check(self, node: Expr) -> Expr:
         """The node with its names resolved; its type is in `types`."""
-        before = self.types.get(node.id) if self.release < Release.V0_22 else None
+        earlier_type = self.types.get(node.id) if self.release < Release.V0_22 else None
         checked = _CHECKS[type(node)](self, node)
-        if before is not None and not is_exact(before, self.types[node.id]):
+        if earlier_type is not None and not is_exact(earlier_type, self.types[node.id]):
             # Macros use one node twice until cel-go 0.20, and it has to have one type.
-            self.diagnostics.incompatible_type(node, before, self.types[node.id])
-            self.types[node.id] = before
+            self.diagnostics.incompatible_type(node, earlier_type, self.types[node.id])
+            self.types[node.id] = earlier_type
         return checked
 
     def local(self, name: str) -> Type | None:
@@ -118,8 +118,8 @@ class _Checker:
         local = self.local(name.removeprefix(".")) if self.scopes else None
         if local is not None and not name.startswith("."):
             return Resolved(name, local)
-        found = self.declarations.name(name)
-        return found if found is None or local is None else found._replace(disambiguated=True)
+        declaration = self.declarations.name(name)
+        return declaration if declaration is None or local is None else declaration._replace(disambiguated=True)
 
     def resolved(self, node: Expr, resolved: Resolved) -> Expr:
         name = f".{resolved.name}" if resolved.disambiguated else resolved.name
@@ -152,8 +152,8 @@ class _Checker:
         local = self.local(current.name.removeprefix(".")) if self.scopes else None
         if local is not None and not current.name.startswith("."):
             return None
-        found = self.declarations.name(".".join([current.name, *reversed(names)]))
-        return found if found is None or local is None else found._replace(disambiguated=True)
+        declaration = self.declarations.name(".".join([current.name, *reversed(names)]))
+        return declaration if declaration is None or local is None else declaration._replace(disambiguated=True)
 
     def optional_select(self, node: Call) -> Expr:
         operand, field = node.args
@@ -239,8 +239,8 @@ class _Checker:
     def check_all(self, nodes: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """The checked nodes; the same tuple if none of them changed."""
         checked = [self.check(node) for node in nodes]
-        for before, after in zip(nodes, checked, strict=True):
-            if before is not after:
+        for old, after in zip(nodes, checked, strict=True):
+            if old is not after:
                 return tuple(checked)
         return nodes
 
@@ -348,11 +348,11 @@ class _Checker:
     def field(self, node: StructField, struct: str) -> StructField:
         value = self.check(node.value)
         expected = self.struct_field(node, struct, node.field)
-        given = self.types[value.id]
+        type_ = self.types[value.id]
         if node.optional:
-            given = self.unwrapped(value, given)
-        if not self.substitutions.is_assignable(expected, given):
-            self.diagnostics.field_type_mismatch(node, node.field, expected, given)
+            type_ = self.unwrapped(value, type_)
+        if not self.substitutions.is_assignable(expected, type_):
+            self.diagnostics.field_type_mismatch(node, node.field, expected, type_)
         return StructField(node.id, node.field, value, node.optional)
 
     def comprehension(self, node: Comprehension) -> Expr:

@@ -65,11 +65,11 @@ class Diagnostics:
             f"expression of type '{type_.display}' cannot be range of a comprehension (must be list, map, or dynamic)",
         )
 
-    def incompatible_type(self, node: Expr, before: Type, after: Type) -> None:
+    def incompatible_type(self, node: Expr, earlier_type: Type, after: Type) -> None:
         """A node that stands in two places gets another type in the second; the server prints it as Go sees it."""
         self.report(
             node,
-            f"incompatible type already exists for expression: ({node.id}) old:{before.display}, new:{after.display}",
+            f"incompatible type already exists for expression: ({node.id}) old:{earlier_type.display}, new:{after.display}",
         )
 
     def not_a_type(self, node: Expr, name: str) -> None:

@@ -150,14 +150,14 @@ class CostTracker:
 
     def drop_args(self, node_ids: Sequence[int]) -> tuple[Value, ...] | None:
         """The values of the arguments, last first from the top; None (with what was dropped gone) if one is missing."""
-        found: list[Value] = []
+        values: list[Value] = []
         for node_id in reversed(node_ids):
             places = self._places.get(node_id)
             if not places:
                 return None
-            found.append(self._stack[places[-1]][1])
+            values.append(self._stack[places[-1]][1])
             self._truncate(places[-1])
-        return tuple(reversed(found))
+        return tuple(reversed(values))
 
     def call(self, function: str, overload_id: str, arg_ids: Sequence[int], result: Value) -> None:
         """Charge a finished call."""

@@ -168,20 +168,20 @@ def merged_functions(libraries: Sequence[Library]) -> list[Function]:
     merged: dict[str, Function] = {}
     for library in libraries:
         for function in library.functions:
-            known = merged.get(function.name)
-            merged[function.name] = function if known is None else _merge(known, function)
+            earlier = merged.get(function.name)
+            merged[function.name] = function if earlier is None else _merge(earlier, function)
     return list(merged.values())
 
 
-def _merge(known: Function, added: Function) -> Function:
-    overloads = {overload.id: overload for overload in known.overloads}
+def _merge(earlier: Function, added: Function) -> Function:
+    overloads = {overload.id: overload for overload in earlier.overloads}
     for overload in added.overloads:
         if overload.id not in overloads or overload.implementation is not None:
             overloads[overload.id] = overload
     return Function(
-        known.name,
+        earlier.name,
         tuple(overloads.values()),
-        added.singleton or known.singleton,
-        added.operand_trait or known.operand_trait,
-        known.type_guards or added.type_guards,
+        added.singleton or earlier.singleton,
+        added.operand_trait or earlier.operand_trait,
+        earlier.type_guards or added.type_guards,
     )

@@ -139,8 +139,8 @@ def _filter(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -
     names = _element_variable(factory, args)
     init = factory.list()
     condition = factory.literal(True)
-    kept = factory.call(operator.ADD, factory.accumulator(), factory.list(args[0]))
-    step = factory.call(operator.CONDITIONAL, args[1], kept, factory.accumulator())
+    longer = factory.call(operator.ADD, factory.accumulator(), factory.list(args[0]))
+    step = factory.call(operator.CONDITIONAL, args[1], longer, factory.accumulator())
     return factory.fold(receiver(target), names, factory.accumulator_name, init, condition, step, factory.accumulator())
 
 

@@ -34,16 +34,16 @@ class OverloadResolver:
         if any(type_.parametric for type_ in types):
             return self._match(signatures, types, member=member)
         key = (signatures.name, member, tuple(types))
-        known = self._cache.get(key)
-        if known is not None:
-            ids, result, used = known
+        match = self._cache.get(key)
+        if match is not None:
+            ids, result, used = match
             self._type_variables += used
             return ids, result
-        before = self._type_variables
-        ids, found = self._match(signatures, types, member=member)
-        if found is not None and not found.parametric:
-            self._cache[key] = (ids, found, self._type_variables - before)
-        return ids, found
+        variables_before = self._type_variables
+        ids, resolution = self._match(signatures, types, member=member)
+        if resolution is not None and not resolution.parametric:
+            self._cache[key] = (ids, resolution, self._type_variables - variables_before)
+        return ids, resolution
 
     def _match(self, signatures: Signatures, types: Sequence[Type], *, member: bool) -> Resolution:
         ids: list[str] = []

@@ -93,13 +93,13 @@ class Declarations:
 
     def function(self, name: str) -> Signatures | None:
         """The function that a name means."""
-        found = self._signatures.get(name)
-        if found is not None and not self.container:
-            return found
+        signature = self._signatures.get(name)
+        if signature is not None and not self.container:
+            return signature
         for candidate in self.candidate_names(name):
-            found = self._signatures.get(candidate)
-            if found is not None:
-                return found
+            signature = self._signatures.get(candidate)
+            if signature is not None:
+                return signature
         return None
 
     def name(self, name: str) -> Resolved | None:

@@ -125,11 +125,11 @@ class Substitutions:
 
     def _undo(self) -> None:
         while self._trail:
-            name, before = self._trail.pop()
-            if before is None:
+            name, previous = self._trail.pop()
+            if previous is None:
                 del self._bound[name]
             else:
-                self._bound[name] = before
+                self._bound[name] = previous
 
     def _assignable(self, left: Type, right: Type) -> bool:  # noqa: PLR0911 - one rule after another, as upstream
         if right.kind is Kind.TYPE_PARAM:

@@ -28,9 +28,9 @@ def is_shallow(kinds: list[int]) -> bool:
     levels = [0]
     ternaries = 0
     bound = 0
-    before = lexer.EOF
+    previous = lexer.EOF
     for kind in kinds:
-        if kind in _DEEPENING or (kind == lexer.LBRACKET and before in _OPERAND_ENDS):
+        if kind in _DEEPENING or (kind == lexer.LBRACKET and previous in _OPERAND_ENDS):
             levels[-1] += 1
             bound += 1
             ternaries += kind == lexer.QUESTIONMARK
@@ -44,5 +44,5 @@ def is_shallow(kinds: list[int]) -> bool:
             levels[-1] = 1
         if bound > _MAX_TOKENS:
             return False
-        before = kind
+        previous = kind
     return True

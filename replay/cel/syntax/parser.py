@@ -141,11 +141,11 @@ class _Parser:
         """Read `relation` and `calc` in one: operands joined by operators at least as strong as asked."""
         left = self.unary()
         while True:
-            found = BINARY.get(self.kinds[self.at])
-            if found is None or found[1] < strength:
+            operator_ = BINARY.get(self.kinds[self.at])
+            if operator_ is None or operator_[1] < strength:
                 return left
             id_ = self.operator_id()
-            left = Call(id_, found[0], (left, self.binary(found[1] + 1)))
+            left = Call(id_, operator_[0], (left, self.binary(operator_[1] + 1)))
 
     def unary(self) -> Expr:
         """Read `unary = member | "!" { "!" } member | "-" { "-" } member`; a number keeps its sign."""

@@ -100,9 +100,9 @@ class Steps:
 def joined(separator: str, parts: Iterable[str]) -> str:
     """`separator.join(parts)`; raises `UndeterminedError` before the text is too long."""
     length = 0
-    kept: list[str] = []
+    texts: list[str] = []
     for part in parts:
         length += len(part) + len(separator)
         check_text(length)
-        kept.append(part)
-    return separator.join(kept)
+        texts.append(part)
+    return separator.join(texts)

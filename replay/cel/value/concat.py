@@ -30,25 +30,25 @@ class ConcatList:
 
     def __getitem__(self, index: int) -> Any:
         """An element by its index from 0."""
-        found: Any = self
-        while type(found) is ConcatList:
-            size = len(found.left)
+        part: Any = self
+        while type(part) is ConcatList:
+            size = len(part.left)
             if index < size:
-                found = found.left
+                part = part.left
             else:
                 index -= size
-                found = found.right
-        return found[index]
+                part = part.right
+        return part[index]
 
     def lists(self) -> Iterator[Any]:
         """The lists that it is made of, in order; one that is in it often comes often."""
         pending: list[Any] = [self]
         while pending:
-            found = pending.pop()
-            if type(found) is ConcatList:
-                pending += (found.right, found.left)
+            part = pending.pop()
+            if type(part) is ConcatList:
+                pending += (part.right, part.left)
             else:
-                yield found
+                yield part
 
     def all(self) -> Iterator[Any]:
         """The elements, however many there are: for folds, whose rounds are charged one by one."""

@@ -147,8 +147,8 @@ def _map_equal(left: Value, right: Value, steps: Steps) -> Equality:
         return False
     steps.take(map_size(left))
     for key, value in left.items():
-        found, other = find(right, plain_key(key))
-        if not found or equal(value, other, steps) is False:
+        has_key, other = find(right, plain_key(key))
+        if not has_key or equal(value, other, steps) is False:
             return False
     return True
 
@@ -166,8 +166,8 @@ def _typed_equal(left: TypedList | TypedMap, right: Value, steps: Steps) -> Equa
         return False
     both_typed = isinstance(right, TypedMap)
     for key, value in left.value.items():
-        found, other = find(right, key)
-        if not found:
+        has_key, other = find(right, key)
+        if not has_key:
             return False
         verdict = value_equal(typed(value), other, steps)
         if verdict is not True:
@@ -313,8 +313,8 @@ def contains(container: Value, element: Value, steps: Steps | None = None) -> Eq
     if isinstance(container, list | tuple):
         return any(value_equal(element, item, steps) is True for item in steps.each(container))
     if is_map(container):
-        found, value = find(container, element)
+        is_element, value = find(container, element)
         if isinstance(container, dict):
-            return found
-        return value if isinstance(value, EvalError) else found
+            return is_element
+        return value if isinstance(value, EvalError) else is_element
     raise EvalError(NO_SUCH_OVERLOAD)

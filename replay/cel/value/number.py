@@ -83,16 +83,16 @@ def uint_from_double(value: float) -> Uint:
 def lossless_int(value: float) -> int | None:
     """The int equal to a double, None where there is none."""
     try:
-        whole = int_from_double(value)
+        integer = int_from_double(value)
     except EvalError:
         return None
-    return whole if float(whole) == value else None
+    return integer if float(integer) == value else None
 
 
 def lossless_uint(value: float) -> Uint | None:
     """The uint equal to a double, None where there is none."""
     try:
-        whole = uint_from_double(value)
+        integer = uint_from_double(value)
     except EvalError:
         return None
-    return whole if float(whole) == value else None
+    return integer if float(integer) == value else None

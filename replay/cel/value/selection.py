@@ -37,10 +37,10 @@ def lookup(value: Value, key: Value, *, testing: bool) -> Present:  # noqa: PLR0
         part = value.parts.get(key) if isinstance(key, str | int) else None
         return (part, True) if isinstance(part, PartialValue | Unknown) else lookup(value.value, key, testing=testing)
     if kind is dict or is_map(value):
-        found, part = find(value, key)
+        is_present, part = find(value, key)
         if isinstance(part, EvalError):
             return part, False
-        return part, found
+        return part, is_present
     if is_list(value):
         return _index(value, key)
     if isinstance(value, Unknown):

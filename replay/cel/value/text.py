@@ -126,8 +126,8 @@ def general_double(value: float) -> str:
         return f"{sign}{digits[0]}{rest}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
     if exponent < 0:
         return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
-    whole, fraction = digits[: exponent + 1].ljust(exponent + 1, "0"), digits[exponent + 1 :]
-    return f"{sign}{whole}" + (f".{fraction}" if fraction else "")
+    integer, fraction = digits[: exponent + 1].ljust(exponent + 1, "0"), digits[exponent + 1 :]
+    return f"{sign}{integer}" + (f".{fraction}" if fraction else "")
 
 
 def display(value: Value) -> str:
@@ -190,6 +190,6 @@ def go_duration(nanos: int) -> str:
 
 
 def _decimal(value: int, unit: int) -> str:
-    whole, fraction = divmod(value, unit)
+    integer, fraction = divmod(value, unit)
     digits = str(fraction).rjust(len(str(unit)) - 1, "0").rstrip("0") if fraction else ""
-    return f"{whole}.{digits}" if digits else str(whole)
+    return f"{integer}.{digits}" if digits else str(integer)

@@ -30,8 +30,8 @@ class Duration:
 
     def seconds_text(self) -> str:
         """`string(duration)`: decimal seconds by way of a double, as Go's `Duration.Seconds` computes them."""
-        whole, rest = divmod(abs(self.nanos), NANOS)
-        seconds = float(whole) + rest / 1e9
+        seconds_, rest = divmod(abs(self.nanos), NANOS)
+        seconds = float(seconds_) + rest / 1e9
         return plain_decimal(-seconds if self.nanos < 0 else seconds) + "s"
 
 
@@ -73,14 +73,14 @@ def plain_decimal(value: float) -> str:
         return mantissa.removesuffix(".0")
     sign = "-" if mantissa.startswith("-") else ""
     digits = mantissa.lstrip("-")
-    whole, _, fraction = digits.partition(".")
+    integer, _, fraction = digits.partition(".")
     fraction = "" if fraction == "0" else fraction
     shift = int(exponent)
     if shift >= 0:
         fraction = fraction.ljust(shift, "0")
         rest = fraction[shift:]
-        return sign + whole + fraction[:shift] + (f".{rest}" if rest else "")
-    return f"{sign}0.{'0' * (-shift - 1)}{whole}{fraction}"
+        return sign + integer + fraction[:shift] + (f".{rest}" if rest else "")
+    return f"{sign}0.{'0' * (-shift - 1)}{integer}{fraction}"
 
 
 def _civil(seconds: int) -> tuple[int, int, int, int, int, int]:
@@ -176,13 +176,13 @@ _RFC3339 = re.compile(
 
 def parse_timestamp(text: str) -> Timestamp | None:
     """RFC 3339 as Go's `time.Parse` reads it; None where it is not. Raises `EvalError` outside the range of CEL."""
-    found = _RFC3339.match(text)
-    if not found:
+    match = _RFC3339.match(text)
+    if not match:
         return None
-    year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
+    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
     if not (1 <= month <= 12 and hour <= 23 and minute <= 59 and second <= 59):
         return None
-    offset = _zone_seconds(found[8])
+    offset = _zone_seconds(match[8])
     if offset is None or not 1 <= day <= _month_days(year, month):
         return None
     # Year 0 exists for Go but not for CEL.
@@ -190,7 +190,7 @@ def parse_timestamp(text: str) -> Timestamp | None:
     seconds = days * _DAY + hour * 3600 + minute * 60 + second - offset
     if not MIN_UNIX <= seconds <= MAX_UNIX:
         raise EvalError("timestamp overflow")
-    nanos = int((found[7] or "0")[:9].ljust(9, "0"))
+    nanos = int((match[7] or "0")[:9].ljust(9, "0"))
     return Timestamp(seconds, nanos, offset)
 
 
@@ -225,21 +225,21 @@ def parse_duration(text: str) -> Duration | None:
         return Duration(0)
     total, position = 0, 0
     while position < len(body):
-        found = _PART.match(body, position)
-        if not found or not (found[1] or found[2]) or found[3] not in _UNITS:
+        match = _PART.match(body, position)
+        if not match or not (match[1] or match[2]) or match[3] not in _UNITS:
             return None
-        value = _part_nanos(found[1], found[2] or "", _UNITS[found[3]])
+        value = _part_nanos(match[1], match[2] or "", _UNITS[match[3]])
         if value is None or total + value > 2**63:
             return None
         total += value
-        position = found.end()
+        position = match.end()
     nanos = -total if text[:1] == "-" else total
     return Duration(nanos) if body and nanos <= INT_MAX else None
 
 
-def _part_nanos(whole: str, fraction: str, unit: int) -> int | None:
+def _part_nanos(integer: str, fraction: str, unit: int) -> int | None:
     """One number of a duration; the fraction is scaled through a double, which is how Go loses its last digits."""
-    significant = whole.lstrip("0")
+    significant = integer.lstrip("0")
     if len(significant) > 19:
         return None
     value = int(significant or "0") * unit
@@ -260,9 +260,9 @@ def duration_field(span: Duration, name: str) -> int:
         return _towards_zero(span.nanos, 1_000_000)
     unit = {"getHours": 3600 * NANOS, "getMinutes": 60 * NANOS, "getSeconds": NANOS}[name]
     # Go adds whole and fraction as doubles before it truncates.
-    whole = _towards_zero(span.nanos, unit)
-    rest = span.nanos - whole * unit
-    return int(float(whole) + rest / unit)
+    units = _towards_zero(span.nanos, unit)
+    rest = span.nanos - units * unit
+    return int(float(units) + rest / unit)
 
 
 def _towards_zero(value: int, unit: int) -> int:

@@ -45,9 +45,9 @@ _NONE: frozenset[str] = frozenset()
 
 def traits_of(value: Value) -> frozenset[str]:
     """The traits of a value's type; an opaque type may list its own in `traits`."""
-    known = _TRAITS.get(type_name(value))
-    if known is not None:
-        return known
+    traits = _TRAITS.get(type_name(value))
+    if traits is not None:
+        return traits
     if isinstance(value, OpaqueValue):
         return frozenset(getattr(value, "traits", _NONE))
     return _OBJECT if isinstance(value, ObjectValue) else _NONE

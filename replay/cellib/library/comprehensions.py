@@ -38,7 +38,7 @@ def insert(target: Value, key: Value, value: Value) -> Value:
     if find(target, key)[0]:
         raise EvalError(f"insert failed: key {display(key)} already exists")
     if not isinstance(target, MutableMap):
-        target = {map_key(known): find(target, known)[1] for known in map_keys(target)}
+        target = {map_key(present_key): find(target, present_key)[1] for present_key in map_keys(target)}
     target[map_key(key)] = value
     return target
 

@@ -69,15 +69,15 @@ def _traversal_cost(value: Value, steps: Steps) -> int:
 
 def _list_traversal_cost(values: Value, steps: Steps) -> int:
     """Lists that were joined are counted once, however often they come."""
-    known: IdentityMap[Value, int] = IdentityMap()
+    sizes: IdentityMap[Value, int] = IdentityMap()
 
     def cost(part: Value) -> int:
-        if part not in known:
+        if part not in sizes:
             if isinstance(part, ConcatList):
-                known[part] = cost(part.left) + cost(part.right)
+                sizes[part] = cost(part.left) + cost(part.right)
             else:
-                known[part] = sum(_traversal_cost(element, steps) for element in steps.each(elements(part)))
-        return known[part]
+                sizes[part] = sum(_traversal_cost(element, steps) for element in steps.each(elements(part)))
+        return sizes[part]
 
     return cost(values)
 

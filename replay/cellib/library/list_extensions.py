@@ -142,7 +142,7 @@ def _distinct(values: Value) -> Value:
     unique: list[Value] = []
     steps = Steps()
     for element in elements(values):
-        if not any(value_equal(element, known, steps) is True for known in steps.each(unique)):
+        if not any(value_equal(element, element_, steps) is True for element_ in steps.each(unique)):
             unique.append(element)
     return unique
 

@@ -38,8 +38,8 @@ _GO_TYPES: dict[type, str] = {
 class _Fields(Mapping[str, Type]):
     """The fields of a message: those that are known, and one type for all others."""
 
-    def __init__(self, known: Mapping[str, Type], other: Type) -> None:
-        self._known = known
+    def __init__(self, fields: Mapping[str, Type], other: Type) -> None:
+        self._known = fields
         self._other = other
 
     def __getitem__(self, name: str) -> Type:

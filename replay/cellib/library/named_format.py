@@ -130,9 +130,9 @@ def formats(server: KubernetesVersion) -> dict[str, FormatValue]:
     }
 
 
-def _named(known: dict[str, FormatValue], name: str) -> Value:
-    found = known.get(name)
-    return OPTIONAL_NONE if found is None else OptionalValue(found)
+def _named(formats_by_name: dict[str, FormatValue], name: str) -> Value:
+    format_ = formats_by_name.get(name)
+    return OPTIONAL_NONE if format_ is None else OptionalValue(format_)
 
 
 def _validate(format_: FormatValue, text: str) -> Value:
@@ -157,7 +157,7 @@ def _constant(value: FormatValue) -> Callable[[], FormatValue]:
 @lru_cache
 def named_formats(server: KubernetesVersion) -> Library:
     """`format.named`, a function for each format, and `validate`, as a server has them."""
-    known = formats(server)
+    formats_by_name = formats(server)
     return Library(
         name="kubernetes.format",
         functions=(
@@ -182,7 +182,7 @@ def named_formats(server: KubernetesVersion) -> Library:
                         "format-named",
                         (STRING,),
                         optional_type(FORMAT_TYPE),
-                        implementation=partial(_named, known),
+                        implementation=partial(_named, formats_by_name),
                         cost=nominal_cost,
                     ),
                 ),
@@ -191,7 +191,7 @@ def named_formats(server: KubernetesVersion) -> Library:
                 Function(
                     f"format.{name}", (Overload(f"format.{name}", (), FORMAT_TYPE, implementation=_constant(value)),)
                 )
-                for name, value in known.items()
+                for name, value in formats_by_name.items()
             ),
         ),
         equality={FORMAT_TYPE.name: _NAME_SIZE.scaled(STRING_FACTOR)},

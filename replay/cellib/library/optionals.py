@@ -176,10 +176,10 @@ def optionals(server: KubernetesVersion) -> Library:
     release = server.cel_go
     if release >= Release.V0_29:
         return OPTIONALS
-    made = replace(
+    library = replace(
         OPTIONALS if release >= Release.V0_23 else _FIRST_VERSION,
         types=(opaque_type("optional_type"),) if release >= Release.V0_20 else (),
     )
     if release >= Release.V0_20:
-        return made
-    return replace(made, functions=(*made.functions, Function("type", (), singleton=_type_of)))
+        return library
+    return replace(library, functions=(*library.functions, Function("type", (), singleton=_type_of)))

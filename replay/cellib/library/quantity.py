@@ -68,10 +68,10 @@ def _is_quantity(text: str) -> bool:
 
 
 def _as_integer(value: QuantityValue) -> int:
-    whole = value.quantity.as_int64
-    if whole is None:
+    integer = value.quantity.as_int64
+    if integer is None:
         raise EvalError("cannot convert value to integer")
-    return whole
+    return integer
 
 
 def _computed(operation: Callable[[Quantity, Quantity], Quantity]) -> Implementation:

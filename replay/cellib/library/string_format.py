@@ -219,9 +219,9 @@ def _fixed(value: float, precision: int) -> str:
     least, most = precision & 0xFF, (precision + 0x8000) % 0x10000 - 0x8000
     sign = "-" if value < 0 else ""
     digits = f"{abs(value):.{most}f}" if most >= 0 else _plain(abs(value))
-    whole, _, fraction = digits.partition(".")
+    integer, _, fraction = digits.partition(".")
     fraction = fraction.rstrip("0").ljust(least, "0")
-    return f"{sign}{int(whole):,}" + (f".{fraction}" if fraction else "")
+    return f"{sign}{int(integer):,}" + (f".{fraction}" if fraction else "")
 
 
 def _plain(value: float) -> str:

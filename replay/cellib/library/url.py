@@ -62,13 +62,13 @@ def _query(value: URLValue) -> dict[str, list[str]]:
     return {from_bytes(key): [*map(from_bytes, values)] for key, values in value.url.query().items()}
 
 
-def _part(name: str, id_: str, read: Callable[[ParsedURL], str]) -> Function:
+def _part(name: str, id_: str, part: Callable[[ParsedURL], str]) -> Function:
     overload = Overload(
         id_,
         (URL_TYPE,),
         STRING,
         member=True,
-        implementation=lambda value: from_bytes(read(value.url)),
+        implementation=lambda value: from_bytes(part(value.url)),
         cost=nominal_cost,
     )
     return Function(name, (overload,))

@@ -37,16 +37,16 @@ class NamedAnswers:
 
 def webhook_names(configurations: Iterable[AuthorizationConfiguration]) -> dict[str, int]:
     """The webhooks of some chains with their timeouts in nanoseconds, the longest where they differ."""
-    found: dict[str, int] = {}
+    timeouts: dict[str, int] = {}
     for configuration in configurations:
         for each in configuration.authorizers:
             if each.type == WEBHOOK and each.webhook is not None:
-                found[each.name] = max(found.get(each.name, 0), each.webhook.timeout)
-    return found
+                timeouts[each.name] = max(timeouts.get(each.name, 0), each.webhook.timeout)
+    return timeouts
 
 
-def named_answers(options: Sequence[str], known: Mapping[str, int]) -> NamedAnswers:
-    """The answers that options ask for; `known` are the names of the chains' webhooks with their timeouts.
+def named_answers(options: Sequence[str], timeouts: Mapping[str, int]) -> NamedAnswers:
+    """The answers that options ask for; `timeouts` are the names of the chains' webhooks with their timeouts.
 
     A file that several options name is read once. Raises ReplayError for another form, an unknown name, a name that is given
     twice, and a file or URL that cannot be used.
@@ -57,13 +57,13 @@ def named_answers(options: Sequence[str], known: Mapping[str, int]) -> NamedAnsw
         name, separator, target = option.partition("=")
         if not separator or not name or not target:
             raise ReplayError(f"`{option}` is neither NAME=FILE nor NAME=URL", path=_OPTION)
-        if name not in known:
-            there_are = ", ".join(f"`{each}`" for each in sorted(known)) or "none"
+        if name not in timeouts:
+            there_are = ", ".join(f"`{each}`" for each in sorted(timeouts)) or "none"
             raise ReplayError(f"neither chain has a webhook `{name}`; there are: {there_are}", path=_OPTION)
         if name in by_name:
             raise ReplayError(f"`{name}` is given twice", path=_OPTION)
         if "://" in target:
-            by_name[name] = AuthorizerEndpoint(target, known[name] / 1e9)
+            by_name[name] = AuthorizerEndpoint(target, timeouts[name] / 1e9)
             continue
         if target not in files:
             files[target] = recorded_answers(_records(Path(target)))

@@ -50,24 +50,24 @@ class Oracle:
     warnings: tuple[str, ...]
 
 
-def load_oracle(asked: AuthorizationScenario) -> Oracle:
+def load_oracle(scenario: AuthorizationScenario) -> Oracle:
     """Read everything. Raises ReplayError where there is neither a set nor a cluster, or they cannot be used."""
-    version = KubernetesVersion.parse(asked.version)
-    manifests = load_authorization(asked.current, version) if asked.current is not None else NOTHING
-    if asked.current is not None and not asked.current.exists():
-        raise ReplayError("no such file or directory", path=str(asked.current))
-    if manifests.is_empty and asked.current is not None and not asked.current.is_dir():
-        raise ReplayError("neither an AuthorizationConfiguration nor RBAC objects", path=str(asked.current))
-    if manifests.is_empty and asked.cluster is None:
+    version = KubernetesVersion.parse(scenario.version)
+    manifests = load_authorization(scenario.current, version) if scenario.current is not None else NOTHING
+    if scenario.current is not None and not scenario.current.exists():
+        raise ReplayError("no such file or directory", path=str(scenario.current))
+    if manifests.is_empty and scenario.current is not None and not scenario.current.is_dir():
+        raise ReplayError("neither an AuthorizationConfiguration nor RBAC objects", path=str(scenario.current))
+    if manifests.is_empty and scenario.cluster is None:
         raise ReplayError(
             "nothing to ask: give --current with authorization.yaml or rbac/, or --cluster", path="--current"
         )
-    cluster = Cluster(read_snapshot(asked.cluster) if asked.cluster is not None else [])
-    side = sides((manifests, NOTHING), asked.default)[0] if asked.default else sides((manifests, NOTHING))[0]
-    answers = named_answers(asked.webhooks, webhook_names([side.configuration]))
+    cluster = Cluster(read_snapshot(scenario.cluster) if scenario.cluster is not None else [])
+    side = sides((manifests, NOTHING), scenario.default)[0] if scenario.default else sides((manifests, NOTHING))[0]
+    answers = named_answers(scenario.webhooks, webhook_names([side.configuration]))
     chains = Chains(cluster, [side], answers, version, began=_END)
-    known = [key[1:] for kind in RBAC_KINDS for key in cluster.keys(kind)]
-    warnings = dangling_bindings(manifests.rbac or (), known) if manifests.rbac else ()
+    role_keys = [key[1:] for kind in RBAC_KINDS for key in cluster.keys(kind)]
+    warnings = dangling_bindings(manifests.rbac or (), role_keys) if manifests.rbac else ()
     chain = chains.at(_END, _END, chains.state_of(_END, _END, with_graph=True))[0]
     return Oracle(chain, cluster.discovery, tuple(warnings))
 
@@ -83,13 +83,13 @@ def answer_cases(oracle: Oracle, cases: Path, out: Path) -> int:
 
 
 def _answers(oracle: Oracle, cases: Path) -> Iterator[bytes]:
-    known: dict[bytes, bytes] = {}
+    lines_of_answers: dict[bytes, bytes] = {}
     for number, line in numbered_lines(cases):
-        if line not in known:
+        if line not in lines_of_answers:
             attributes = _attributes(cases, number, line)
             value = answer_line(attributes, oracle.chain.decide(attributes))
-            known[line] = orjson.dumps(value, default=str) + b"\n"
-        yield known[line]
+            lines_of_answers[line] = orjson.dumps(value, default=str) + b"\n"
+        yield lines_of_answers[line]
 
 
 def _attributes(path: Path, number: int, line: bytes) -> AuthorizationAttributes:
@@ -130,11 +130,11 @@ def attributes_of(question: AccessQuestion, discovery: Discovery) -> Authorizati
         return AuthorizationAttributes(user, question.verb, path=question.target, resource_request=False)
     target, _, name = question.target.partition("/")
     resource, _, group = target.partition(".")
-    found = _known(discovery, resource, group)
+    resource_ = _known(discovery, resource, group)
     return AuthorizationAttributes(
         user,
         question.verb,
-        api_group=found[0],
+        api_group=resource_[0],
         resource=resource,
         subresource=question.subresource,
         namespace=question.namespace,
@@ -168,10 +168,10 @@ def _groups(question: AccessQuestion) -> tuple[str, ...]:
 
 
 def _extra(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+    extra: dict[str, tuple[str, ...]] = {}
     for text in texts:
         key, separator, value = text.partition("=")
         if not separator or not key:
             raise ReplayError(f"`{text}` is not KEY=VALUE", path="--as-extra")
-        found[key] = (*found.get(key, ()), value)
-    return found
+        extra[key] = (*extra.get(key, ()), value)
+    return extra

@@ -51,9 +51,9 @@ _READ_BY_NODES = frozenset(
 )
 
 
-def asks_graph(asked: AuthorizationAttributes) -> bool:
+def asks_graph(attributes: AuthorizationAttributes) -> bool:
     """Whether a node asks for something of which it may see what belongs to it."""
-    return asked.resource in _READ_BY_NODES and asked.user.username.startswith(NODE_PREFIX)
+    return attributes.resource in _READ_BY_NODES and attributes.user.username.startswith(NODE_PREFIX)
 
 
 @dataclass(frozen=True)
@@ -131,21 +131,21 @@ class Chains:
     def grants_of(self, state: StateKey, user: UserInfo, namespace: str) -> tuple[Grants, ...]:
         """What RBAC gives a user in a namespace under each side: the same objects wherever it is the same."""
         first, *others = self._roles[state[0]]
-        found = first.grants(user, namespace)
-        return (found, *(found if roles is first else roles.grants(user, namespace) for roles in others))
+        grants = first.grants(user, namespace)
+        return (grants, *(grants if roles is first else roles.grants(user, namespace) for roles in others))
 
     def rbac_states(self, starts: pl.Series, ends: pl.Series) -> pl.Series:
         """The numbers of the RBAC objects of many times: the first part of `state_of`."""
         first, last = self._rbac_instants.states_of(starts, ends)
-        asked = pl.DataFrame({"first": first, "last": last, "start": starts, "end": ends})
-        times = asked.unique(["first", "last"], keep="first", maintain_order=True)
+        spans = pl.DataFrame({"first": first, "last": last, "start": starts, "end": ends})
+        times = spans.unique(["first", "last"], keep="first", maintain_order=True)
         numbers = [self.state_of(start, end, with_graph=False)[0] for _, _, start, end in times.iter_rows()]
         states = times.select("first", "last", state=pl.Series(numbers, dtype=pl.Int64))
-        return asked.join(states, on=["first", "last"], how="left", maintain_order="left")["state"]
+        return spans.join(states, on=["first", "last"], how="left", maintain_order="left")["state"]
 
-    def reads_name(self, asked: AuthorizationAttributes) -> bool:
+    def reads_name(self, attributes: AuthorizationAttributes) -> bool:
         """Whether a decision may at any time depend on the name of the object."""
-        return asked.name in self._names or any(builder.reads_name(asked) for builder in self._builders)
+        return attributes.name in self._names or any(builder.reads_name(attributes) for builder in self._builders)
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -155,10 +155,10 @@ class Chains:
 
     def at(self, start: int, end: int, state: StateKey) -> tuple[AuthorizerChain, ...]:
         """The chain of every side for a request; `state` is that of the time (`state_of`)."""
-        found = self._chains.get(state)
-        if found is None:
-            found = self._chains[state] = self._built(start, end, state)
-        return found
+        chains = self._chains.get(state)
+        if chains is None:
+            chains = self._chains[state] = self._built(start, end, state)
+        return chains
 
     def _rbac_number(self, start: int, end: int) -> int:
         """The number of the RBAC objects of a time; equal ones have the same."""
@@ -172,8 +172,8 @@ class Chains:
         return number
 
     def _resolvers(self, changing: Sequence[RBACState]) -> tuple[RoleResolver, ...]:
-        made = IdentityMap((states, states.at(changing)) for states in self._states)
-        return tuple(made[states] for states in self._states)
+        resolvers = IdentityMap((states, states.at(changing)) for states in self._states)
+        return tuple(resolvers[states] for states in self._states)
 
     def _built(self, start: int, end: int, state: StateKey) -> tuple[AuthorizerChain, ...]:
         rbac, instant = state
@@ -193,12 +193,12 @@ class Chains:
     @cached_property
     def _states(self) -> tuple[RBACStates, ...]:
         """RBAC under each side, one object for sides that say the same."""
-        made: list[RBACStates] = []
+        distinct: list[RBACStates] = []
         for side in self.sides:
-            same = next((n for n, each in enumerate(self.sides[: len(made)]) if _same_rbac(each, side)), None)
-            own = RBACStates(self.cluster, self._constant, side.rbac, side.deleted) if same is None else made[same]
-            made.append(own)
-        return tuple(made)
+            same = next((n for n, each in enumerate(self.sides[: len(distinct)]) if _same_rbac(each, side)), None)
+            own = RBACStates(self.cluster, self._constant, side.rbac, side.deleted) if same is None else distinct[same]
+            distinct.append(own)
+        return tuple(distinct)
 
     @cached_property
     def _builders(self) -> tuple[ChainBuilder, ...]:

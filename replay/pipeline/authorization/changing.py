@@ -58,9 +58,9 @@ class ChangingObject:
 
 def _gaps(cluster: Cluster, kind: GroupVersionKind, history: History, snapshot: JSON) -> Iterator[tuple[int, int, str]]:
     """From when until when, and why, an object may have been changed without a trace in the log."""
-    for before, after in pairwise(history.effects):
-        if _is_gap(before, after):
-            yield before.start, after.end, _LOST
+    for earlier, after in pairwise(history.effects):
+        if _is_gap(earlier, after):
+            yield earlier.start, after.end, _LOST
     if snapshot is not None or not history.effects or not cluster.is_covered(kind):
         return
     last = history.effects[-1]
@@ -68,22 +68,22 @@ def _gaps(cluster: Cluster, kind: GroupVersionKind, history: History, snapshot: 
         yield last.start, NEVER, _VANISHED
 
 
-def _is_gap(before: Effect, after: Effect) -> bool:
+def _is_gap(earlier: Effect, after: Effect) -> bool:
     """Whether something must have happened between two effects: the later is of another object, or of another version."""
-    if before.kind not in (EffectKind.STATE, EffectKind.GONE):
+    if earlier.kind not in (EffectKind.STATE, EffectKind.GONE):
         return False
     record = after.exchange.record if after.exchange is not None else None
-    if before.kind is EffectKind.GONE:
+    if earlier.kind is EffectKind.GONE:
         if after.snapshot is not None:  # it was created at the time that it says
             return instant(_created(after)) < after.start
         # Only a creation follows; a collection that is deleted need not hold the object.
         return record is not None and record.code != CREATED
-    if before.uid and after.uid and before.uid != after.uid:
+    if earlier.uid and after.uid and earlier.uid != after.uid:
         return True
-    if record is None or before.revision is None:
+    if record is None or earlier.revision is None:
         return False
-    found = record.object_resource_version
-    is_other = record.verb == "update" and found.isdecimal() and int(found) > before.revision
+    object_version = record.object_resource_version
+    is_other = record.verb == "update" and object_version.isdecimal() and int(object_version) > earlier.revision
     return is_other or (record.verb == "create" and record.code == CREATED)
 
 

@@ -64,8 +64,8 @@ class GraphStates:
         else:
             changed = {
                 number
-                for before, after in zip(self._at, now, strict=True)
-                for number in self._changed[min(before, after) : max(before, after)]
+                for number_before, after in zip(self._at, now, strict=True)
+                for number in self._changed[min(number_before, after) : max(number_before, after)]
             }
         for number in changed:
             own = self._objects[number]
@@ -74,22 +74,22 @@ class GraphStates:
         return self._graph
 
     def _state(self, own: ChangingObject, start: int, end: int) -> JSON | PartialObject | Missing | None:
-        found = own.at(start, end)
-        if own.kind is not POD or not isinstance(found, Missing):
-            return found
+        state = own.at(start, end)
+        if own.kind is not POD or not isinstance(state, Missing):
+            return state
         bound_at = self._bindings.get(own.key[1:])
         if bound_at is None or bound_at <= end:
             pod = self._bound_pod(*own.key[1:], start)
             if pod is not None:
                 return pod
-        return None if bound_at is None or bound_at > end else found
+        return None if bound_at is None or bound_at > end else state
 
     def _bound_pod(self, namespace: str, name: str, start: int) -> JSON:
         """A pod as it was ever seen on a node, if it existed by then: what belongs to the node through it never changes."""
         history = self._cluster.history(POD, namespace, name)
-        seen = [effect.state for effect in history.effects if effect.state] if history is not None else []
-        seen.append(self._cluster.snapshot_object("", POD.kind, namespace, name))
-        for pod in reversed(seen):
+        states = [effect.state for effect in history.effects if effect.state] if history is not None else []
+        states.append(self._cluster.snapshot_object("", POD.kind, namespace, name))
+        for pod in reversed(states):
             created = str(((pod or {}).get("metadata") or {}).get("creationTimestamp") or "")
             if pod and (pod.get("spec") or {}).get("nodeName") and created and created <= timestamp(start):
                 return pod

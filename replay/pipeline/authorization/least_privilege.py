@@ -27,18 +27,18 @@ def least_privilege(store: Store, user: str) -> str:
     """Role, ClusterRole and bindings as YAML. Raises ReplayError if the log has no request of the user that was allowed."""
     questions = {number: each for number, each in read_questions(store).items() if each.user.username == user}
     requests = map(Request._make, store.query("authorization_requests", within=True).iter_rows())
-    asked = {each.question for each in requests if each.decision == "allow" and each.question in questions}
-    if not asked:
+    allowed = {each.question for each in requests if each.decision == "allow" and each.question in questions}
+    if not allowed:
         raise ReplayError(f"the log has no request of `{user}` that was allowed", path="--user")
-    objects = list(_objects(user, [questions[number] for number in asked]))
+    objects = list(_objects(user, [questions[number] for number in allowed]))
     return _HEADER.format(user=user) + yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True)
 
 
-def _objects(user: str, asked: Iterable[AuthorizationAttributes]) -> Iterable[JSON]:
+def _objects(user: str, allowed: Iterable[AuthorizationAttributes]) -> Iterable[JSON]:
     """A ClusterRole for what lies in no namespace or in all, and a Role for each namespace, each with its binding."""
     places: dict[str, dict[tuple[str, str], set[str]]] = defaultdict(lambda: defaultdict(set))
     urls: dict[str, set[str]] = defaultdict(set)
-    for each in asked:
+    for each in allowed:
         if each.is_resource_request:
             resource = f"{each.resource}/{each.subresource}" if each.subresource else each.resource
             places[each.namespace][each.api_group, resource].add(each.verb)
@@ -55,21 +55,21 @@ def _objects(user: str, asked: Iterable[AuthorizationAttributes]) -> Iterable[JS
 
 def _rules(grants: GrantedVerbs) -> list[JSON]:
     """Resources of one group that have the same verbs share a rule."""
-    found: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    resources_by_verbs: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for (group, resource), verbs in grants.items():
         if verbs:
-            found[group, tuple(sorted(verbs))].append(resource)
+            resources_by_verbs[group, tuple(sorted(verbs))].append(resource)
     return [
         {"apiGroups": [group], "resources": sorted(resources), "verbs": list(verbs)}
-        for (group, verbs), resources in sorted(found.items())
+        for (group, verbs), resources in sorted(resources_by_verbs.items())
     ]
 
 
 def _by_verbs(urls: Mapping[str, set[str]]) -> list[tuple[tuple[str, ...], list[str]]]:
-    found: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    paths_by_verbs: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for path, verbs in sorted(urls.items()):
-        found[tuple(sorted(verbs))].append(path)
-    return sorted(found.items())
+        paths_by_verbs[tuple(sorted(verbs))].append(path)
+    return sorted(paths_by_verbs.items())
 
 
 def _role_and_binding(user: str, namespace: str, rules: list[JSON]) -> Iterable[JSON]:

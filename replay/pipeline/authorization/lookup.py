@@ -43,7 +43,7 @@ def look_up_authorization(
         raise ReplayError(
             "the log does not name the authorizer: give --current with authorization.yaml", path="--authorizer"
         )
-    found = AuthorizationLookup(scenario.name)
+    lookup = AuthorizationLookup(scenario.name)
     with opened(scenario, progress) as store:
         questions = read_questions(store)
         decided_by: Callable[[Request], str] = _nobody
@@ -51,15 +51,15 @@ def look_up_authorization(
             chains = chains_of(store, inputs, past_job(store, manifests), questions.values())
             decided_by = AuthorizationReplay(store, chains, questions).decided_by
         for request in _requests(store):
-            asked = questions[request.question]
-            if not _is_wanted(question, request, asked):
+            attributes = questions[request.question]
+            if not _is_wanted(question, request, attributes):
                 continue
             authorizer = decided_by(request)
             if question.authorizer is None or fnmatchcase(authorizer, question.authorizer):
-                found_here = _found(request, asked, authorizer)
-                found.requests[found_here] += 1
-                found.first.setdefault(found_here, request.audit_id)
-    return found
+                found_here = _found(request, attributes, authorizer)
+                lookup.requests[found_here] += 1
+                lookup.first.setdefault(found_here, request.audit_id)
+    return lookup
 
 
 def _nobody(request: Request) -> str:
@@ -72,13 +72,13 @@ def _requests(store: Store) -> Iterator[Request]:
     return (request for request in rows if request.reached)
 
 
-def _is_wanted(question: AuthorizationQuestion, request: Request, asked: AuthorizationAttributes) -> bool:
+def _is_wanted(question: AuthorizationQuestion, request: Request, attributes: AuthorizationAttributes) -> bool:
     reason = request.reason or ""
     pairs = (
         (question.decision, request.decision or "error"),
         (question.reason, reason),
-        (question.user, asked.user.username),
-        (question.namespace, asked.namespace),
+        (question.user, attributes.user.username),
+        (question.namespace, attributes.namespace),
     )
     if any(pattern is not None and not fnmatchcase(value, pattern) for pattern, value in pairs):
         return False
@@ -91,13 +91,13 @@ def _binding(reason: str) -> str:
     return parts[1] if reason.startswith("RBAC: allowed by ") and len(parts) > 2 else ""
 
 
-def _found(request: Request, asked: AuthorizationAttributes, authorizer: str) -> AlikeRequests:
+def _found(request: Request, attributes: AuthorizationAttributes, authorizer: str) -> AlikeRequests:
     return AlikeRequests(
         request.decision or "error",
         request.reason or "",
         authorizer,
-        asked.user.username,
-        asked.verb,
-        resource_label(asked),
-        asked.namespace,
+        attributes.user.username,
+        attributes.verb,
+        resource_label(attributes),
+        attributes.namespace,
     )

@@ -34,9 +34,9 @@ class SetLister:
         return self.seen.list(kind, namespace)
 
 
-def asked_by(number: int, lister: Lister, seen: Lister) -> Lister:
+def asked_by(number: int, lister: Lister, lister_seen: Lister) -> Lister:
     """What the set of a number sees, as a lister by which its own authorizers answer."""
-    return SetLister(seen, lister, number) if isinstance(lister, ClusterLister) else seen
+    return SetLister(lister_seen, lister, number) if isinstance(lister, ClusterLister) else lister_seen
 
 
 def policy_authorizer(chains: Chains) -> Callable[[Lister], Authorizer | Missing]:
@@ -65,8 +65,8 @@ class _ChainsAt:
         """See `Authorizer`."""
         start, end = self._lister.start, self._lister.end
         state = self._chains.state_of(start, end, with_graph=asks_graph(attributes))
-        asked = self._chains.at(start, end, state)
+        chains = self._chains.at(start, end, state)
         if self._number is not None:
-            return asked[self._number].authorize(attributes)
-        answers = [chain.authorize(attributes) for chain in asked]
+            return chains[self._number].authorize(attributes)
+        answers = [chain.authorize(attributes) for chain in chains]
         return answers[0] if all(answer == answers[0] for answer in answers) else _DIFFERENT

@@ -65,25 +65,25 @@ class RBACStates:
 
     def at(self, changing: Iterable[RBACState]) -> RoleResolver:
         """The rules of a time at which there are, or may be, these objects beside those that never change."""
-        known = [(key, value) for key, value in changing if key not in self._overlaid]
-        return RoleResolver(ChangingLister([*known, *self._collecting(known)]), self.base)
+        own_states = [(key, value) for key, value in changing if key not in self._overlaid]
+        return RoleResolver(ChangingLister([*own_states, *self._collecting(own_states)]), self.base)
 
-    def _collecting(self, known: Sequence[RBACState]) -> Sequence[RBACState]:
+    def _collecting(self, own_states: Sequence[RBACState]) -> Sequence[RBACState]:
         """The aggregated roles of a time, made where the set has a part in RBAC and the cluster roles change."""
-        roles = [value for key, value in known if key[0] == CLUSTER_ROLE.kind] if self._aggregates else []
+        roles = [value for key, value in own_states if key[0] == CLUSTER_ROLE.kind] if self._aggregates else []
         if not roles:
             return ()
         # Equal values are one object, which `ChangingObject` keeps.
         key = tuple(map(id, roles))
-        found = self._aggregated.get(key)
-        if found is None:
+        roles_with_rules = self._aggregated.get(key)
+        if roles_with_rules is None:
             certain = [role for role in roles if not isinstance(role, Missing | PartialObject)]
             collected = [role for role in aggregated([*self._cluster_roles, *certain]) if role.get("aggregationRule")]
             unknown = _missing_role(roles)
-            found = self._aggregated[key] = [
+            roles_with_rules = self._aggregated[key] = [
                 (rbac_key(role), role if unknown is None else _with_unknown_rules(role, unknown)) for role in collected
             ]
-        return found
+        return roles_with_rules
 
 
 def _missing_role(roles: Iterable[JSON | PartialObject | Missing]) -> Missing | None:

@@ -136,49 +136,60 @@ class AuthorizationReplay:
             orient="row",
         )
         rbac = self.chains.rbac_states(reached["received"], reached["stage_time"])
-        asked = reached.with_columns(rbac=rbac).join(askings, on="question", how="left", maintain_order="left")
+        questions = reached.with_columns(rbac=rbac).join(askings, on="question", how="left", maintain_order="left")
         # What belongs to nodes may be another at any time.
-        alone = asked.with_columns(alone=pl.when("asks_graph").then(pl.col("seq")))
+        alone = questions.with_columns(alone=pl.when("asks_graph").then(pl.col("seq")))
         of_first = [pl.col(name).first() for name in Request._fields if name not in _ALIKE]
         of_all = pl.col("seq").alias("seqs"), pl.col("audit_id").head(MOST_EXAMPLES).alias("audit_ids")
-        found = alone.group_by(_ALIKE, maintain_order=True).agg(*of_first, *of_all)
-        for *first, seqs, audit_ids in found.select(*Request._fields, "seqs", "audit_ids").iter_rows():
+        groups = alone.group_by(_ALIKE, maintain_order=True).agg(*of_first, *of_all)
+        for *first, seqs, audit_ids in groups.select(*Request._fields, "seqs", "audit_ids").iter_rows():
             yield Alike(Request._make(first), seqs, audit_ids)
 
     def decide(self, request: Request) -> AuthorizationPair:
         """The answers of both chains to a request, at the time it was made."""
-        known = self._askings.get(request.question) or self._asking(request.question)
-        state = self.chains.state_of(request.received, request.stage_time, with_graph=known.asks_graph)
-        key = (known.shape, state)
-        found = self._decided.get(key)
-        if found is None:
-            found = self._decided[key] = self._shared(known, request, state)
-        return found
+        asking = self._askings.get(request.question) or self._asking(request.question)
+        state = self.chains.state_of(request.received, request.stage_time, with_graph=asking.asks_graph)
+        key = (asking.shape, state)
+        pair = self._decided.get(key)
+        if pair is None:
+            pair = self._decided[key] = self._shared(asking, request, state)
+        return pair
 
-    def _shared(self, known: _Asking, request: Request, state: StateKey) -> AuthorizationPair:
+    def _shared(self, asking: _Asking, request: Request, state: StateKey) -> AuthorizationPair:
         """The answers, made once for all states of the cluster that do not matter."""
-        attributes = known.attributes
-        key = (known.shape, self.chains.grants_of(state, attributes.user, attributes.namespace), state[1])
-        found = self._by_grants.get(key)
-        if found is None:
-            asked = Question(attributes)
+        attributes = asking.attributes
+        key = (asking.shape, self.chains.grants_of(state, attributes.user, attributes.namespace), state[1])
+        pair = self._by_grants.get(key)
+        if pair is None:
+            question = Question(attributes)
             current, candidate = (
-                chain.decide(asked) for chain in self.chains.at(request.received, request.stage_time, state)
+                chain.decide(question) for chain in self.chains.at(request.received, request.stage_time, state)
             )
-            found = self._by_grants[key] = AuthorizationPair(current, candidate)
-        return found
+            pair = self._by_grants[key] = AuthorizationPair(current, candidate)
+        return pair
 
     def _asking(self, question: int) -> _Asking:
-        asked = self.questions[question]
-        is_named = bool(asked.name) and self.chains.reads_name(asked)
+        attributes = self.questions[question]
+        is_named = bool(attributes.name) and self.chains.reads_name(attributes)
         shape = (
-            *(id(asked.user), asked.verb, "" if asked.is_resource_request else asked.path, asked.is_resource_request),
-            *(asked.api_group, asked.api_version, asked.resource, asked.subresource, asked.namespace),
-            *(asked.field_selector, asked.label_selector, asked.name if is_named else ""),
+            *(
+                id(attributes.user),
+                attributes.verb,
+                "" if attributes.is_resource_request else attributes.path,
+                attributes.is_resource_request,
+            ),
+            *(
+                attributes.api_group,
+                attributes.api_version,
+                attributes.resource,
+                attributes.subresource,
+                attributes.namespace,
+            ),
+            *(attributes.field_selector, attributes.label_selector, attributes.name if is_named else ""),
         )
         number = self._shapes.setdefault(shape, len(self._shapes))
-        found = self._askings[question] = _Asking(asked, asks_graph(asked), number)
-        return found
+        asking = self._askings[question] = _Asking(attributes, asks_graph(attributes), number)
+        return asking
 
     def decided_by(self, request: Request) -> str:
         """Who decides a request in the current chain."""
@@ -209,16 +220,16 @@ class AuthorizationReplay:
         if not request.reached:
             return orjson.dumps({"notReachedBecause": request.not_reached_because})
         decided = self.decide(request)
-        known = self._told.get(decided)
-        if known is None:
+        line = self._told.get(decided)
+        if line is None:
             sides: JSON = {"current": decided.current.as_json(), "candidate": decided.candidate.as_json()}
-            known = self._told[decided] = orjson.dumps(sides)
-        return known
+            line = self._told[decided] = orjson.dumps(sides)
+        return line
 
 
-def with_authorization(line: bytes, told: bytes) -> bytes:
+def with_authorization(line: bytes, authorization: bytes) -> bytes:
     """A line with what the authorizers say, put in before the closing brace."""
-    return line[:-1] + b',"authorization":' + told + b"}"
+    return line[:-1] + b',"authorization":' + authorization + b"}"
 
 
 def read_questions(store: Store) -> dict[int, AuthorizationAttributes]:

@@ -82,16 +82,18 @@ def authorization_inputs(manifests: Manifests, options: Options) -> Authorizatio
 
     Raises ReplayError for a mode that there is not, and for answers that cannot be used.
     """
-    found = manifests.authorization
-    if all(each.is_empty for each in found):
+    both_sides = manifests.authorization
+    if all(each.is_empty for each in both_sides):
         return None
     mode = options.authorization_mode
-    both = sides(found, configuration_of_mode(mode) if mode else DEFAULT_CONFIGURATION)
-    known = webhook_names(side.configuration for side in both)
-    answers = named_answers([option for option in options.webhooks if option.partition("=")[0] in known], known)
+    both = sides(both_sides, configuration_of_mode(mode) if mode else DEFAULT_CONFIGURATION)
+    timeouts = webhook_names(side.configuration for side in both)
+    answers = named_answers([option for option in options.webhooks if option.partition("=")[0] in timeouts], timeouts)
     cluster = Cluster(manifests.snapshot)
     there = [key[1:] for kind in RBAC_KINDS for key in cluster.keys(kind)]
-    warnings = (f"{each.path}: {told}" for each in found for told in dangling_bindings(each.rbac or (), there))
+    warnings = (
+        f"{each.path}: {warning}" for each in both_sides for warning in dangling_bindings(each.rbac or (), there)
+    )
     return AuthorizationInputs(both, answers, manifests.version, tuple(dict.fromkeys(warnings)))
 
 
@@ -118,7 +120,7 @@ def chains_of(
         return Chains(job.cluster, inputs.sides, inputs.answers, inputs.version, began=job.began)
     job, lookups = looked_up(store, job, {*RBAC_RESOURCES, *_GRAPH_RESOURCES})
     clock = RevisionClock(widened_samples(revisions(store, job), job.clock_error))
-    writes = [record for key, found in lookups.items() if key.resource in _GRAPH_NAMES for record in found]
+    writes = [record for key, lookup in lookups.items() if key.resource in _GRAPH_NAMES for record in lookup]
     deletions = CollectionDeletions(job.deletions, job.clock_error)
     cluster = Cluster(job.snapshot, lookups, clock, deletions=deletions)
     return Chains(cluster, inputs.sides, inputs.answers, inputs.version, writes, job.began)
@@ -128,11 +130,11 @@ def authorized_request(
     store: Store, inputs: AuthorizationInputs, job: Job, record: RequestRecord
 ) -> tuple[Authorization, Authorization]:
     """What both chains say about one request."""
-    asked = attributes_from_uri(record.user, record.verb, record.request_uri)
-    chains = chains_of(store, inputs, job, [asked])
-    state = chains.state_of(record.received, record.stage_time, with_graph=asks_graph(asked))
+    attributes = attributes_from_uri(record.user, record.verb, record.request_uri)
+    chains = chains_of(store, inputs, job, [attributes])
+    state = chains.state_of(record.received, record.stage_time, with_graph=asks_graph(attributes))
     current, candidate = chains.at(record.received, record.stage_time, state)
-    return current.decide(asked), candidate.decide(asked)
+    return current.decide(attributes), candidate.decide(attributes)
 
 
 def lines_with_authorization(

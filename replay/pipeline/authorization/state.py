@@ -33,32 +33,32 @@ class StateLister:
 
     def __init__(
         self,
-        known: ObjectLister,
+        objects: ObjectLister,
         missing: Mapping[tuple[str, str, str], Missing],
         uncovered: Mapping[str, Missing],
     ) -> None:
         """`missing` by kind, namespace and name; `uncovered` are kinds of which there may be any object."""
-        self._known = known
+        self._known = objects
         self._missing = missing
         self._uncovered = uncovered
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
         """See `Lister.get`."""
-        found = self._known.get(kind, namespace, name)
-        if found is not None:
-            return found
+        obj = self._known.get(kind, namespace, name)
+        if obj is not None:
+            return obj
         return self._missing.get((kind.kind, namespace, name)) or self._uncovered.get(kind.kind)
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON]:
         """See `Lister.list`; a `Missing` in it stands for an object, or any number of them, that may be there."""
-        found = list(self._known.list(kind, namespace))
-        found += [
+        objects = list(self._known.list(kind, namespace))
+        objects += [
             missing
             for key, missing in self._missing.items()
             if key[0] == kind.kind and (namespace is None or key[1] == namespace)
         ]
         uncovered = self._uncovered.get(kind.kind)
-        return [*found, uncovered] if uncovered is not None else found
+        return [*objects, uncovered] if uncovered is not None else objects
 
 
 class Instants:
@@ -107,5 +107,5 @@ def state_at(
     lister: ClusterLister, kind: GroupVersionKind, namespace: str, name: str
 ) -> JSON | PartialObject | Missing | None:
     """An object at an instant, None if it was not there; what is not known of it is missing."""
-    known = lister.known(kind, namespace, name)
-    return known if known is None or isinstance(known, Missing) else attribute(known, kind.kind)
+    state = lister.known(kind, namespace, name)
+    return state if state is None or isinstance(state, Missing) else attribute(state, kind.kind)

@@ -228,17 +228,17 @@ def bindings_of(case: CelCase, version: KubernetesVersion = NEWEST, *, mutation:
     return {**bindings, **authorizer_bindings(DenyAll(), _attributes(bindings["request"]))}
 
 
-def admission_request(given: Mapping[str, Any]) -> dict[str, Any]:
+def admission_request(variables: Mapping[str, Any]) -> dict[str, Any]:
     """The `request` among the given variables, or one for creating the `object` among them."""
     always = {"uid": "", "object": None, "oldObject": None}
-    if isinstance(given.get("request"), dict):
-        return {**always, **given["request"]}
-    shown = given.get("object") or given.get("oldObject")
+    if isinstance(variables.get("request"), dict):
+        return {**always, **variables["request"]}
+    shown = variables.get("object") or variables.get("oldObject")
     shown = shown if isinstance(shown, dict) else {}
     group, _, version = str(shown.get("apiVersion", "v1")).rpartition("/")
     kind = {"group": group, "version": version, "kind": str(shown.get("kind", ""))}
     resource = {"group": group, "version": version, "resource": f"{kind['kind'].lower()}s"}
-    operation = "CREATE" if given.get("object") is not None else "DELETE"
+    operation = "CREATE" if variables.get("object") is not None else "DELETE"
     both = {"kind": kind, "resource": resource, "requestKind": kind, "requestResource": resource}
     return {**always, **both, "operation": operation, "userInfo": {}, "dryRun": False, "options": None}
 

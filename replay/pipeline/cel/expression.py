@@ -42,14 +42,14 @@ class ExpressionAnswer(NamedTuple):
 
 
 def evaluate(
-    expression: str, given: Mapping[str, JSON], version: KubernetesVersion, kind: ExpressionKind
+    expression: str, documents: Mapping[str, JSON], version: KubernetesVersion, kind: ExpressionKind
 ) -> ExpressionAnswer:
-    """Compile and evaluate an expression of a kind; `given` are the documents by the names of the variables."""
-    compiler = ExpressionCompiler(version, has_params="params" in given)
+    """Compile and evaluate an expression of a kind; `documents` are the documents by the names of the variables."""
+    compiler = ExpressionCompiler(version, has_params="params" in documents)
     compiled = compiler.compile(kind, expression)
     if compiled.program is None:
         return ExpressionAnswer(compiled, None)
-    evaluation = Evaluation(compiler, bindings_of({"vars": given}, version), RUNTIME_BUDGET, exact=True)
+    evaluation = Evaluation(compiler, bindings_of({"vars": documents}, version), RUNTIME_BUDGET, exact=True)
     return ExpressionAnswer(compiled, evaluation.evaluate(compiled))
 
 

@@ -92,16 +92,16 @@ def _connected(scheduler: str) -> Iterator[Client]:
     try:
         asyncio.run(_answers(scheduler))
     except (OSError, ValueError, TypeError, RuntimeError) as error:
-        told = " ".join(str(error).split()) or type(error).__name__
-        raise ReplayError(f"no Dask scheduler answers: {told}", path=scheduler) from error
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ReplayError(f"no Dask scheduler answers: {reason}", path=scheduler) from error
     with Client(scheduler, set_as_default=False, timeout=ANSWER_SECONDS) as client:
         try:
             client.run_on_scheduler(require_same, fingerprint(), f"scheduler {scheduler}")
         except ReplayError:
             raise
         except Exception as error:
-            told = f"cannot run this replay ({type(error).__name__}): use one image for the scheduler and its workers"
-            raise ReplayError(told, path=scheduler) from error
+            reason = f"cannot run this replay ({type(error).__name__}): use one image for the scheduler and its workers"
+            raise ReplayError(reason, path=scheduler) from error
         yield client
 
 

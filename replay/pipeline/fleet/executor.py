@@ -22,10 +22,10 @@ Told = Callable[[BaseException], BaseException]
 class OrderingExecutor(Executor):
     """An executor whose workers share a storage with this process, and nothing else."""
 
-    def __init__(self, submit: Submit, told: Told, parcels: Parcels, run: FleetRun) -> None:
-        """`told` says errors of the fleet itself as those of this project; `parcels` are those of `run`."""
+    def __init__(self, submit: Submit, tell: Told, parcels: Parcels, run: FleetRun) -> None:
+        """`tell` says errors of the fleet itself as those of this project; `parcels` are those of `run`."""
         self._submit = submit
-        self._told = told
+        self._told = tell
         self._parcels = parcels
         self._run = run
         self._names: IdentityMap[object, str] = IdentityMap()
@@ -48,10 +48,10 @@ class OrderingExecutor(Executor):
 class _Ordered(Future[Any]):
     """A result that is on its way: fetched by whoever asks for it first, and not by the thread that brings the news."""
 
-    def __init__(self, name: Future[str], told: Told, parcels: Parcels) -> None:
+    def __init__(self, name: Future[str], tell: Told, parcels: Parcels) -> None:
         super().__init__()
         self._name = name
-        self._told = told
+        self._told = tell
         self._parcels = parcels
         self._fetched: list[Any] = []
         name.add_done_callback(self._arrive)

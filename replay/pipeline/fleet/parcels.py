@@ -155,8 +155,8 @@ class Parcels:
     def _place(self, name: str) -> str:
         return f"{FLEET}/{self._run.name}/{name}"
 
-    def _require(self, seal: bytes, wanted: bytes, name: str) -> None:
-        if not hmac.compare_digest(seal, wanted):
+    def _require(self, seal: bytes, expected_seal: bytes, name: str) -> None:
+        if not hmac.compare_digest(seal, expected_seal):
             place = f"{self._run.location}/{self._place(name)}"
             raise StoreError("altered since this run wrote it: see who else writes there", path=place)
 
@@ -181,6 +181,6 @@ class _Unpacker(pickle.Unpickler):
         super().__init__(file)
         self._parcels = parcels
 
-    def persistent_load(self, told: tuple[Any, ...]) -> Path | StorePart:
-        kind, *rest = told
+    def persistent_load(self, reference: tuple[Any, ...]) -> Path | StorePart:
+        kind, *rest = reference
         return self._parcels.part(*rest) if kind == "part" else self._parcels.found(kind, *rest)

@@ -53,8 +53,8 @@ class NamedBatch(NamedTuple):
     @classmethod
     def of(cls, batch: Batch) -> NamedBatch:
         """A batch of this machine."""
-        files = [replace(read, file=replace(read.file, path=_name(read.file))) for read in batch.files]
-        digests = (read.file.digest() if is_bucket(read.file.name) else "" for read in batch.files)
+        files = [replace(file, file=replace(file.file, path=_name(file.file))) for file in batch.files]
+        digests = (file.file.digest() if is_bucket(file.file.name) else "" for file in batch.files)
         return cls(Batch(files, batch.number), tuple(digests))
 
 
@@ -69,11 +69,11 @@ class BatchJob:
         """The rows of a batch; None where a file is not to be seen as it is where it was found, or is to be read by itself."""
         batch = named.batch
         with ExitStack() as held:
-            seen = [
-                _seen(read, digest, self.spool, held) for read, digest in zip(batch.files, named.digests, strict=True)
+            files_here = [
+                _seen(file, digest, self.spool, held) for file, digest in zip(batch.files, named.digests, strict=True)
             ]
-            files = [read for read in seen if read is not None]
-            if len(files) < len(seen):
+            files = [file for file in files_here if file is not None]
+            if len(files) < len(files_here):
                 return None
             with connect(str(self.spool), threads=1, memory=INGEST_MEMORY) as connection:
                 reader = LogReader(
@@ -81,7 +81,7 @@ class BatchJob:
                 )
                 if not reader.copied(connection, Batch(files, batch.number)):
                     return None
-            if not all(read.file.is_unchanged for read in files):
+            if not all(file.file.is_unchanged for file in files):
                 return None
         return {str(path.relative_to(self.spool)): path for path in self.spool.rglob("*.parquet")}
 
@@ -90,31 +90,31 @@ def _name(file: LogFile) -> str:
     return file.name if is_bucket(file.name) else os.path.abspath(file.name)  # noqa: PTH100 - any text
 
 
-def _seen(read: ReadFile, digest: str, spool: Path, held: ExitStack) -> ReadFile | None:
+def _seen(file: ReadFile, digest: str, spool: Path, held: ExitStack) -> ReadFile | None:
     """A file as this machine has it, if it is the same: by its digest, or else by size and time."""
-    own = spool / f"file-{read.number}"
+    own = spool / f"file-{file.number}"
     own.mkdir(exist_ok=True)
     try:
-        (found,) = log_files([read.file.path], own, held)
+        (own_file,) = log_files([file.file.path], own, held)
     except (AuditLogError, ValueError):
         return None
-    is_same = found.digest() == digest if digest else found.stamp[2:] == read.file.stamp[2:]
-    return replace(read, file=found) if is_same else None
+    is_same = own_file.digest() == digest if digest else own_file.stamp[2:] == file.file.stamp[2:]
+    return replace(file, file=own_file) if is_same else None
 
 
 def _written(futures: dict[Future[Rows | None], Batch], target: Path, progress: Progress) -> list[Batch]:
     """Write the rows of each batch to its place as they come; the batches without any."""
     total = sum(batch.size for batch in futures.values())
-    left, done = [], 0
-    progress(READING, done, total)
+    unread, count = [], 0
+    progress(READING, count, total)
     for future in completed(futures):
         batch, rows = futures[future], future.result()
-        done += batch.size
-        progress(READING, done, total)
+        count += batch.size
+        progress(READING, count, total)
         if rows is None:
-            left.append(batch)
+            unread.append(batch)
             continue
         for name, path in rows.items():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target / name)
-    return sorted(left, key=lambda batch: batch.number)
+    return sorted(unread, key=lambda batch: batch.number)

@@ -70,8 +70,8 @@ class _Desk:
         """Put the result of an order, unless a worker that was lost afterwards did."""
         if self._parcels.has(order.result):
             return
-        given = self._given
-        self._given = {name: given[name] if name in given else self._get(name) for name in order.shared}
+        results = self._given
+        self._given = {name: results[name] if name in results else self._get(name) for name in order.shared}
         function, *shared = (self._given[name] for name in order.shared)
         try:
             result = function(*shared, self._parcels.unpack(order.own))
@@ -83,8 +83,8 @@ class _Desk:
         try:
             return self._parcels.get(name)
         except FileNotFoundError as error:
-            told = f"worker {socket.gethostname()} does not see it: keep the store on a file system of all workers, or in a bucket"
-            raise ReplayError(told, path=self.run.location) from error
+            message = f"worker {socket.gethostname()} does not see it: keep the store on a file system of all workers, or in a bucket"
+            raise ReplayError(message, path=self.run.location) from error
 
 
 _desk: _Desk | None = None

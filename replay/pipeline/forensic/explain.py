@@ -94,8 +94,8 @@ def _asked(request: ReplayRequest) -> ReplayRequest:
 def _sets(job: Job, manifests: Manifests, request: ReplayRequest) -> tuple[SetExplanation, ...]:
     """The sets that were given, with what they decide and why."""
     decisions = decided(job, request)
-    given = zip((CURRENT, CANDIDATE), (manifests.current, manifests.candidate), decisions, strict=True)
-    verdicts = tuple(SetExplanation(name, decision) for name, each, decision in given if each is not None)
+    sets_by_name = zip((CURRENT, CANDIDATE), (manifests.current, manifests.candidate), decisions, strict=True)
+    verdicts = tuple(SetExplanation(name, decision) for name, each, decision in sets_by_name if each is not None)
     if request.reached is Reached.FAILED_BEFORE:
         return verdicts
     try:
@@ -111,10 +111,10 @@ def _asked_of(
     lister = job.cluster.at(request.record)
     if isinstance(job.chain, Chain):
         return job.chain, lister, (manifests.current, manifests.candidate)
-    asked = job.chain.asked(request.attributes, lister)
-    if isinstance(asked, Missing):
-        raise ReplayError(f"nothing can be explained: {asked.reason}")
-    return asked[-1].chain, asked[-1].lister, asked[-1].sides
+    chains = job.chain.asked(request.attributes, lister)
+    if isinstance(chains, Missing):
+        raise ReplayError(f"nothing can be explained: {chains.reason}")
+    return chains[-1].chain, chains[-1].lister, chains[-1].sides
 
 
 def _step_by_step(

@@ -73,8 +73,8 @@ def look_up(
             set_variables(store, variables.items())
             observed = _observed(store, owners, redact=redact)
         summary = store.query("lookup_summary").row(0, named=True)
-        asked = _Asked(store, question, variables, manifests, redact, owners)
-        replayed, undetermined, notes = asked.replayed()
+        lookup = _Asked(store, question, variables, manifests, redact, owners)
+        replayed, undetermined, notes = lookup.replayed()
         notes += _silence(store)
         places = places_of(store, manifests, {each.audit_id for each in (*observed, *replayed)})
     return Lookup(
@@ -107,12 +107,12 @@ def _with_known_policy(store: Store, question: LookupFilter, manifests: Manifest
     if not name or WILDCARDS & set(name):
         return question
     set_variables(store, [("kind", "policy")])
-    given = [each for each in (manifests.current, manifests.candidate) if each is not None]
-    known = {*store.query("log_names")["name"].to_list(), *(name for each in given for name in names_of(each))}
-    if name in known or not is_part(name, known):
+    sets = [each for each in (manifests.current, manifests.candidate) if each is not None]
+    names = {*store.query("log_names")["name"].to_list(), *(name for each in sets for name in names_of(each))}
+    if name in names or not is_part(name, names):
         return question
-    (whole,) = meant(name, known)
-    return replace(question, policy=whole)
+    (full_name,) = meant(name, names)
+    return replace(question, policy=full_name)
 
 
 def _in(pattern: str | None, rows: Iterable[PastDecision], places: Places) -> Iterator[PastDecision]:
@@ -242,9 +242,9 @@ class _Asked:
 
     def _masked_denials(self, current: ManifestSet | None) -> tuple[list[PastDecision], int, tuple[str, ...]]:
         set_variables(self.store, [("policy", None), ("action", "deny"), ("static", None)])
-        told = self.store.query("lookup").iter_rows(named=True)
+        decision_rows = self.store.query("lookup").iter_rows(named=True)
         # the first built-in plugin that refuses ends the request: nothing stands behind it
-        audit_ids = sorted({row["audit_id"] for row in told if row["plugin"] != "builtin"})
+        audit_ids = sorted({row["audit_id"] for row in decision_rows if row["plugin"] != "builtin"})
         set_variables(self.store, self.variables.items())
         if not audit_ids:
             return [], 0, ()
@@ -264,16 +264,19 @@ class _Asked:
                 yield request, decided(job, request)[0]
 
     def _is_asked(self, request: ReplayRequest) -> bool:
-        record, asked = request.record, self.variables
+        record, request_variable = request.record, self.variables
         at = sql_time(datetime.fromtimestamp(record.stage_time / MICROSECONDS, tz=UTC))
         name = record.name or request.attributes.name
         return (
-            _matches(asked["user"], record.user.username)
-            and _matches(asked["namespace"], record.namespace)
-            and (_matches(asked["object"], name) or _matches(asked["object"], f"{record.resource}/{name}"))
-            and (asked["audit_id"] in (None, record.audit_id))
-            and (asked["since"] is None or at >= str(asked["since"]))
-            and (asked["until"] is None or at < str(asked["until"]))
+            _matches(request_variable["user"], record.user.username)
+            and _matches(request_variable["namespace"], record.namespace)
+            and (
+                _matches(request_variable["object"], name)
+                or _matches(request_variable["object"], f"{record.resource}/{name}")
+            )
+            and (request_variable["audit_id"] in (None, record.audit_id))
+            and (request_variable["since"] is None or at >= str(request_variable["since"]))
+            and (request_variable["until"] is None or at < str(request_variable["until"]))
         )
 
     def _from(self, requests: Iterable[tuple[ReplayRequest, Decision]], rows_of: Any) -> tuple[list[PastDecision], int]:
@@ -289,12 +292,12 @@ class _Asked:
 
     def _masked(self, request: ReplayRequest, decision: Decision) -> Iterator[PastDecision]:
         """The denials that the client did not see."""
-        seen = observe(request.record).denial
+        denial_seen = observe(request.record).denial
         for denial in decision.denials:
-            if seen is None or (denial.policy, denial.binding, denial.message) != (
-                seen.policy,
-                seen.binding,
-                seen.message,
+            if denial_seen is None or (denial.policy, denial.binding, denial.message) != (
+                denial_seen.policy,
+                denial_seen.binding,
+                denial_seen.message,
             ):
                 row = self._row(request, "deny", denial.policy, denial.binding, denial.message)
                 yield replace(row, expression_index=denial.expression_index, code=denial.code)

@@ -83,10 +83,10 @@ def mutations(scenario: Scenario, options: Options, progress: Progress) -> Mutat
     with opened(scenario, progress, options.fleet) as store:
         job = past_job(store, replace(manifests, current=mutating, candidate=None))
         work = MutationsJob(replace(job, within=chosen(store, options.focus)), redact=options.redact)
-        found = Attributions()
+        attributions = Attributions()
         for part in replay_parts(work, store, options, progress):
-            found.add(part)
-    return MutationsResult(scenario.name, scenario.current.name if scenario.current else "", found)
+            attributions.add(part)
+    return MutationsResult(scenario.name, scenario.current.name if scenario.current else "", attributions)
 
 
 @dataclass(frozen=True)
@@ -102,73 +102,73 @@ class MutationsJob:
 
     def run(self, part: StorePart) -> Attributions:
         """The changes in one part."""
-        found = Attributions()
+        attributions = Attributions()
         for records in part.objects(both(_WRITES, self.job.within) if self.job.within is not None else _WRITES):
             for write in self._reconstructor.writes(records):
-                self._count(write, found)
-        return found
+                self._count(write, attributions)
+        return attributions
 
-    def _count(self, write: Write, found: Attributions) -> None:
-        exchange, request, _, sent = write
-        if isinstance(sent, Missing):
-            found.not_compared[sent.reason] += 1
+    def _count(self, write: Write, attributions: Attributions) -> None:
+        exchange, request, _, body = write
+        if isinstance(body, Missing):
+            attributions.not_compared[body.reason] += 1
             return
         if exchange.shape is not BodyShape.OBJECT:
-            found.not_compared["the response does not show the object"] += 1
+            attributions.not_compared["the response does not show the object"] += 1
             return
-        found.compared += 1
+        attributions.compared += 1
         stored = as_validated(Known(exchange.response.json, Basis.RECORDED), exchange).value
-        holes = [tuple(map(str, hole.path)) for hole in sent.holes]
-        operations = [each for each in diff(sent.value, stored) if not _is_below(tokens(each["path"]), holes)]
-        decision = self._decision(exchange, request, sent)
+        holes = [tuple(map(str, hole.path)) for hole in body.holes]
+        operations = [each for each in diff(body.value, stored) if not _is_below(tokens(each["path"]), holes)]
+        decision = self._decision(exchange, request, body)
         home = self.job.where(request.record).policies
-        claims = [*_webhook_claims(request.record, home), *_policy_claims(decision, stored, found, home)]
-        claims += self._server_claims(write, sent, operations)
-        claims += _shard_claims(request.record, sent.value, stored)
+        claims = [*_webhook_claims(request.record, home), *_policy_claims(decision, stored, attributions, home)]
+        claims += self._server_claims(write, body, operations)
+        claims += _shard_claims(request.record, body.value, stored)
         changes = attributed(operations, claims)
-        found.changed += any(actor is not Actor.SERVER for actor, _ in changes)
+        attributions.changed += any(actor is not Actor.SERVER for actor, _ in changes)
         for (actor, name), patch in changes.items():
-            self._keep(exchange, request, _named(actor, name, request.record, decision), patch, found)
+            self._keep(exchange, request, _named(actor, name, request.record, decision), patch, attributions)
 
-    def _decision(self, exchange: Exchange, request: ReplayRequest, sent: Known) -> Decision:
+    def _decision(self, exchange: Exchange, request: ReplayRequest, body: Known) -> Decision:
         """What the mutating policies of the current set do; the object of a patch is what the patch makes."""
-        before = request.before_mutation
-        if isinstance(before, Missing) or exchange.record.verb == "patch":
-            before = replace(request.attributes, object=attribute(sent, "object"))
+        original = request.before_mutation
+        if isinstance(original, Missing) or exchange.record.verb == "patch":
+            original = replace(request.attributes, object=attribute(body, "object"))
         lister = self.job.cluster.at(request.record)
-        return self.job.chain.decide(before, request.attributes, lister)[0]
+        return self.job.chain.decide(original, request.attributes, lister)[0]
 
-    def _server_claims(self, write: Write, sent: Known, operations: Sequence[JSON]) -> Iterator[AttributedPaths]:
+    def _server_claims(self, write: Write, body: Known, operations: Sequence[JSON]) -> Iterator[AttributedPaths]:
         """What built-in plugins, defaults, strategies and storage change, and what an update keeps of the stored object."""
-        exchange, before = write.exchange, write.request.before_mutation
-        if exchange.record.verb != "patch" and not isinstance(before, Missing):
-            plugged = before.object.value if isinstance(before.object, PartialObject) else before.object
+        exchange, original = write.exchange, write.request.before_mutation
+        if exchange.record.verb != "patch" and not isinstance(original, Missing):
+            plugged = original.object.value if isinstance(original.object, PartialObject) else original.object
             yield AttributedPaths(
-                Actor.PLUGIN, "", frozenset(tokens(each["path"]) for each in diff(sent.value, plugged))
+                Actor.PLUGIN, "", frozenset(tokens(each["path"]) for each in diff(body.value, plugged))
             )
         old = write.found
         if isinstance(old, Known) and old.value is None:
-            after = after_create(sent, exchange, self.job.cluster.discovery.resource(exchange.resource))
+            after = after_create(body, exchange, self.job.cluster.discovery.resource(exchange.resource))
         else:
-            after = after_update(sent, old, exchange)
-        paths = {tuple(map(str, path)) for path in differences(sent.value, after.value)}
+            after = after_update(body, old, exchange)
+        paths = {tuple(map(str, path)) for path in differences(body.value, after.value)}
         paths |= {tuple(map(str, hole.path)) for hole in after.holes}
-        kept = {path for path in (tokens(each["path"]) for each in operations) if _is_kept(path, old, exchange)}
+        kept_paths = {path for path in (tokens(each["path"]) for each in operations) if _is_kept(path, old, exchange)}
         answers = _ANSWERS if exchange.resource.group_resource in EXCLUDED_FROM_ALL else frozenset()
         yield AttributedPaths(
-            Actor.SERVER, "", _SYSTEM_FIELDS | answers | paths | kept | self._defaulted(exchange, sent)
+            Actor.SERVER, "", _SYSTEM_FIELDS | answers | paths | kept_paths | self._defaulted(exchange, body)
         )
 
-    def _defaulted(self, exchange: Exchange, sent: Known) -> frozenset[Tokens]:
+    def _defaulted(self, exchange: Exchange, body: Known) -> frozenset[Tokens]:
         """What decoding and defaulting set in the object of a patch; other bodies are recorded after both."""
         patcher = self.job.chain.patchers.of(exchange.kind) if exchange.kind else None
         if patcher is None or exchange.record.verb != "patch":
             return frozenset()
         try:
-            settled = patcher.settle(sent.value)
+            settled = patcher.settle(body.value)
         except DecodeError:
             return frozenset()
-        return frozenset(tokens(each["path"]) for each in diff(sent.value, settled))
+        return frozenset(tokens(each["path"]) for each in diff(body.value, settled))
 
     def _keep(
         self,
@@ -176,7 +176,7 @@ class MutationsJob:
         request: ReplayRequest,
         who: tuple[Actor, str],
         patch: tuple[JSON, ...],
-        found: Attributions,
+        attributions: Attributions,
     ) -> None:
         record, attributes = request.record, request.attributes
         resource = str(attributes.resource.group_resource)
@@ -192,7 +192,7 @@ class MutationsJob:
             record.user.username,
             shown if who[0] is not Actor.SERVER else (),
         )
-        found.count(ChangedBy(*who, resource if exchange.kind else record.resource, shape), example)
+        attributions.count(ChangedBy(*who, resource if exchange.kind else record.resource, shape), example)
 
 
 def _webhook_claims(record: RequestRecord, home: str) -> Iterator[AttributedPaths]:
@@ -204,20 +204,22 @@ def _webhook_claims(record: RequestRecord, home: str) -> Iterator[AttributedPath
             yield AttributedPaths(Actor.WEBHOOK, webhook, frozenset(_without_dash(path) for path in paths if path))
 
 
-def _policy_claims(decision: Decision, stored: JSON, found: Attributions, home: str) -> Iterator[AttributedPaths]:
+def _policy_claims(
+    decision: Decision, stored: JSON, attributions: Attributions, home: str
+) -> Iterator[AttributedPaths]:
     """What the policies of the current set change, and the stored object shows."""
     for entry in decision.mutated:
         shown = [each for each in entry.patch if _is_shown(each, stored)]
         (policy,) = placed([entry.policy], home)
         if len(shown) < len(entry.patch):
-            found.unseen[policy] += 1
+            attributions.unseen[policy] += 1
         yield AttributedPaths(Actor.POLICY, policy, frozenset(tokens(each["path"]) for each in shown))
 
 
-def _shard_claims(record: RequestRecord, sent: JSON, stored: JSON) -> Iterator[AttributedPaths]:
+def _shard_claims(record: RequestRecord, body: JSON, stored: JSON) -> Iterator[AttributedPaths]:
     """What kcp itself does to an object of a workspace."""
     if record.workspace:
-        yield AttributedPaths(Actor.PLUGIN, "", frozenset(set_by_plugins(record.api_group, sent, stored)))
+        yield AttributedPaths(Actor.PLUGIN, "", frozenset(set_by_plugins(record.api_group, body, stored)))
         yield AttributedPaths(Actor.SERVER, "", frozenset({BY_STORAGE}))
 
 
@@ -261,5 +263,5 @@ def _is_below(path: Tokens, holes: Sequence[Tokens]) -> bool:
 
 def _without_dash(path: str) -> Tokens:
     """The path of an operation; one that appends to a list is taken for the list: where it stands now is not said."""
-    found = tokens(path)
-    return found[:-1] if found[-1:] == ("-",) else found
+    steps = tokens(path)
+    return steps[:-1] if steps[-1:] == ("-",) else steps

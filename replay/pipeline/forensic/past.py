@@ -32,24 +32,24 @@ def past_job(store: Store, manifests: Manifests, *, with_plugins: bool = False) 
 
 
 def past_requests(
-    store: Store, job: Job, chosen: Chosen, parts: Iterable[int] | None = None, *, whole: bool = False
+    store: Store, job: Job, chosen: Chosen, parts: Iterable[int] | None = None, *, is_full: bool = False
 ) -> Iterator[ReplayRequest]:
     """The requests that an expression selects, rebuilt; by object, not by time. `parts` are all, unless given.
 
-    `whole` rebuilds what no mutating policy asks for, too: the objects before mutation.
+    `is_full` rebuilds what no mutating policy asks for, too: the objects before mutation.
     """
-    reconstructor = replace(job.reconstructor, mutation=True) if whole else job.reconstructor
+    reconstructor = replace(job.reconstructor, mutation=True) if is_full else job.reconstructor
     for number in range(store.parts) if parts is None else parts:
         for records in store.part(number).objects(chosen):
             yield from reconstructor.requests(records)
 
 
-def requests_of(store: Store, job: Job, audit_ids: Sequence[str], *, whole: bool = False) -> Iterator[ReplayRequest]:
-    """The requests of some auditIDs, rebuilt; only the parts that hold them are read. `whole` as for `past_requests`."""
+def requests_of(store: Store, job: Job, audit_ids: Sequence[str], *, is_full: bool = False) -> Iterator[ReplayRequest]:
+    """The requests of some auditIDs, rebuilt; only the parts that hold them are read. `is_full` as for `past_requests`."""
     query = "select distinct part from request where audit_id in (select unnest($ids)) order by all"
     parts = [part for (part,) in store.sql(query, ids=list(audit_ids)).iter_rows()]
     chosen = Chosen("audit_id in (select unnest(string_split(?, chr(10))))", ("\n".join(audit_ids),))
-    return past_requests(store, job, chosen, parts, whole=whole)
+    return past_requests(store, job, chosen, parts, is_full=is_full)
 
 
 def decided(job: Job, request: ReplayRequest) -> list[Decision]:

@@ -65,18 +65,18 @@ def object_timeline(  # noqa: PLR0913 - an object, and how much is told of it
         shown = _shown(store, focus, [row["seq"] for row in rows])
         decisions = _decisions(store, [row["audit_id"] for row in rows], redactor)
     writes = [row for row in rows if row["verb"] not in _READS]
-    told = zip(writes, _events(writes, decisions, redactor), strict=True)
-    events = tuple(event for row, event in told if row["seq"] in shown)
+    writes_with_events = zip(writes, _events(writes, decisions, redactor), strict=True)
+    events = tuple(event for row, event in writes_with_events if row["seq"] in shown)
     reads = sum(row["verb"] in _READS for row in rows if row["seq"] in shown)
     return Timeline(scenario.name, target.kind or target.resource, name, events, reads, focus.told)
 
 
 def _shown(store: Store, focus: Focus, seqs: Sequence[int]) -> frozenset[int]:
     """Which of some requests a focus is about."""
-    found = chosen(store, focus)
-    if found is None:
+    predicate = chosen(store, focus)
+    if predicate is None:
         return frozenset(seqs)
-    query = f"select seq from request where seq in (select unnest($seqs)) and {found.sql}"  # noqa: S608 - made of literals
+    query = f"select seq from request where seq in (select unnest($seqs)) and {predicate.sql}"  # noqa: S608 - made of literals
     rows = store.sql(query, seqs=list(seqs))
     return frozenset(rows["seq"].to_list())
 
@@ -87,22 +87,24 @@ def _target(store: Store, kind: str) -> TimelineResource:
     discovery = builtin_discovery()
     kinds = {(each.resource.group, each.resource.resource): each.kind.kind for each in discovery}
     logged = {(group, resource): kinds.get((group, resource), "") for group, resource, _ in rows}
-    wanted, _, wanted_group = kind.lower().partition(".")
-    found = [
+    noun, _, wanted_group = kind.lower().partition(".")
+    resources = [
         TimelineResource(group, resource, named)
         for (group, resource), named in sorted(logged.items())
-        if wanted in (resource, named.lower(), resource.removesuffix("s")) and wanted_group in ("", group)
+        if noun in (resource, named.lower(), resource.removesuffix("s")) and wanted_group in ("", group)
     ]
-    if not found:
+    if not resources:
         names = sorted({name for (_, resource), named in logged.items() for name in (resource, named) if name})
         near = get_close_matches(kind, names, n=3)
         hint = f"; did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
         raise ReplayError(f"the log has no kind `{kind}`{hint}")
-    groups = {target.group for target in found}
+    groups = {target.group for target in resources}
     if len(groups) > 1:
-        shown = ", ".join(f"{found[0].resource}.{group}" if group else found[0].resource for group in sorted(groups))
+        shown = ", ".join(
+            f"{resources[0].resource}.{group}" if group else resources[0].resource for group in sorted(groups)
+        )
         raise ReplayError(f"`{kind}` is of several groups: name one of {shown}")
-    return found[0]
+    return resources[0]
 
 
 def _collections(store: Store, target: TimelineResource, namespace: str, name: str) -> Iterator[dict[str, Any]]:
@@ -142,12 +144,12 @@ def _decisions(store: Store, audit_ids: Sequence[str], redactor: Redactor) -> di
         "where audit_id in (select unnest($ids)) and action <> 'annotate' order by seq, source, expression_index, policy",
         ids=list(audit_ids),
     )
-    found: dict[str, list[str]] = {}
+    lines_by_request: dict[str, list[str]] = {}
     words = {"deny": "denied by", "audit": "audited by", "mutate": "changed by", "failed-open": "failed open:"}
     for audit_id, action, policy, message in rows.iter_rows():
         text = redactor.text(message)
-        found.setdefault(audit_id, []).append(f"{words[action]} {policy}{f': {text}' if text else ''}")
-    return found
+        lines_by_request.setdefault(audit_id, []).append(f"{words[action]} {policy}{f': {text}' if text else ''}")
+    return lines_by_request
 
 
 def _events(
@@ -198,14 +200,14 @@ def _after(row: dict[str, Any], body: Any, state: Any) -> tuple[Any, tuple[Chang
     return body, tuple(_changes(state, body, "")), ""
 
 
-def _changes(before: Any, after: Any, path: str) -> Iterator[Change]:
+def _changes(old_value: Any, new_value: Any, path: str) -> Iterator[Change]:
     """The fields that differ, leaves only; lists item by item."""
-    if path in _UNTOLD or before == after:
+    if path in _UNTOLD or old_value == new_value:
         return
-    if type(before) is not type(after) or not isinstance(before, dict | list):
-        yield Change(path, before, after)
+    if type(old_value) is not type(new_value) or not isinstance(old_value, dict | list):
+        yield Change(path, old_value, new_value)
         return
-    old, new = _entries(before, path), _entries(after, path)
+    old, new = _entries(old_value, path), _entries(new_value, path)
     for inner in (*new, *(inner for inner in old if inner not in new)):
         if inner not in new:
             yield Change(inner, old[inner], None, is_removed=True)

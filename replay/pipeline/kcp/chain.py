@@ -68,17 +68,20 @@ class Asked:
     sides: Sides
     unknown: Missing | None = None
 
-    def decide(self, before: Attributes | Missing, attributes: Attributes, backends: Backends) -> list[Decision]:
+    def decide(self, original: Attributes | Missing, attributes: Attributes, backends: Backends) -> list[Decision]:
         """See `Chain.decide`."""
-        found = self.chain.decide(before, attributes, self.lister, backends)
-        return found if self.unknown is None else [found[0], _undetermined(self.unknown)]
+        decisions = self.chain.decide(original, attributes, self.lister, backends)
+        return decisions if self.unknown is None else [decisions[0], _undetermined(self.unknown)]
 
-    def validated(self, before: Attributes | Missing, attributes: Attributes, backends: Backends) -> list[Attributes]:
+    def validated(self, original: Attributes | Missing, attributes: Attributes, backends: Backends) -> list[Attributes]:
         """See `Chain.validated`."""
-        found = self.chain.validated(before, attributes, self.lister, backends)
+        attributes_validated = self.chain.validated(original, attributes, self.lister, backends)
         if self.unknown is None:
-            return found
-        return [found[0], attributes.with_object(Missing("object", self.unknown.reason, self.unknown.fix))]
+            return attributes_validated
+        return [
+            attributes_validated[0],
+            attributes.with_object(Missing("object", self.unknown.reason, self.unknown.fix)),
+        ]
 
 
 def _undetermined(unknown: Missing) -> Decision:
@@ -101,31 +104,31 @@ class ShardChain:
     _joined: dict[tuple[int, int], tuple[Sides, Sides, Sides]] = field(default_factory=dict)
 
     def decide(
-        self, before: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = _NO_BACKENDS
+        self, original: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = _NO_BACKENDS
     ) -> list[Decision]:
         """See `Chain.decide`; where several sets may have been in force, what all of them decide."""
-        found = self.alternatives(before, attributes, lister, backends)
-        if all(each == found[0] for each in found[1:]):
-            return found[0]
+        alternatives = self.alternatives(original, attributes, lister, backends)
+        if all(each == alternatives[0] for each in alternatives[1:]):
+            return alternatives[0]
         return self.undetermined("policies of the workspace were being written at the time")
 
     def alternatives(
-        self, before: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = _NO_BACKENDS
+        self, original: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = _NO_BACKENDS
     ) -> list[list[Decision]]:
         """The decisions of all sets that may have been in force, each as `Chain.decide` has them."""
-        asked = self.asked(attributes, lister)
-        if isinstance(asked, Missing):
-            return [self.undetermined(asked.reason, asked.fix)]
-        return [each.decide(before, attributes, backends) for each in asked]
+        chains = self.asked(attributes, lister)
+        if isinstance(chains, Missing):
+            return [self.undetermined(chains.reason, chains.fix)]
+        return [each.decide(original, attributes, backends) for each in chains]
 
     def validated(
-        self, before: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = _NO_BACKENDS
+        self, original: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = _NO_BACKENDS
     ) -> list[Attributes]:
         """See `Chain.validated`."""
-        asked = self.asked(attributes, lister)
-        if isinstance(asked, Missing):
-            return [attributes.with_object(Missing("object", asked.reason, asked.fix))] * 2
-        return asked[-1].validated(before, attributes, backends)
+        chains = self.asked(attributes, lister)
+        if isinstance(chains, Missing):
+            return [attributes.with_object(Missing("object", chains.reason, chains.fix))] * 2
+        return chains[-1].validated(original, attributes, backends)
 
     @cached_property
     def patchers(self) -> ObjectPatchers:
@@ -141,13 +144,13 @@ class ShardChain:
 
     def reading_parameters(self, attributes: Attributes, lister: Lister) -> frozenset[str]:
         """The names of the policies that read parameters, of those that may have decided a request."""
-        asked = self.asked(attributes, lister)
-        found: set[str] = set()
-        for each in () if isinstance(asked, Missing) else asked:
+        chains = self.asked(attributes, lister)
+        names: set[str] = set()
+        for each in () if isinstance(chains, Missing) else chains:
             current = each.sides.current
-            found.update(policy.name for policy in current.validating_policies if policy.param_kind is not None)
-            found.update(policy.name for policy in current.mutating_policies if policy.param_kind is not None)
-        return frozenset(found)
+            names.update(policy.name for policy in current.validating_policies if policy.param_kind is not None)
+            names.update(policy.name for policy in current.mutating_policies if policy.param_kind is not None)
+        return frozenset(names)
 
     def deciders(self, at: Instant, resource: GroupResource) -> Deciders | Missing:
         """Whose policies decide about a resource."""
@@ -187,9 +190,9 @@ class ShardChain:
         if isinstance(planned, Missing):
             whose, planned = Deciders(whose.current, planned), sides
         unknown = whose.planned if isinstance(whose.planned, Missing) else None
-        found = sides if planned is sides else [self._join(one, other) for one in sides for other in planned]
-        seen = self._lister(whose.current, at, lister)
-        return [Asked(self._chain(whose, at.workspace, each), seen, each, unknown) for each in found]
+        pairs = sides if planned is sides else [self._join(one, other) for one in sides for other in planned]
+        base_lister = self._lister(whose.current, at, lister)
+        return [Asked(self._chain(whose, at.workspace, each), base_lister, each, unknown) for each in pairs]
 
     def _at(self, workspace: str, at: Instant) -> list[Sides] | Missing:
         """The sets of a workspace that may have been in force."""
@@ -205,22 +208,22 @@ class ShardChain:
 
     def timeline(self, workspace: str) -> PolicyTimeline | Missing:
         """The policies of a workspace over time; missing where neither a set nor the snapshot nor its beginning is there."""
-        known = self._timelines.get(workspace)
-        if known is None:
-            known = self._timelines[workspace] = self._timeline(workspace)
-        return known
+        timeline = self._timelines.get(workspace)
+        if timeline is None:
+            timeline = self._timelines[workspace] = self._timeline(workspace)
+        return timeline
 
     def _timeline(self, workspace: str) -> PolicyTimeline | Missing:
         cluster, sets = self.cluster.of(workspace), self.workspaces
-        given = sets.current.get(workspace)
-        if given is None and not cluster.snapshot and not self.cluster.is_born(workspace):
+        own_policies = sets.current.get(workspace)
+        if own_policies is None and not cluster.snapshot and not self.cluster.is_born(workspace):
             name = sets.names.path(workspace)
             return Missing("", f"the policies of workspace {name} are not known", _GIVE_POLICIES)
-        current = None if given is None else named(given)
+        current = None if own_policies is None else named(own_policies)
         planned = NOTHING_PLANNED
         if workspace in sets.candidate:
-            before = current if current is not None else self._of_snapshot(workspace)
-            planned = Planned.of(before, named(sets.candidate[workspace]))
+            policies_before_plan = current if current is not None else self._of_snapshot(workspace)
+            planned = Planned.of(policies_before_plan, named(sets.candidate[workspace]))
         return PolicyTimeline(cluster, current, planned, self.version)
 
     def _of_snapshot(self, workspace: str) -> dict[tuple[str, str], JSON]:
@@ -230,8 +233,8 @@ class ShardChain:
         changes = self.workspaces.changes
         namespaces = changes.get(target, NO_CHANGE).namespaces
         key = whose, target if namespaces else "", id(sides)
-        known = self._chains.get(key)
-        if known is None:
+        entry = self._chains.get(key)
+        if entry is None:
             overlay = namespaces.over(changes.get(whose.candidate, NO_CHANGE).lookups)
             clusters = dict.fromkeys((whose.current, whose.candidate))
             chain = Chain(
@@ -244,8 +247,8 @@ class ShardChain:
                 plugins=SHARD_ORDERED_PLUGINS,
                 overlays=None if overlay.is_empty else (Overlay(), overlay),
             )
-            known = self._chains[key] = chain, sides  # the sets are kept, so that no others get their identity
-        return known[0]
+            entry = self._chains[key] = chain, sides  # the sets are kept, so that no others get their identity
+        return entry[0]
 
     def _asked_by(self, planned: str, target: str, overlay: Overlay) -> Callable[[int, Lister, Lister], Lister]:
         """What the set of a number looks up, where the candidate's policies are of another workspace than the current ones."""

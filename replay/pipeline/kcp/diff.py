@@ -17,17 +17,17 @@ from replay.pipeline.kcp.planned import change_of
 
 def diff_workspaces(folders: ShardFolders) -> tuple[ObjectDiff, ...]:
     """The differences, each object with the path of its workspace; a workspace that the candidate lacks stays as it is."""
-    found: list[ObjectDiff] = []
+    differences: list[ObjectDiff] = []
     for path, planned in sorted((folders.candidate or {}).items()):
-        found += _diff(path, (folders.current or {}).get(path), planned, folders.cluster.get(path))
-    return tuple(found)
+        differences += _diff(path, (folders.current or {}).get(path), planned, folders.cluster.get(path))
+    return tuple(differences)
 
 
 def _diff(path: str, current: Folder | None, planned: Folder, snapshot: Folder | None) -> Iterator[ObjectDiff]:
     """What differs of one workspace: policies, and all other objects."""
     change = change_of(current, planned, snapshot, "")
-    before = replace(union([] if current is None else [current]), objects=change.earlier)
-    for each in diff_sets(before, replace(union([planned]), objects=change.objects)):
+    base = replace(union([] if current is None else [current]), objects=change.earlier)
+    for each in diff_sets(base, replace(union([planned]), objects=change.objects)):
         new_name = f"{path}/{each.new_name}" if each.new_name else ""
         yield replace(each, name=f"{path}/{each.name}", new_name=new_name)
 
@@ -39,13 +39,15 @@ def diff_folders(
 
     Raises ManifestError for what cannot be used, ReplayError for a pattern that means no workspace of either.
     """
-    before, after = load_folders(current, version), load_folders(candidate, version)
+    current_folders, candidate_folders = load_folders(current, version), load_folders(candidate, version)
     for pattern in workspaces:
-        if not any(fnmatchcase(path, pattern) for path in (*before, *after)):
-            known = ", ".join(sorted({*before, *after}))
-            raise ReplayError(f"neither set has a workspace {pattern}: they have {known}", path="--workspace")
+        if not any(fnmatchcase(path, pattern) for path in (*current_folders, *candidate_folders)):
+            workspace_names = ", ".join(sorted({*current_folders, *candidate_folders}))
+            raise ReplayError(f"neither set has a workspace {pattern}: they have {workspace_names}", path="--workspace")
     if workspaces:
-        after = {
-            path: each for path, each in after.items() if any(fnmatchcase(path, pattern) for pattern in workspaces)
+        candidate_folders = {
+            path: each
+            for path, each in candidate_folders.items()
+            if any(fnmatchcase(path, pattern) for pattern in workspaces)
         }
-    return diff_workspaces(ShardFolders(before, after, {}))
+    return diff_workspaces(ShardFolders(current_folders, candidate_folders, {}))

@@ -29,19 +29,19 @@ def in_force(chain: ShardChain, request: ReplayRequest, lister: Lister, backends
     """
     if request.otherwise is not None:
         return decide(chain, request, lister, backends)
-    found = chain.alternatives(request.before_mutation, request.attributes, lister, backends)
+    decisions = chain.alternatives(request.before_mutation, request.attributes, lister, backends)
     own = chain.policy_workspace(request.attributes, lister)
     is_followed = isinstance(own, Missing) or chain.is_followed(own)
     reading = chain.reading_parameters(request.attributes, lister)
-    if len(found) == 1 and is_followed and not reading:
-        return found[0]
-    shown = [_shows(chain, request, each[0]) for each in found]
+    if len(decisions) == 1 and is_followed and not reading:
+        return decisions[0]
+    shown = [_shows(chain, request, each[0]) for each in decisions]
     if not any(shown):
         if not is_followed:
             return chain.undetermined(_OTHERS)
-        if any(_shows(chain, request, each[0], apart=reading) for each in found):
+        if any(_shows(chain, request, each[0], apart=reading) for each in decisions):
             return chain.undetermined(_PARAMETERS)
-    agreeing = [each for each, how in zip(found, shown, strict=True) if how == max(shown)]
+    agreeing = [each for each, how in zip(decisions, shown, strict=True) if how == max(shown)]
     if all(each == agreeing[0] for each in agreeing[1:]):
         return agreeing[0]
     return [_open([each[side] for each in agreeing]) for side in range(len(agreeing[0]))]
@@ -54,8 +54,8 @@ def _shows(chain: ShardChain, request: ReplayRequest, decision: Decision, apart:
     """
     fidelity = Fidelity()
     record, policies = request.record, chain.policies - apart
-    told = _without(decision, apart) if apart else decision
-    fidelity.record(record.seq, record.audit_id, observe(record), told, policies, in_any_order=True)
+    comparable = _without(decision, apart) if apart else decision
+    fidelity.record(record.seq, record.audit_id, observe(record), comparable, policies, in_any_order=True)
     if fidelity.disagreement_count or fidelity.first_only:
         return 0
     return 1 if any(each.undetermined for each in (fidelity.denials, fidelity.failures, fidelity.annotations)) else 2
@@ -65,10 +65,12 @@ def _without(decision: Decision, policies: frozenset[str]) -> Decision:
     """A decision without the denials and failures of some policies."""
     annotations = dict(decision.audit_annotations)
     failures = annotations.pop(VALIDATION_FAILURE, None)
-    kept = [each for each in orjson.loads(failures or "[]") if each.get("policy") not in policies]
-    told = {**annotations, VALIDATION_FAILURE: orjson.dumps(kept).decode()} if kept else annotations
+    other_failures = [each for each in orjson.loads(failures or "[]") if each.get("policy") not in policies]
+    other_annotations = (
+        {**annotations, VALIDATION_FAILURE: orjson.dumps(other_failures).decode()} if other_failures else annotations
+    )
     denials = tuple(each for each in decision.denials if each.policy not in policies)
-    return replace(decision, denials=denials, audit_annotations=told)
+    return replace(decision, denials=denials, audit_annotations=other_annotations)
 
 
 def _open(decisions: list[Decision]) -> Decision:

@@ -40,7 +40,7 @@ class Folder:
     @property
     def cluster(self) -> str:
         """The logical cluster that its objects name, empty where none does."""
-        return next((found for obj in self.others if (found := workspace_of(obj))), "")
+        return next((cluster for obj in self.others if (cluster := workspace_of(obj))), "")
 
 
 def workspace_folders(path: Path | None) -> dict[str, Path] | None:
@@ -92,7 +92,7 @@ class WorkspaceNames:
 
     def cluster(self, path: str) -> str:
         """The logical cluster of a path; a workspace that nothing tells the cluster of keeps its path."""
-        return next((cluster for cluster, known in self.paths.items() if known == path), path)
+        return next((cluster for cluster, path_of_cluster in self.paths.items() if path_of_cluster == path), path)
 
     def matches(self, cluster: str, pattern: str) -> bool:
         """Whether a workspace is meant by a path, a logical cluster or a pattern of either."""
@@ -101,19 +101,19 @@ class WorkspaceNames:
 
 def names_of(rows: Iterable[tuple[str, str]], folders: Iterable[Mapping[str, Folder]]) -> WorkspaceNames:
     """What the log (`rows` of cluster and path), the folders and their Workspaces say of paths."""
-    found = {cluster: path for cluster, path in rows if path}
+    names = {cluster: path for cluster, path in rows if path}
     for each in folders:
         for path, folder in each.items():
             if folder.cluster:
-                found.setdefault(folder.cluster, path)
+                names.setdefault(folder.cluster, path)
             for obj in folder.others:
                 if obj.get("kind") == "Workspace":
                     cluster = str((obj.get("spec") or {}).get("cluster") or "")
                     name = str((obj.get("metadata") or {}).get("name") or "")
-                    found.setdefault(cluster, f"{path}:{name}")
+                    names.setdefault(cluster, f"{path}:{name}")
                 elif obj.get("kind") == "LogicalCluster" and annotation(obj, PATH):
-                    found.setdefault(workspace_of(obj), annotation(obj, PATH))
-    return WorkspaceNames({cluster: path for cluster, path in found.items() if cluster})
+                    names.setdefault(workspace_of(obj), annotation(obj, PATH))
+    return WorkspaceNames({cluster: path for cluster, path in names.items() if cluster})
 
 
 def snapshot_of(folders: Mapping[str, Folder], names: WorkspaceNames) -> list[JSON]:
@@ -162,9 +162,9 @@ def load_shard(
 
 def union(folders: Iterable[Folder]) -> ManifestSet:
     """All policies of all workspaces: which requests may concern any of them."""
-    found = list(folders)
-    origins = {key: origin for folder in found for key, origin in folder.origins.items()}
-    return manifest_set_from_objects((), [obj for folder in found for obj in folder.policies], origins=origins)
+    folder_list = list(folders)
+    origins = {key: origin for folder in folder_list for key, origin in folder.origins.items()}
+    return manifest_set_from_objects((), [obj for folder in folder_list for obj in folder.policies], origins=origins)
 
 
 def require_workspace(path: Path) -> ReplayError:

@@ -38,18 +38,18 @@ def places_of(store: Store, manifests: Manifests, audit_ids: Collection[str] | N
         return Places()
     names = workspaces_of(manifests, rows).names
     cluster = ShardCluster(manifests.snapshot, store.lookups(SHARD_LOOKUPS))
-    wanted = None if audit_ids is None else frozenset(audit_ids)
-    known: dict[str, Place] = {}
+    ids = None if audit_ids is None else frozenset(audit_ids)
+    places_by_id: dict[str, Place] = {}
     resources: dict[tuple[str, str, str], set[Place]] = {}
     for audit_id, workspace, group, resource, start, end in store.query("request_workspaces").iter_rows():
-        if wanted is None or audit_id in wanted:
-            known[audit_id] = _place(cluster, names, workspace, (GroupResource(group, resource), start, end))
-            resources.setdefault((workspace, group, resource), set()).add(known[audit_id])
-    return Places(known, {key: frozenset(places) for key, places in resources.items()})
+        if ids is None or audit_id in ids:
+            places_by_id[audit_id] = _place(cluster, names, workspace, (GroupResource(group, resource), start, end))
+            resources.setdefault((workspace, group, resource), set()).add(places_by_id[audit_id])
+    return Places(places_by_id, {key: frozenset(places) for key, places in resources.items()})
 
 
 def _place(
-    cluster: ShardCluster, names: WorkspaceNames, workspace: str, asked: tuple[GroupResource, int, int]
+    cluster: ShardCluster, names: WorkspaceNames, workspace: str, change: tuple[GroupResource, int, int]
 ) -> Place:
-    own = cluster.policy_workspace(workspace, *asked)
+    own = cluster.policy_workspace(workspace, *change)
     return names.path(workspace), "" if isinstance(own, Missing) else names.path(own)

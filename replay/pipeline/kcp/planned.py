@@ -35,14 +35,14 @@ class WorkspaceChange:
 
     def of_kind(self, group: str, kind: str) -> dict[str, JSON]:
         """The cluster-scoped objects of a kind that change, by name; null for what would be gone."""
-        found: dict[str, JSON] = {}
+        objects: dict[str, JSON] = {}
         for obj in self.earlier:
             if key_of(obj)[:2] == (group, kind):
-                found[key_of(obj)[3]] = None
+                objects[key_of(obj)[3]] = None
         for obj in self.objects:
             if key_of(obj)[:2] == (group, kind):
-                found[key_of(obj)[3]] = obj
-        return found
+                objects[key_of(obj)[3]] = obj
+        return objects
 
     @cached_property
     def namespaces(self) -> WorkspaceChange:
@@ -68,13 +68,13 @@ NO_CHANGE = WorkspaceChange()
 
 def changes_of(folders: ShardFolders, names: WorkspaceNames) -> dict[str, WorkspaceChange]:
     """What the candidate changes, by logical cluster."""
-    found = {}
+    changes = {}
     for path, planned in (folders.candidate or {}).items():
         current, snapshot = (folders.current or {}).get(path), folders.cluster.get(path)
         change = change_of(current, planned, snapshot, names.cluster(path))
         if change:
-            found[names.cluster(path)] = change
-    return found
+            changes[names.cluster(path)] = change
+    return changes
 
 
 def change_of(current: Folder | None, planned: Folder, snapshot: Folder | None, cluster: str) -> WorkspaceChange:
@@ -83,12 +83,12 @@ def change_of(current: Folder | None, planned: Folder, snapshot: Folder | None, 
     It is held against the current set, and for kinds that this has nothing of, against the snapshot. A kind that the candidate has
     nothing of stays as it is; of a kind that both sets have, what the candidate lacks would be gone.
     """
-    said, there, wanted = (_objects(each) for each in (current, snapshot, planned))
-    said_kinds, kinds = {key[:2] for key in said}, {key[:2] for key in wanted}
-    before = said | {key: obj for key, obj in there.items() if key[:2] not in said_kinds}
-    changed = {key: obj for key, obj in wanted.items() if _says(obj) != _says(before.get(key))}
-    gone = [key for key in said if key[:2] in kinds and key not in wanted]
-    earlier = [before[key] for key in (*changed, *gone) if key in before]
+    said, there, planned_objects = (_objects(each) for each in (current, snapshot, planned))
+    said_kinds, kinds = {key[:2] for key in said}, {key[:2] for key in planned_objects}
+    base = said | {key: obj for key, obj in there.items() if key[:2] not in said_kinds}
+    changed = {key: obj for key, obj in planned_objects.items() if _says(obj) != _says(base.get(key))}
+    gone = [key for key in said if key[:2] in kinds and key not in planned_objects]
+    earlier = [base[key] for key in (*changed, *gone) if key in base]
     return WorkspaceChange(
         tuple(annotated(_bare(obj), cluster) for obj in changed.values()),
         tuple(annotated(_bare(obj), cluster) for obj in earlier),
@@ -123,5 +123,5 @@ def _says(obj: JSON) -> JSON:
 def _bare(obj: JSON) -> JSON:
     """An object without what the server alone writes of it."""
     metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _OF_SERVER}
-    kept = {key: value for key, value in obj.items() if key != "status" or key_of(obj)[:2] == _WITH_STATUS}
-    return {**kept, "metadata": metadata}
+    fields = {key: value for key, value in obj.items() if key != "status" or key_of(obj)[:2] == _WITH_STATUS}
+    return {**fields, "metadata": metadata}

@@ -64,8 +64,8 @@ def prepare(store: Store, manifests: Manifests) -> Preparation:
     cluster = ShardCluster(manifests.snapshot, store.lookups(SHARD_LOOKUPS))
     chain = ShardChain(cluster, workspaces, manifests.version, lambda sets: sets)
     current, candidate = (
-        manifest_set_from_objects((), chain.everything(planned=planned), origins=given.origins)
-        for planned, given in zip((False, True), manifests.sets, strict=True)
+        manifest_set_from_objects((), chain.everything(planned=planned), origins=set_files.origins)
+        for planned, set_files in zip((False, True), manifests.sets, strict=True)
     )
     sets = (current, candidate)
     if manifests.only:
@@ -75,11 +75,11 @@ def prepare(store: Store, manifests: Manifests) -> Preparation:
 
 def workspaces_of(manifests: Manifests, rows: Iterable[tuple[str, str]]) -> Workspaces:
     """What sets and log say of workspaces; `rows` are logical cluster and path."""
-    known = list(rows)
-    heard = frozenset(cluster for cluster, _ in known)
+    logged = list(rows)
+    heard = frozenset(cluster for cluster, _ in logged)
     if manifests.folders is None:
-        return Workspaces(WorkspaceNames({cluster: path for cluster, path in known if path}), heard=heard)
-    names = manifests.folders.names(known)
+        return Workspaces(WorkspaceNames({cluster: path for cluster, path in logged if path}), heard=heard)
+    names = manifests.folders.names(logged)
     return Workspaces(
         names,
         _policies(manifests.folders.current, names),

@@ -30,9 +30,9 @@ class Rebinding:
             for name, obj in change.of_kind(API_EXPORT.group, API_EXPORT.kind).items()
         }
         self._bindings = {
-            workspace: found
+            workspace: bindings
             for workspace, change in workspaces.changes.items()
-            if (found := change.of_kind(API_BINDING.group, API_BINDING.kind))
+            if (bindings := change.of_kind(API_BINDING.group, API_BINDING.kind))
         }
 
     def policy_workspace(
@@ -43,14 +43,14 @@ class Rebinding:
             return own
         bindings = self._cluster.bindings(workspace, start, end)
         changed = self._bindings.get(workspace, {})
-        kept = [state for states in bindings.states for state in states if _name(states) not in changed]
-        found = [self._source(workspace, state, resource) for state in (*kept, *changed.values())]
-        sources = {source for source in found if isinstance(source, str)} - {""}
+        unchanged = [state for states in bindings.states for state in states if _name(states) not in changed]
+        sources_of_bindings = [self._source(workspace, state, resource) for state in (*unchanged, *changed.values())]
+        sources = {source for source in sources_of_bindings if isinstance(source, str)} - {""}
         if len(sources) == 1:
             return sources.pop()
         if sources:
             return Missing("", f"the candidate binds {resource} from several workspaces")
-        unknown = next((source for source in found if isinstance(source, Missing)), None)
+        unknown = next((source for source in sources_of_bindings if isinstance(source, Missing)), None)
         if unknown is not None:
             return unknown
         if not bindings.are_all or resource in self._cluster.defined(workspace):
@@ -79,8 +79,8 @@ class Rebinding:
         if not planned.get("status"):
             return True
         change = self._workspaces.changes.get(workspace, NO_CHANGE)
-        before = next((obj for obj in change.earlier if _is_binding(obj, name)), None)
-        return before is None or reference_of(before) != reference_of(planned)
+        earlier = next((obj for obj in change.earlier if _is_binding(obj, name)), None)
+        return earlier is None or reference_of(earlier) != reference_of(planned)
 
     def _export(self, workspace: str, name: str) -> JSON | Missing:
         """The newest state of an export."""

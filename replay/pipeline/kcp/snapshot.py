@@ -32,11 +32,11 @@ def take_workspace(kubectl: Sequence[str], out: Path, run: Run = run_kubectl) ->
 
     Raises SnapshotError where `kubectl` does not speak with a workspace, or cannot read what is needed.
     """
-    found = list(objects_of(_LOGICAL_CLUSTER, kubectl, run))
-    path = next((named for obj in found if (named := annotation(obj, PATH))), "")
+    logical_clusters = list(objects_of(_LOGICAL_CLUSTER, kubectl, run))
+    path = next((named for obj in logical_clusters if (named := annotation(obj, PATH))), "")
     if not path:
         raise SnapshotError(f"`{' '.join(kubectl)}` is for no workspace of kcp: its LogicalCluster has no path")
-    by_resource = {_LOGICAL_CLUSTER.resource: found}
+    by_resource = {_LOGICAL_CLUSTER.resource: logical_clusters}
     for each in RESOURCES:
         by_resource[each.resource] = list(objects_of(each, kubectl, run))
     for resource in _params(by_resource):
@@ -57,11 +57,11 @@ def commands(kubectl: Sequence[str]) -> list[list[str]]:
 
 def _params(objects: dict[GroupResource, list[JSON]]) -> list[GroupResource]:
     """The resources of the parameters of the policies that were read; Secrets are in no snapshot."""
-    found = set()
+    resources = set()
     for policy in (each for resource in REGISTRATIONS for each in objects.get(resource, ())):
         kind = (policy.get("spec") or {}).get("paramKind")
         if isinstance(kind, dict) and kind.get("kind") != "Secret":
             group = split_api_version(str(kind.get("apiVersion") or ""))[0]
             name = str(kind.get("kind")).lower()
-            found.add(GroupResource(group, "configmaps" if (group, name) == ("", "configmap") else name))
-    return sorted(found)
+            resources.add(GroupResource(group, "configmaps" if (group, name) == ("", "configmap") else name))
+    return sorted(resources)

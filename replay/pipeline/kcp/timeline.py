@@ -82,8 +82,8 @@ class Planned:
 
     def over(self, current: Objects) -> Objects:
         """The objects that the candidate has while the current ones are in force."""
-        kept = {name: self.objects.get(name, obj) for name, obj in current.items() if name not in self.removed}
-        return kept | {name: self.objects[name] for name in self.added}
+        objects_over = {name: self.objects.get(name, obj) for name, obj in current.items() if name not in self.removed}
+        return objects_over | {name: self.objects[name] for name in self.added}
 
 
 NOTHING_PLANNED = Planned({}, frozenset(), frozenset())
@@ -102,16 +102,18 @@ def named(objects: Iterable[JSON]) -> dict[Name, JSON]:
 class PolicyTimeline:
     """The policies of one workspace at any time."""
 
-    def __init__(self, cluster: Cluster, given: Objects | None, planned: Planned, version: KubernetesVersion) -> None:
-        """`cluster` is what snapshot and log tell of the workspace, `given` the set that was in force, None where none was said."""
+    def __init__(
+        self, cluster: Cluster, own_objects: Objects | None, planned: Planned, version: KubernetesVersion
+    ) -> None:
+        """`cluster` is what snapshot and log tell of the workspace, `own_objects` the set that was in force, None where none was said."""
         self._version = version
         self._planned = planned
         self._first: dict[Name, JSON | Missing] = {}
         self._changes: list[_Change] = []
         for kind in _REGISTRATIONS:
             for key in cluster.keys(kind):
-                self._follow(cluster, kind, key[3], given)
-        for name, obj in (given or {}).items():
+                self._follow(cluster, kind, key[3], own_objects)
+        for name, obj in (own_objects or {}).items():
             if not cluster.history(GroupVersionKind(GROUP, "v1", name[0]), "", name[1]):
                 self._begin(name, obj)
         self._changes.sort(key=lambda change: (change.end, change.start))
@@ -120,27 +122,27 @@ class PolicyTimeline:
         self._at: dict[int, list[Sides] | Missing] = {}
         self._made: dict[int, Sides | Missing] = {}
 
-    def _follow(self, cluster: Cluster, kind: GroupVersionKind, name: str, given: Objects | None) -> None:
+    def _follow(self, cluster: Cluster, kind: GroupVersionKind, name: str, own_objects: Objects | None) -> None:
         history, key = cluster.history(kind, "", name), (kind.kind, name)
         assert history is not None
-        own = None if given is None else given.get(key)
-        before: JSON | None = None
+        own = None if own_objects is None else own_objects.get(key)
+        previous: JSON | None = None
         for place, effect in enumerate(history.effects):
-            shown = effect.snapshot if given is None else own
+            shown = effect.snapshot if own_objects is None else own
             state = history.after(place)
             value: JSON | Missing | None = (
                 shown if effect.snapshot is not None else state if isinstance(state, Missing) else state.value
             )
             is_creation = effect.exchange is not None and effect.exchange.record.code == CREATED
             if place == 0 and effect.snapshot is not None:
-                before = self._begin(key, value)
+                previous = self._begin(key, value)
                 continue
             if place == 0 and not is_creation and effect.exchange is not None:
-                before = self._set_first(key, own)
+                previous = self._set_first(key, own)
             stored = self._stored(value)
-            if isinstance(stored, Missing) or _says(stored) != _says(before):
+            if isinstance(stored, Missing) or _says(stored) != _says(previous):
                 self._changes.append(_Change(effect.start, effect.end, key, stored))
-            before = None if isinstance(stored, Missing) else stored
+            previous = None if isinstance(stored, Missing) else stored
 
     def _begin(self, key: Name, value: JSON | Missing | None) -> JSON | None:
         """An object that the log does not show to be written: in force since it was created, if it says when that was."""
@@ -172,31 +174,31 @@ class PolicyTimeline:
         first, last = bisect_right(self._bounds, start), bisect_right(self._bounds, end)
         if first != last:
             return self._alternatives(start, end)
-        known = self._at.get(first)
-        if known is None:
-            known = self._at[first] = self._alternatives(start, end)
-        return known
+        sides = self._at.get(first)
+        if sides is None:
+            sides = self._at[first] = self._alternatives(start, end)
+        return sides
 
     def _alternatives(self, start: int, end: int) -> list[Sides] | Missing:
         settled = sum(change.end + POLICY_DELAY <= start for change in self._changes)
         begun = sum(change.start <= end for change in self._changes)
         if begun - settled >= MOST_ALTERNATIVES:
             return Missing("", "too many policies were being written at the time")
-        found: list[Sides] = []
+        alternatives: list[Sides] = []
         for count in range(settled, max(settled, begun) + 1):
-            made = self._sides(count)
-            if isinstance(made, Missing):
-                return made
-            if not found or made is not found[-1]:
-                found.append(made)
-        return found
+            sides = self._sides(count)
+            if isinstance(sides, Missing):
+                return sides
+            if not alternatives or sides is not alternatives[-1]:
+                alternatives.append(sides)
+        return alternatives
 
     def _sides(self, count: int) -> Sides | Missing:
         """The sets after so many changes."""
-        known = self._made.get(count)
-        if known is None:
-            known = self._made[count] = self._of(count)
-        return known
+        sides = self._made.get(count)
+        if sides is None:
+            sides = self._made[count] = self._of(count)
+        return sides
 
     def _of(self, count: int) -> Sides | Missing:
         objects: dict[Name, JSON | Missing | None] = dict(self._first)
@@ -214,10 +216,10 @@ class PolicyTimeline:
     def everything(self, *, planned: bool) -> list[JSON]:
         """All policies that are ever in force in the current set, and in the candidate as `planned`."""
         written = [change.value for change in self._changes]
-        found = [
+        objects = [
             value for value in (*self._first.values(), *written) if value is not None and not isinstance(value, Missing)
         ]
         if not planned:
-            return found
-        kept = [obj for obj in found if (obj["kind"], obj["metadata"]["name"]) not in self._planned.replaced]
-        return [*kept, *self._planned.objects.values()]
+            return objects
+        unreplaced = [obj for obj in objects if (obj["kind"], obj["metadata"]["name"]) not in self._planned.replaced]
+        return [*unreplaced, *self._planned.objects.values()]

@@ -24,8 +24,8 @@ def case_results(
         try:
             case = orjson.loads(line)
             attributes = attributes_of(case["request"])
-            given = case.get("time")
-            time = datetime.fromisoformat(given) if given else None
+            instant = case.get("time")
+            time = datetime.fromisoformat(instant) if instant else None
         except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise ReplayError(f"is no case with `id` and `request`: {error}", path=path, line=number) from error
         world.mention(attributes.namespace)

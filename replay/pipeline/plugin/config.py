@@ -79,8 +79,8 @@ def read_config(path: Path, name: str) -> PluginConfig:
     for name_of_field in sorted(_OF_CONFIGURATION & set(document)):
         own = {name_of_field: document.pop(name_of_field)}
         document["configuration"] = {**(document.get("configuration") or {}), **own}
-    found = {_FIELDS[key]: value for key, value in document.items() if key in _FIELDS and value is not None}
-    return PluginConfig(**{**found, "plugin": name, "objects": tuple(found.get("objects", ()))})
+    fields = {_FIELDS[key]: value for key, value in document.items() if key in _FIELDS and value is not None}
+    return PluginConfig(**{**fields, "plugin": name, "objects": tuple(fields.get("objects", ()))})
 
 
 def _check_kinds(document: JSON, path: str) -> None:
@@ -94,11 +94,11 @@ def _check_kinds(document: JSON, path: str) -> None:
 
 def configured_plugin(config: PluginConfig) -> Plugin:
     """The plugin of a configuration. Raises ReplayError for a name that there is not, ManifestError for a bad document."""
-    known = BY_NAME.get(config.plugin)
-    if known is None:
+    plugin_class = BY_NAME.get(config.plugin)
+    if plugin_class is None:
         raise ReplayError(f"no plugin `{config.plugin}`: there are {', '.join(sorted(BY_NAME))}")
     try:
-        plugin = known.configured(config.configuration, config.flags)
+        plugin = plugin_class.configured(config.configuration, config.flags)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ManifestError(f"`configuration` is not of {config.plugin}: {error}") from error
     if isinstance(plugin, ImagePolicyWebhook) and config.backend is not None:

@@ -27,19 +27,19 @@ def plugin_results(
     name: str, config: Path, cases: Path | None, scenario: Scenario, progress: Progress
 ) -> Iterator[dict[str, JSON]]:
     """The result lines of one plugin, recorded requests first; raises ReplayError for input that cannot be used."""
-    read = read_config(config, name)
+    plugin_config = read_config(config, name)
     try:
-        plugin = configured_plugin(read)
+        plugin = configured_plugin(plugin_config)
     except ManifestError as error:
         raise ManifestError(error.message, path=str(config)) from error
     if cases is None and not scenario.logs and scenario.store is None:
         raise ReplayError("nothing to ask: give a log, or requests with --cases")
-    world = PluginWorld(read, read_snapshot(scenario.cluster) if scenario.cluster is not None else ())
+    world = PluginWorld(plugin_config, read_snapshot(scenario.cluster) if scenario.cluster is not None else ())
     if scenario.logs or scenario.store is not None:
         yield from recorded_results(plugin, world, logged_requests(scenario, progress))
     if cases is not None:
         # buckets are of the time that they were filled in, which is not that of the cases
-        asked_next = configured_plugin(read) if plugin.is_timed else plugin
+        asked_next = configured_plugin(plugin_config) if plugin.is_timed else plugin
         yield from case_results(asked_next, world, numbered_lines(cases), str(cases))
 
 
@@ -51,5 +51,5 @@ def logged_requests(scenario: Scenario, progress: Progress) -> Iterator[Asked]:
         for number in range(store.parts):
             for records in store.part(number).objects(_WRITES):
                 for request in reconstructor.requests(records):
-                    if (found := asked(request)) is not None:
-                        yield found
+                    if (logged_request := asked(request)) is not None:
+                        yield logged_request

@@ -80,11 +80,11 @@ class PluginWorld:
         if self._config.namespace_state != "follow" or not is_namespace or attributes.dry_run:
             return
         name = attributes.name or _own_name(attributes)
-        known = self.lister.get(NAMESPACE, "", name)
+        namespace = self.lister.get(NAMESPACE, "", name)
         if attributes.operation is Operation.CREATE:
-            self.lister.put(_changed(known or _namespace(name), self._config.namespaces.get(name) or {}))
-        elif attributes.operation is Operation.DELETE and known is not None:
-            self.lister.put(_changed(known, {"terminating": True}))
+            self.lister.put(_changed(namespace or _namespace(name), self._config.namespaces.get(name) or {}))
+        elif attributes.operation is Operation.DELETE and namespace is not None:
+            self.lister.put(_changed(namespace, {"terminating": True}))
         elif attributes.subresource == "finalize":
             self.lister.remove(NAMESPACE, "", name)
 

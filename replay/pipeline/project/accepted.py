@@ -27,13 +27,13 @@ def read_accepted(path: Path) -> tuple[Acceptance, ...]:
 
 
 def _entries(documents: Iterable[CaseDocument]) -> tuple[Acceptance, ...]:
-    found: list[Acceptance] = []
+    acceptances_: list[Acceptance] = []
     for document in documents:
         fields = Fields.at(document, "", document.value, ("apiVersion", "kind", "accepted"))
         if (fields.text("apiVersion"), fields.text("kind")) != (API_VERSION, KIND):
             raise fields.error("kind", f"is to be {KIND} of {API_VERSION}")
-        found += [_entry(document, number, each) for number, each in enumerate(fields.items("accepted"))]
-    return tuple(found)
+        acceptances_ += [_entry(document, number, each) for number, each in enumerate(fields.items("accepted"))]
+    return tuple(acceptances_)
 
 
 def _entry(document: CaseDocument, number: int, value: JSON) -> Acceptance:
@@ -64,21 +64,21 @@ def expiry(text: str, today: date) -> date | None:
     if text == "never":
         return None
     try:
-        found = length(text)
-        return date.fromisoformat(text) if found is None else today + found
+        span = length(text)
+        return date.fromisoformat(text) if span is None else today + span
     except (ValueError, OverflowError) as error:
         raise ReplayError(f"no day `{text}`: write 2026-12-31, 90d or never", path="--expires") from error
 
 
 def acceptances(result: RunResult, by: str, reason: str, expires: date | None) -> list[Acceptance]:
     """What would have to be accepted for a run to deny nothing new: entries by `policy`, `namespace` or `workload`."""
-    wanted = {
+    entries = {
         (policy, key.namespace if by != "policy" else "*", key.workload if by == "workload" else "*")
         for key in result.summary.cells
         if key.outcome is OutcomeKind.NEWLY_DENIED
         for policy in key.policies
     }
-    return [Acceptance(*each, reason, expires) for each in sorted(wanted)]
+    return [Acceptance(*each, reason, expires) for each in sorted(entries)]
 
 
 def add_accepted(path: Path, entries: Sequence[Acceptance]) -> None:
@@ -86,14 +86,14 @@ def add_accepted(path: Path, entries: Sequence[Acceptance]) -> None:
 
     Raises ReplayError for a file to whose end no entry can be written.
     """
-    known = read_accepted(path) if path.exists() else ()
-    text = path.read_text("utf-8") if known else _HEAD
+    earlier = read_accepted(path) if path.exists() else ()
+    text = path.read_text("utf-8") if earlier else _HEAD
     text += ("" if text.endswith("\n") else "\n") + "".join(_lines(entries))
     try:
-        found = _entries(documents_of(path, text.encode()))
+        entries_of_file = _entries(documents_of(path, text.encode()))
     except ReplayError:
-        found = ()
-    if len(found) != len(known) + len(entries):
+        entries_of_file = ()
+    if len(entries_of_file) != len(earlier) + len(entries):
         raise ReplayError(
             "no entry can be added: `accepted` is to be the last of the file, indented by two", path=str(path)
         )

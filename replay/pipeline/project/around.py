@@ -54,9 +54,9 @@ def look_around(directory: Path) -> ProjectFindings:
             sets.append(place)
             folders.clear()
         snapshots += [place / name for name in files if _SNAPSHOT.fullmatch(name)]
-        found = [place / name for name in files if _LOG.fullmatch(name)]
-        if found:
-            logs[found[0] if len(found) == 1 else place] = None
+        log_files = [place / name for name in files if _LOG.fullmatch(name)]
+        if log_files:
+            logs[log_files[0] if len(log_files) == 1 else place] = None
     current, candidate = _current_and_candidate(sets)
     cluster = snapshots[0] if len(snapshots) == 1 else None
     return ProjectFindings(
@@ -71,13 +71,13 @@ def look_around(directory: Path) -> ProjectFindings:
 
 def _walk(directory: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
     """What a person would see: nothing hidden, nothing installed, no links; what is taken out of the folders is not entered."""
-    seen = 0
+    entry_count = 0
     for place, folders, files in os.walk(directory):
         folders[:] = sorted(name for name in folders if name[0] != "." and name not in _PASSED_OVER)
         below = Path(place).relative_to(directory)
-        seen += len(folders) + len(files)
+        entry_count += len(folders) + len(files)
         yield below, folders, sorted(files)
-        if len(below.parts) >= DEEPEST or seen > MOST_ENTRIES:
+        if len(below.parts) >= DEEPEST or entry_count > MOST_ENTRIES:
             folders.clear()
 
 

@@ -41,18 +41,18 @@ def named_policies(manifests: Manifests, names: Iterable[str]) -> frozenset[str]
 
     They are as `meant` reads them. Raises ReplayError with near matches.
     """
-    known = {name for each in manifests.sets for name in names_of(each)}
-    found: set[str] = set()
+    policy_names = {name for each in manifests.sets for name in names_of(each)}
+    policies: set[str] = set()
     for name in names:
-        found |= meant(name, known)
+        policies |= meant(name, policy_names)
     configured = {
         webhook.name
         for each in manifests.sets
         for configuration in (*each.mutating_webhooks, *each.validating_webhooks)
-        if configuration.name in found
+        if configuration.name in policies
         for webhook in configuration.webhooks
     }
-    return frozenset(found | configured)
+    return frozenset(policies | configured)
 
 
 def narrowed(manifests: Manifests, names: frozenset[str]) -> Manifests:
@@ -88,8 +88,8 @@ def chosen(store: Store, focus: Focus) -> Predicate | None:
     if focus.since or focus.until:
         begin, end = period(store, focus.since, focus.until, focus.zone)
         parts.append(f"stage_time between {literal(sql_time(begin))} and {literal(sql_time(end))}")
-    told = [part for part in parts if part]
-    return Predicate(f"({' and '.join(told)})", ()) if told else None
+    conditions = [part for part in parts if part]
+    return Predicate(f"({' and '.join(conditions)})", ()) if conditions else None
 
 
 def _workspaces(store: Store) -> str:
@@ -110,8 +110,8 @@ def _require_known(store: Store, kind: str, names: tuple[str, ...]) -> None:
 
 
 def _any_of(column: str, patterns: tuple[str, ...]) -> str:
-    found = " or ".join(f"{column} glob {literal(pattern)}" for pattern in patterns)
-    return f"({found})" if found else ""
+    condition = " or ".join(f"{column} glob {literal(pattern)}" for pattern in patterns)
+    return f"({condition})" if condition else ""
 
 
 def concerning(job: Job, names: frozenset[str]) -> Predicate | None:
@@ -125,13 +125,13 @@ def concerning(job: Job, names: frozenset[str]) -> Predicate | None:
 
 def within(store: Store, job: Job, focus: Focus) -> Job:
     """A job about nothing but what is asked for."""
-    found = chosen(store, focus)
-    return job if found is None else replace(job, within=found, predicate=both(job.predicate, found))
+    predicate = chosen(store, focus)
+    return job if predicate is None else replace(job, within=predicate, predicate=both(job.predicate, predicate))
 
 
 def together(*predicates: Predicate | None) -> Predicate | None:
     """What all of some predicates select; None selects everything."""
-    found: Predicate | None = None
+    predicate: Predicate | None = None
     for each in predicates:
-        found = each if found is None else found if each is None else both(found, each)
-    return found
+        predicate = each if predicate is None else predicate if each is None else both(predicate, each)
+    return predicate

@@ -35,23 +35,25 @@ def watch_runs(
     if STDIN in scenario.logs:
         raise ReplayError("standard input can be read once: --watch needs files")
     last: RunResult | None = None
-    read: object = None
+    logs_in_store: object = None
     with ExitStack() as stack:
         store = scenario.store or stack.enter_context(scratch()) / "store"
 
         def once() -> Iterable[str]:
-            nonlocal last, read
+            nonlocal last, logs_in_store
             logs = state(scenario.logs, ())
             try:
                 # A log that has not changed is not even looked at.
-                found = run(
-                    replace(scenario, store=store, logs=scenario.logs if logs != read else ()), options, progress
+                result = run(
+                    replace(scenario, store=store, logs=scenario.logs if logs != logs_in_store else ()),
+                    options,
+                    progress,
                 )
             except ReplayError as error:
                 show(error)
             else:
-                show(found if last is None else difference_line(last, found))
-                last, read = found, logs
+                show(result if last is None else difference_line(last, result))
+                last, logs_in_store = result, logs
             return ()
 
         watch(inputs(scenario, options.accepted), once, rounds=rounds)

@@ -31,25 +31,25 @@ def watch(
     files: tuple[str, ...] = ()
     for _ in count() if rounds is None else rounds:
         # What changes meanwhile is seen afterwards.
-        before = state(watched, files)
+        earlier_state = state(watched, files)
         files = tuple(once()) or files
-        before = {**state((), files), **before}
-        while state(watched, files) == before:
+        earlier_state = {**state((), files), **earlier_state}
+        while state(watched, files) == earlier_state:
             sleep(INTERVAL)
 
 
 def state(paths: Iterable[str | Path], files: Iterable[str]) -> FileStates:
     """When each file was changed last and how large it is; one that is gone is not there."""
-    given = [Path(each) for path in paths for each in _meant(str(path))]
-    below = (each for path in given for each in (path.rglob("*") if path.is_dir() else (path,)))
-    found: FileStates = {}
+    roots = [Path(each) for path in paths for each in _meant(str(path))]
+    below = (each for path in roots for each in (path.rglob("*") if path.is_dir() else (path,)))
+    states: FileStates = {}
     for path in (*below, *map(Path, files)):
         try:
             status = path.stat()
         except OSError:
             continue
-        found[str(path)] = status.st_mtime_ns, status.st_size
-    return found
+        states[str(path)] = status.st_mtime_ns, status.st_size
+    return states
 
 
 def _meant(path: str) -> Iterable[str]:

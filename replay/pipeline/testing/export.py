@@ -66,10 +66,10 @@ class Exporter:
     @cached_property
     def _set(self) -> SetObjects:
         version = self.job.version
-        found = set_objects(self.paths[0], version)
+        objects = set_objects(self.paths[0], version)
         for path in self.paths[1:]:
-            found = found.with_added(set_objects(path, version), version, filter(is_policy, self.job.snapshot))
-        return found
+            objects = objects.with_added(set_objects(path, version), version, filter(is_policy, self.job.snapshot))
+        return objects
 
     def exported(
         self, request: ReplayRequest, name: str, *, minimise: bool = False
@@ -80,15 +80,15 @@ class Exporter:
         if request.otherwise is not None:
             raise UnholdableError("the log leaves open whether the request created its object or changed it")
         lister = RecordingLister(self.job.cluster.at(request.record))
-        before, attributes = _both(request)
-        decision = self._chain.decide(before, attributes, lister)[self.index]
-        validated = self._chain.validated(before, attributes, lister)[self.index]
+        original, attributes = _both(request)
+        decision = self._chain.decide(original, attributes, lister)[self.index]
+        validated = self._chain.validated(original, attributes, lister)[self.index]
         if lister.missing and not self._is_certain(decision):
             raise UnholdableError(f"no case can say what is not known of other objects: {lister.missing[0].reason}")
         redactor = redactor_of(request, redact=self.redact)
         exported = Exported(
             name=name,
-            before=_shown(before, redactor),
+            before=_shown(original, redactor),
             validated=_shown(validated, redactor),
             decision=redacted_decision(redactor, decision),
             objects=tuple(self._objects(lister, attributes)),
@@ -126,22 +126,22 @@ class Exporter:
     def _objects(self, lister: RecordingLister, attributes: Attributes) -> Iterable[JSON]:
         """What was looked up, and the definitions of the custom kinds that the request and its parameters are of."""
         namespace = ("", "Namespace", "", attributes.namespace)
-        found = {key: value for key, value in lister.found.items() if key[1] != CRD and key != namespace}
-        groups = {key[0] for key in found} | {attributes.resource.group}
+        objects = {key: value for key, value in lister.found.items() if key[1] != CRD and key != namespace}
+        groups = {key[0] for key in objects} | {attributes.resource.group}
         for crd in self.job.cluster.crds:
             if crd["spec"]["group"] in groups:
                 yield _without_managed_fields(crd)
-        for (_, kind, _, _), value in found.items():
+        for (_, kind, _, _), value in objects.items():
             shown = plain(value)
             redactor = Redactor(SECRETS if kind == "Secret" else "", redact=self.redact)
             yield _hidden(_without_managed_fields(shown), redactor)
 
     def _check(self, exported: Exported, case: dict[str, JSON]) -> None:
         """Raise UnholdableError unless the case is decided as the request."""
-        found = self._differences(exported, case)
-        if found:
+        differences = self._differences(exported, case)
+        if differences:
             hint = "; what is hidden matters to it, --no-redact shows it" if self._matters(exported) else ""
-            raise UnholdableError(f"the case would be decided otherwise: {found[0]}{hint}")
+            raise UnholdableError(f"the case would be decided otherwise: {differences[0]}{hint}")
 
     def _matters(self, exported: Exported) -> bool:
         return self.redact and exported.before.resource.resource == SECRETS
@@ -150,11 +150,11 @@ class Exporter:
         return not self._differences(exported, case)
 
     def _differences(self, exported: Exported, case: dict[str, JSON]) -> list[str]:
-        read = self.read(exported, case)
-        if isinstance(read, Unusable):
-            return [read.error.message]
+        case_read = self.read(exported, case)
+        if isinstance(case_read, Unusable):
+            return [case_read.error.message]
         try:
-            return differences(self._decider.decided(read))
+            return differences(self._decider.decided(case_read))
         except UnholdableError:
             raise
         except (CaseError, *UNFORESEEN) as error:
@@ -162,12 +162,16 @@ class Exporter:
 
     def again(self, exported: Exported, case: dict[str, JSON]) -> Exported:
         """What a smaller case of a request says, for the other forms."""
-        read = self.read(exported, case)
-        assert isinstance(read, Case)
-        told = self._decider.decided(read).told
-        objects = tuple(obj for obj in read.objects if not is_policy(obj))
+        case_read = self.read(exported, case)
+        assert isinstance(case_read, Case)
+        attributes = self._decider.decided(case_read).told
+        objects = tuple(obj for obj in case_read.objects if not is_policy(obj))
         return replace(
-            exported, before=told.before, validated=told.validated, objects=objects, answers=read.answers or ()
+            exported,
+            before=attributes.before,
+            validated=attributes.validated,
+            objects=objects,
+            answers=case_read.answers or (),
         )
 
     def read(self, exported: Exported, case: dict[str, JSON]) -> Case | Unusable:
@@ -177,14 +181,14 @@ class Exporter:
 
 
 def _both(request: ReplayRequest) -> tuple[Attributes, Attributes]:
-    before, attributes = request.before_mutation, request.attributes
-    return (attributes.with_object(before) if isinstance(before, Missing) else before), attributes
+    original, attributes = request.before_mutation, request.attributes
+    return (attributes.with_object(original) if isinstance(original, Missing) else original), attributes
 
 
 def _shown(attributes: Attributes, redactor: Redactor) -> Attributes:
     """Attributes of which nothing shows that must not, and nothing that no policy looks at without being told."""
-    found = {name: _redacted(getattr(attributes, name), redactor) for name in ("object", "old_object")}
-    return replace(attributes, **found)
+    parts_shown = {name: _redacted(getattr(attributes, name), redactor) for name in ("object", "old_object")}
+    return replace(attributes, **parts_shown)
 
 
 def _redacted(value: JSON, redactor: Redactor) -> JSON:

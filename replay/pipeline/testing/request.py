@@ -59,7 +59,7 @@ def export_request(scenario: Scenario, options: ExportOptions, progress: Progres
     with opened(scenario, progress) as store:
         require_known(store, "audit_id", options.audit_id)
         job = replace(past_job(store, manifests), authorizers=authorizers)
-        requests = list(requests_of(store, job, [options.audit_id], whole=True))
+        requests = list(requests_of(store, job, [options.audit_id], is_full=True))
         if not 0 <= options.item < len(requests):
             raise ReplayError(f"the request is about {len(requests)} objects: --item is 0 to {len(requests) - 1}")
         request = requests[options.item]

@@ -36,35 +36,37 @@ def run_tests(options: CaseOptions) -> CaseReport:
     results: list[CaseResult] = []
     forms: Counter[str] = Counter()
     files = {str(path) for path in options.policies}
-    for found in find_cases(options.paths, loader, options.policies):
-        made = list(_results(found, decider, coverage, options.name))
-        results += made
-        if isinstance(found, CaseFile):
-            forms[found.form] += len(made)
-            files.update(found.files)
+    for source in find_cases(options.paths, loader, options.policies):
+        results_of_file = list(_results(source, decider, coverage, options.name))
+        results += results_of_file
+        if isinstance(source, CaseFile):
+            forms[source.form] += len(results_of_file)
+            files.update(source.files)
         else:
-            files.add(found.path)
+            files.add(source.path)
     if not results:
         places = ", ".join(map(str, options.paths))
         selection = f" whose name holds `{options.name}`" if options.name else ""
         raise CaseError(f"no cases{selection} below it: docs/cases.md says how they are written", path=places)
-    told = None
+    case_coverage = None
     if coverage is not None:
-        told = CaseCoverageResult(coverage.reached, coverage.total, tuple(coverage.unreached()))
-    return CaseReport(tuple(results), dict(sorted(forms.items())), tuple(sorted(files)), told)
+        case_coverage = CaseCoverageResult(coverage.reached, coverage.total, tuple(coverage.unreached()))
+    return CaseReport(tuple(results), dict(sorted(forms.items())), tuple(sorted(files)), case_coverage)
 
 
-def _results(found: CaseSource, decider: CaseDecider, coverage: CaseCoverage | None, name: str) -> Iterator[CaseResult]:
-    if isinstance(found, UnreadableCases):
-        if name in found.path:
-            yield _failed(found.path, found.path, found.error)
+def _results(
+    source: CaseSource, decider: CaseDecider, coverage: CaseCoverage | None, name: str
+) -> Iterator[CaseResult]:
+    if isinstance(source, UnreadableCases):
+        if name in source.path:
+            yield _failed(source.path, source.path, source.error)
         return
-    chosen: Iterable[Case | Unusable] = (case for case in found.cases if name in case.name)
+    chosen: Iterable[Case | Unusable] = (case for case in source.cases if name in case.name)
     for case in chosen:
         if isinstance(case, Unusable):
-            yield _failed(found.path, case.name, case.error)
+            yield _failed(source.path, case.name, case.error)
         else:
-            yield _result(found.path, case, decider, coverage)
+            yield _result(source.path, case, decider, coverage)
 
 
 def _result(suite: str, case: Case, decider: CaseDecider, coverage: CaseCoverage | None) -> CaseResult:
@@ -76,8 +78,8 @@ def _result(suite: str, case: Case, decider: CaseDecider, coverage: CaseCoverage
     except CaseError as error:
         return CaseResult(suite, case.name, case.path, case.line, Status.ERROR, (error.message,))
     except UNFORESEEN as error:
-        told = " ".join(f"{type(error).__name__} {error}".split())
-        line = f"the case is of a form that nobody foresaw: {told}"
+        reason = " ".join(f"{type(error).__name__} {error}".split())
+        line = f"the case is of a form that nobody foresaw: {reason}"
         return CaseResult(suite, case.name, case.path, case.line, Status.ERROR, (line,))
     status = Status.FAILED if lines else Status.PASSED
     return CaseResult(suite, case.name, case.path, case.line, status, tuple(lines))

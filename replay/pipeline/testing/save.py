@@ -45,7 +45,7 @@ def save_cases(store: Store, job: Job, summary: Summary, paths: tuple[Path, ...]
     files: dict[str, str] = {}
     unheld: Counter[str] = Counter()
     for finding in _distinct(summary):
-        requests = list(requests_of(store, job, [finding.example.audit_id], whole=True))
+        requests = list(requests_of(store, job, [finding.example.audit_id], is_full=True))
         request = requests[finding.example.item]
         try:
             exported, case = exporter.exported(request, f"{finding.outcome.value}: {title(request)}", minimise=True)
@@ -54,8 +54,8 @@ def save_cases(store: Store, job: Job, summary: Summary, paths: tuple[Path, ...]
             continue
         files[_name(finding, files)] = case_text(exported, case, directory)
     write_files(directory, files, "the cases")
-    told = [f"{len(files)} cases of distinct findings were saved in {directory}"]
-    return told + [f"{count} distinct findings are no cases: {reason}" for reason, count in unheld.most_common()]
+    lines = [f"{len(files)} cases of distinct findings were saved in {directory}"]
+    return lines + [f"{count} distinct findings are no cases: {reason}" for reason, count in unheld.most_common()]
 
 
 def _distinct(summary: Summary) -> Iterator[_Finding]:

@@ -49,11 +49,13 @@ class Enforcement:
         if folders is None:
             assert manifests.current is not None
             return replace(manifests, candidate=_bound_to_deny(manifests.current, self.trial[""]))
-        made = {
+        trial_folders = {
             path: _folder_bound_to_deny(folder, self.trial.get(path, frozenset()))
             for path, folder in (folders.current or {}).items()
         }
-        return replace(manifests, candidate=union(made.values()), folders=replace(folders, candidate=made))
+        return replace(
+            manifests, candidate=union(trial_folders.values()), folders=replace(folders, candidate=trial_folders)
+        )
 
 
 def worlds_of(

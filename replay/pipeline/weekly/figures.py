@@ -104,21 +104,25 @@ def _workspaces(
     logged: Mapping[str, Counter[EffectAction]], part: WeeklyPart, position: int
 ) -> tuple[WorkspaceFigures, ...]:
     """What was done to each workspace, and what the candidate would newly deny to it; those with most of that first."""
-    done = {path: Counter(actions) for path, actions in logged.items()}
+    actions_by_path = {path: Counter(actions) for path, actions in logged.items()}
     planned: Counter[str] = Counter()
     undecided: Counter[str] = Counter()
     for key, cell in part.effects.cells.items():
         if key.period != position or not key.workspace:
             continue
-        own = done.setdefault(key.workspace, Counter())
+        own = actions_by_path.setdefault(key.workspace, Counter())
         if key.side is EffectSide.CURRENT:
             own[key.action] += cell.count if key.action in _UNTRACED else 0
         else:
             planned[key.workspace] += cell.count if key.action is EffectAction.DENY and key.is_root else 0
             undecided[key.workspace] += cell.count if key.action is EffectAction.UNDETERMINED else 0
-    found = [WorkspaceFigures(path, +actions, planned[path], undecided[path]) for path, actions in done.items()]
-    found = [each for each in found if each.actions or each.newly_denied or each.undecided]
-    return tuple(sorted(found, key=lambda each: (-each.newly_denied, -each.total(EffectAction.DENY), each.workspace)))
+    workspaces = [
+        WorkspaceFigures(path, +actions, planned[path], undecided[path]) for path, actions in actions_by_path.items()
+    ]
+    workspaces = [each for each in workspaces if each.actions or each.newly_denied or each.undecided]
+    return tuple(
+        sorted(workspaces, key=lambda each: (-each.newly_denied, -each.total(EffectAction.DENY), each.workspace))
+    )
 
 
 def _replayed(part: WeeklyPart, position: int) -> _Tallies:

@@ -68,18 +68,18 @@ class FileAgreement:
         shown: Callable[[str], str],
     ) -> None:
         """Compare one request with what the log says of it; see `Fidelity.record`."""
-        record, kept = request.record, self.reproduced
+        record, reproduced_before = request.record, self.reproduced
         self.fidelity.record(
             record.seq, record.audit_id, observed, decision, policies, shown, in_any_order=bool(record.workspace)
         )
-        if self.reproduced > kept:
+        if self.reproduced > reproduced_before:
             self._seen(record.stage_time, record.stage_time)
 
     @property
     def reproduced(self) -> int:
         """How many decisions of the log the set reproduces."""
-        found = self.fidelity
-        return found.denials.reproduced + found.failures.reproduced + found.annotations.reproduced
+        fidelity = self.fidelity
+        return fidelity.denials.reproduced + fidelity.failures.reproduced + fidelity.annotations.reproduced
 
     def add(self, other: FileAgreement) -> None:
         """Merge another part of the log."""
@@ -111,8 +111,8 @@ class WeeklyPart:
     def add(self, other: WeeklyPart) -> None:
         """Merge another part of the log."""
         self.effects.add(other.effects)
-        for key, seen in other.would_deny.items():
-            self.would_deny.setdefault(key, []).extend(seen)
+        for key, entries in other.would_deny.items():
+            self.would_deny.setdefault(key, []).extend(entries)
         for where, begins in other.begins.items():
             self.begins.setdefault(where, Beginning()).add(begins)
         self.undecided.update(other.undecided)
@@ -123,9 +123,9 @@ class WeeklyPart:
 
     def tell_apart(self, worlds: Mapping[PeriodSide, World], step: int) -> None:
         """Count what would newly deny, now that it is known what only follows."""
-        for key, seen in self.would_deny.items():
+        for key, entries in self.would_deny.items():
             world = worlds.get((key.period, key.side), World())
-            for place, cell in seen:
+            for place, cell in entries:
                 self.effects.count(
                     key._replace(follows=world.blame(place) is not None), cell, cell.first // step * step
                 )
@@ -156,43 +156,43 @@ class WeeklyTask:
 
     def run(self, job: Job, part: StorePart) -> WeeklyPart:
         """Decide the requests of the periods; the others only tell the history of their objects."""
-        found = WeeklyPart()
+        part_figures = WeeklyPart()
         reconstructor = job.replayer.reconstructor
         for records in part.objects(job.predicate if job.within is None else both(job.predicate, job.within)):
             for request in reconstructor.requests(records):
                 at = request.record.stage_time
                 position = next((i for i, period in enumerate(self.periods) if at in period), -1)
                 if position >= 0:
-                    self._count(job, request, position, found)
-        return found
+                    self._count(job, request, position, part_figures)
+        return part_figures
 
-    def _count(self, job: Job, request: ReplayRequest, position: int, found: WeeklyPart) -> None:
+    def _count(self, job: Job, request: ReplayRequest, position: int, part: WeeklyPart) -> None:
         last = position == len(self.periods) - 1
         replayer, record = job.replayer, request.record
         current, candidate = replayer.decisions(request)
-        self._begin(job, request, position, (current, candidate), found)
+        self._begin(job, request, position, (current, candidate), part)
         if request.reached is Reached.FAILED_BEFORE:
             if last:
-                found.not_reached[request.reached_reason] += 1
+                part.not_reached[request.reached_reason] += 1
             return
         lister = replayer.cluster.at(record)
         decisions = {EffectSide.CURRENT: current, EffectSide.CANDIDATE: candidate}
         redactor = redactor_of(request, redact=job.redact)
         if last and EffectSide.CURRENT in self.sides:
-            witness = found.witnesses.setdefault(record.file, FileAgreement())
+            witness = part.witnesses.setdefault(record.file, FileAgreement())
             witness.record(request, observe(record), current, replayer.policies, redactor.text)
         for side in self.sides:
             decision = redacted_decision(redactor, decisions[side])
             if decision.undetermined:
-                found.undecided[position, side] += 1
+                part.undecided[position, side] += 1
                 if last:
                     own = _home(job.where(record), side)
                     unknown = decision.undetermined
-                    found.gaps.update({Gap(placed([u.policy], own)[0], u.path, u.reason, u.fix) for u in unknown})
+                    part.gaps.update({Gap(placed([u.policy], own)[0], u.path, u.reason, u.fix) for u in unknown})
             for effect in effects_of(decision):
-                self._effect(job, request, EffectOf(position, side, effect, bool(current.denials)), found, lister)
+                self._effect(job, request, EffectOf(position, side, effect, bool(current.denials)), part, lister)
 
-    def _effect(self, job: Job, request: ReplayRequest, effect_of: EffectOf, found: WeeklyPart, lister: Lister) -> None:
+    def _effect(self, job: Job, request: ReplayRequest, effect_of: EffectOf, part: WeeklyPart, lister: Lister) -> None:
         attributes, record = request.attributes, request.record
         action, policy, message = effect_of.effect
         resource = str(attributes.resource.group_resource)
@@ -213,9 +213,9 @@ class WeeklyTask:
         )
         cell = EffectCell(1, record.stage_time, record.stage_time, record.audit_id, message)
         if not effect_of.denied and (effect_of.side, action) in _WOULD_DENY:
-            found.would_deny.setdefault(key, []).append((LogPosition(record.seq, request.item), cell))
+            part.would_deny.setdefault(key, []).append((LogPosition(record.seq, request.item), cell))
         else:
-            found.effects.count(key, cell, record.stage_time // self.step * self.step)
+            part.effects.count(key, cell, record.stage_time // self.step * self.step)
 
     def _begin(
         self,
@@ -223,18 +223,18 @@ class WeeklyTask:
         request: ReplayRequest,
         position: int,
         decisions: tuple[Decision, Decision],
-        found: WeeklyPart,
+        part: WeeklyPart,
     ) -> None:
         """Note a request with which a world begins to differ."""
         record, (current, candidate) = request.record, decisions
         about = stored_subject(record, subject(request.attributes))
         kind = outcome_kind(current, candidate)
         if self.enforcement.candidate and kind in STORING:
-            begins = found.begins.setdefault((position, EffectSide.CANDIDATE), Beginning())
+            begins = part.begins.setdefault((position, EffectSide.CANDIDATE), Beginning())
             begins.find(record.seq, about, record.audit_id, job.replayer.ends(request, kind, decisions))
         trial = self.enforcement.trial.get(job.where(record).policies)
         if trial and not current.denials and any(each.policy in trial for each in effects_of(current)):
-            begins = found.begins.setdefault((position, EffectSide.CURRENT), Beginning())
+            begins = part.begins.setdefault((position, EffectSide.CURRENT), Beginning())
             begins.find(record.seq, about, record.audit_id)
 
 

@@ -29,7 +29,7 @@ def promotions(
     """
     policies = [(each, own) for own in scope.own_sets() for each in planned_policies(own.manifests)]
     mapper = EquivalentResourceMapper(scope.discovery)
-    asked = selected_counts(store, [_asked(each, own, mapper) for each, own in policies], period)
+    counts = selected_counts(store, [_asked(each, own, mapper) for each, own in policies], period)
     cells = {key: cell for key, cell in effects.cells.items() if key.period == position}
     middle = period.start + period.length // 2
     halves: dict[_Series, list[int]] = {}
@@ -37,21 +37,22 @@ def promotions(
         if bucket.period == position and bucket.is_root:
             series = halves.setdefault((bucket.side, bucket.action, bucket.policy), [0, 0])
             series[bucket.start >= middle] += count
-    found = [
+    promotions_ = [
         _promotion(each, each.named(own.workspace), (cells, halves), count)
-        for (each, own), count in zip(policies, asked, strict=True)
+        for (each, own), count in zip(policies, counts, strict=True)
     ]
     return tuple(
         sorted(
-            found, key=lambda each: (_READINESS.index(each.readiness), each.roots, each.follow, each.policy, each.side)
+            promotions_,
+            key=lambda each: (_READINESS.index(each.readiness), each.roots, each.follow, each.policy, each.side),
         )
     )
 
 
 def _asked(planned: PlannedPolicy, own: OwnSets, mapper: EquivalentResourceMapper) -> Predicate:
     criteria = planned.policy.match_constraints
-    found = coarse_predicate([] if criteria is None else [criteria], mapper, version=own.version)
-    return found if own.within is None else both(found, own.within)
+    predicate = coarse_predicate([] if criteria is None else [criteria], mapper, version=own.version)
+    return predicate if own.within is None else both(predicate, own.within)
 
 
 def candidate_mutations(cells: EffectCells) -> tuple[MutationFigures, ...]:
@@ -60,7 +61,7 @@ def candidate_mutations(cells: EffectCells) -> tuple[MutationFigures, ...]:
     for key, cell in cells.items():
         if key.side is EffectSide.CANDIDATE and key.action is EffectAction.MUTATE:
             groups.setdefault(key.policy, []).append((key, cell))
-    found = [
+    mutation_figures = [
         MutationFigures(
             policy,
             sum(cell.count for _, cell in group),
@@ -70,7 +71,7 @@ def candidate_mutations(cells: EffectCells) -> tuple[MutationFigures, ...]:
         )
         for policy, group in groups.items()
     ]
-    return tuple(sorted(found, key=lambda each: (-each.requests, each.policy)))
+    return tuple(sorted(mutation_figures, key=lambda each: (-each.requests, each.policy)))
 
 
 @dataclass(slots=True)
@@ -88,7 +89,7 @@ class _Talk:
 
 
 def _promotion(
-    planned: PlannedPolicy, name: str, effects: tuple[EffectCells, Mapping[_Series, list[int]]], asked: int
+    planned: PlannedPolicy, name: str, effects: tuple[EffectCells, Mapping[_Series, list[int]]], requests: int
 ) -> Promotion:
     """Count a policy's cells; where one both warns and audits, a request counts once, by the action that shows more."""
     cells, halves = effects
@@ -97,15 +98,15 @@ def _promotion(
         action: [(key, cell) for key, cell in own if key.action is action] for action in sorted(planned.actions)
     }
     action, denied = max(by_action.items(), key=lambda item: sum(cell.count for _, cell in item[1]))
-    made = Promotion(
+    promotion = Promotion(
         name,
         planned.side,
         planned.today,
-        asked,
+        requests,
         undecided=sum(cell.count for key, cell in own if key.action is EffectAction.UNDETERMINED),
     )
     if not denied:
-        return made
+        return promotion
     roots = [(key, cell) for key, cell in denied if key.is_root]
     talks: dict[tuple[str, str, str], _Talk] = {}
     for key, cell in roots:
@@ -113,7 +114,7 @@ def _promotion(
     first_half, second_half = halves.get((planned.side, action, name), (0, 0))
     first = min((cell for _, cell in roots or denied), key=lambda cell: (cell.first, cell.audit_id))
     return replace(
-        made,
+        promotion,
         requests=sum(cell.count for _, cell in denied),
         denied_anyway=sum(cell.count for key, cell in denied if key.denied),
         users=len({key.user for key, _ in roots}),
@@ -130,7 +131,7 @@ def _promotion(
 
 def _owners(talks: Mapping[tuple[str, str, str], _Talk]) -> list[Owner]:
     """Those with most requests first."""
-    found = [
+    owners = [
         Owner(
             *place,
             tuple(sorted(talk.users, key=lambda user: (-talk.users[user], user))),
@@ -139,4 +140,4 @@ def _owners(talks: Mapping[tuple[str, str, str], _Talk]) -> list[Owner]:
         )
         for place, talk in talks.items()
     ]
-    return sorted(found, key=lambda each: (-each.requests, each.owner, each.namespace, each.workload))[:MAX_OWNERS]
+    return sorted(owners, key=lambda each: (-each.requests, each.owner, each.namespace, each.workload))[:MAX_OWNERS]

@@ -37,22 +37,22 @@ class ReadinessJob:
 
     def run(self, part: StorePart) -> ReadinessByNamespace:
         """The pods of one part, by namespace."""
-        found: ReadinessByNamespace = {}
+        readiness: ReadinessByNamespace = {}
         within = self.job.within
         for records in part.objects(_PODS if within is None else both(_PODS, within)):
             for request in self.job.reconstructor.requests(records):
                 if request.record.stage_time in self.period and request.reached is not Reached.FAILED_BEFORE:
-                    self._count(request, found)
-        return found
+                    self._count(request, readiness)
+        return readiness
 
-    def _count(self, request: ReplayRequest, found: ReadinessByNamespace) -> None:
+    def _count(self, request: ReplayRequest, readiness: ReadinessByNamespace) -> None:
         attributes, record = request.attributes, request.record
         succeeded, at = record.code < 400, record.stage_time
         name = f"{attributes.namespace}/{attributes.name}"
         if attributes.operation is Operation.CREATE and not attributes.subresource:
             if not succeeded:
                 return
-            own = found.setdefault(attributes.namespace, NamespaceReadiness())
+            own = readiness.setdefault(attributes.namespace, NamespaceReadiness())
             own.pods += 1
             pod = _readable(attributes.object)
             try:
@@ -61,7 +61,7 @@ class ReadinessJob:
             except (UnknownInputError, *MALFORMED):
                 own.unknown += 1
         elif succeeded and (attributes.operation is Operation.DELETE or _has_ended(attributes)):
-            own = found.setdefault(attributes.namespace, NamespaceReadiness())
+            own = readiness.setdefault(attributes.namespace, NamespaceReadiness())
             own.steps.append((at, name, -1, {}))
 
     def _hold(self, pod: JSON, attributes: Attributes, own: NamespaceReadiness) -> None:
@@ -74,8 +74,8 @@ class ReadinessJob:
                 own.obstacles.setdefault(level, Counter())[obstacle] += 1
         for container in (*(pod["spec"].get("initContainers") or ()), *(pod["spec"].get("containers") or ())):
             for kind in ("requests", "limits"):
-                given = amounts((container.get("resources") or {}).get(kind))
-                raise_to(own.most.setdefault(kind, {}), given)
+                container_amounts = amounts((container.get("resources") or {}).get(kind))
+                raise_to(own.most.setdefault(kind, {}), container_amounts)
 
 
 def _readable(value: object) -> JSON:

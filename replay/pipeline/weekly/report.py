@@ -70,8 +70,8 @@ def weekly(
     with opened(scenario, progress, options.fleet) as store:
         scope = scope_of(store, manifests, options.focus)
         span, period = _periods(store, question, zone)
-        before = _before(question, span, period)
-        periods = (period.before, period) if before.figures is None and before.in_store else (period,)
+        previous = _before(question, span, period)
+        periods = (period.before, period) if previous.figures is None and previous.in_store else (period,)
         step = next((step for step in _STEPS if period.length // step <= _MOST_STEPS), _STEPS[-1])
         part = WeeklyPart()
         if sides := _sides(manifests):
@@ -88,28 +88,28 @@ def weekly(
                     readiness.setdefault(namespace, NamespaceReadiness()).add(own)
         refused = refusals(store, periods, manifests, options)
         at_rest = scan_store(store, scenario, manifests, options.focus.namespaces, progress)
-    found = WeeklyResult(scenario.name, figures[-1], before.figures, before.told)
+    result = WeeklyResult(scenario.name, figures[-1], previous.figures, previous.told)
     if len(figures) > 1:
-        found.previous = figures[0]
-    _add_sets(found, scenario, manifests)
-    _add_replay(found, part, len(periods) - 1)
-    found.foreign, found.rejects, found.notes, found.refusals = foreign, rejects, notes, refused
-    found.readiness, found.at_rest = readiness, at_rest
-    return found
+        result.previous = figures[0]
+    _add_sets(result, scenario, manifests)
+    _add_replay(result, part, len(periods) - 1)
+    result.foreign, result.rejects, result.notes, result.refusals = foreign, rejects, notes, refused
+    result.readiness, result.at_rest = readiness, at_rest
+    return result
 
 
 def _replayed(store: Store, job: Job, task: WeeklyTask, options: Options, progress: Progress) -> WeeklyPart:
     """All parts of the log, with what only follows told apart."""
-    found = WeeklyPart()
+    part_sum = WeeklyPart()
     with (
         Crew(store, lambda: job, options) as crew,
         Crew(store, lambda: past_job(store, task.enforcement.denying()), options) as trial,
     ):
         for part in crew.run(task, [store.part(number) for number in range(store.parts)], progress):
-            found.add(part)
+            part_sum.add(part)
         crews = {EffectSide.CANDIDATE: crew, EffectSide.CURRENT: trial}
-        found.tell_apart(worlds_of(store, crews, found.begins, progress), task.step)
-    return found
+        part_sum.tell_apart(worlds_of(store, crews, part_sum.begins, progress), task.step)
+    return part_sum
 
 
 def _periods(store: Store, question: WeeklyQuestion, zone: tzinfo) -> tuple[Period, Period]:
@@ -121,12 +121,12 @@ def _periods(store: Store, question: WeeklyQuestion, zone: tzinfo) -> tuple[Peri
     end = _microseconds(instant(question.until, last, zone)) if question.until else span.end
     if question.since and not question.until and _is_length(question.since):
         start += 1  # the period ends with the last event, not before it
-    told = f"the log is from {moment(span.start, zone)} to {moment(span.end, zone)}"
+    log_span = f"the log is from {moment(span.start, zone)} to {moment(span.end, zone)}"
     if start >= end:
-        raise ReplayError(f"the period ends before it begins: {told}")
-    found = store.query("period_requests", start=start, end=end, step=_STEPS[0])
-    if found.is_empty():
-        raise AuditLogError(f"no request that admission saw in the period asked for: {told}")
+        raise ReplayError(f"the period ends before it begins: {log_span}")
+    counts_by_step = store.query("period_requests", start=start, end=end, step=_STEPS[0])
+    if counts_by_step.is_empty():
+        raise AuditLogError(f"no request that admission saw in the period asked for: {log_span}")
     return span, Period(start, end)
 
 
@@ -165,24 +165,24 @@ def _before(question: WeeklyQuestion, span: Period, period: Period) -> _Before:
 
 def _sides(manifests: Manifests) -> tuple[EffectSide, ...]:
     """The sets that were given."""
-    given = ((EffectSide.CURRENT, manifests.current), (EffectSide.CANDIDATE, manifests.candidate))
-    return tuple(side for side, manifest_set in given if manifest_set is not None)
+    sets_by_side = ((EffectSide.CURRENT, manifests.current), (EffectSide.CANDIDATE, manifests.candidate))
+    return tuple(side for side, manifest_set in sets_by_side if manifest_set is not None)
 
 
 def _foreign(store: Store, period: Period, manifests: Manifests) -> Counter[str]:
     """Static policies and webhooks at work that the current set does not have: another set was in force somewhere."""
     if manifests.current is None:
         return Counter()
-    known = {policy.name for policy in manifests.current.validating_policies}
-    known.update(policy.name for policy in manifests.current.mutating_policies)
+    own_names = {policy.name for policy in manifests.current.validating_policies}
+    own_names.update(policy.name for policy in manifests.current.mutating_policies)
     for configuration in (*manifests.current.validating_webhooks, *manifests.current.mutating_webhooks):
-        known.update(webhook.name for webhook in configuration.webhooks)
+        own_names.update(webhook.name for webhook in configuration.webhooks)
     rows = store.query("period_decisions", start=period.start, end=period.end, step=period.length, by_request=False)
-    found: Counter[str] = Counter()
+    requests_by_policy: Counter[str] = Counter()
     for policy, requests in rows.select("policy", "requests").iter_rows():
-        if policy and policy.endswith(STATIC_SUFFIX) and policy not in known:
-            found[policy] += requests
-    return found
+        if policy and policy.endswith(STATIC_SUFFIX) and policy not in own_names:
+            requests_by_policy[policy] += requests
+    return requests_by_policy
 
 
 def _rejects(store: Store) -> Counter[str]:

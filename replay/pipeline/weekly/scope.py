@@ -49,8 +49,8 @@ class ReportScope:
 
     def place(self, audit_id: str) -> Place | None:
         """Where a request was decided; None for one that the report is not about."""
-        found = self.places.of(audit_id)
-        return found if self.workspaces is None or found[0] in self.workspaces else None
+        place = self.places.of(audit_id)
+        return place if self.workspaces is None or place[0] in self.workspaces else None
 
     def own_sets(self) -> Iterator[OwnSets]:
         """The sets of a cluster, or those of each workspace."""
@@ -97,16 +97,16 @@ def scope_of(store: Store, manifests: Manifests, focus: Focus) -> ReportScope:
             raise ReplayError("the log has no workspaces: it is not of kcp", path="--workspace")
         return ReportScope(manifests, Cluster(manifests.snapshot).discovery, within=within)
     discovery = ShardCluster(manifests.snapshot, store.lookups(SHARD_LOOKUPS)).discovery
-    found = ReportScope(manifests, discovery, is_shard=True, places=places_of(store, manifests), within=within)
+    scope = ReportScope(manifests, discovery, is_shard=True, places=places_of(store, manifests), within=within)
     if not patterns:
-        return found
+        return scope
     for pattern in patterns:
         if not any(fnmatchcase(path, pattern) for _, path in rows):
-            known = ", ".join(sorted(path for _, path in rows))
-            raise ReplayError(f"the log has no workspace {pattern}: it has {known}", path="--workspace")
+            paths = ", ".join(sorted(path for _, path in rows))
+            raise ReplayError(f"the log has no workspace {pattern}: it has {paths}", path="--workspace")
     rows = [row for row in rows if any(fnmatchcase(row[1], pattern) for pattern in patterns)]
     logical_clusters = "\n".join(cluster for cluster, _ in rows)
     store.prepare(f"set variable workspaces = {literal(logical_clusters)}")
     listed = ", ".join(literal(cluster) for cluster, _ in rows)
-    asked = frozenset(path for _, path in rows)
-    return replace(found, workspaces=asked, within=together(within, Predicate(f"(workspace in ({listed}))", ())))
+    asked_paths = frozenset(path for _, path in rows)
+    return replace(scope, workspaces=asked_paths, within=together(within, Predicate(f"(workspace in ({listed}))", ())))

@@ -82,30 +82,30 @@ class Automaton:
 
     def next_tokens(self, state: int) -> frozenset[int]:
         """The kinds of tokens that can come next within the rule; `EPSILON` if the rule can end here."""
-        known = self._next_tokens.get(state)
-        if known is None:
-            known = self._next_tokens[state] = frozenset(self._look(state))
-        return known
+        kinds = self._next_tokens.get(state)
+        if kinds is None:
+            kinds = self._next_tokens[state] = frozenset(self._look(state))
+        return kinds
 
     def _look(self, start: int) -> set[int]:
-        found: set[int] = set()
+        kinds: set[int] = set()
         pending = [start]
-        seen = {start}
+        states = {start}
         while pending:
             state = self.states[pending.pop()]
             if state.kind is StateKind.RULE_STOP:
-                found.add(EPSILON)
+                kinds.add(EPSILON)
                 continue
             for transition in state.transitions:
                 if transition.kinds is not None:
-                    found |= transition.kinds
+                    kinds |= transition.kinds
                 elif transition.follow >= 0:
                     # No rule can be empty, so what follows it does not matter.
-                    found |= self.next_tokens(transition.target)
-                elif transition.target not in seen:
-                    seen.add(transition.target)
+                    kinds |= self.next_tokens(transition.target)
+                elif transition.target not in states:
+                    states.add(transition.target)
                     pending.append(transition.target)
-        return found
+        return kinds
 
     def _state(self, rule: str, kind: StateKind = StateKind.BASIC) -> AutomatonState:
         state = AutomatonState(len(self.states), rule, kind)

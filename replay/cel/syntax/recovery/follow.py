@@ -25,25 +25,25 @@ def _around(tree: Tree | None) -> Iterator[Tree]:
 def expected(automaton: Automaton, state: int, tree: Tree | None) -> set[int]:
     """The kinds of tokens that can come in a state or, where rules can end there, after the rules around."""
     following = automaton.next_tokens(state)
-    found = set(following)
+    kinds = set(following)
     for rule in _around(tree):
         if EPSILON not in following:
             break
         following = automaton.next_tokens(_after(automaton, rule))
-        found |= following
+        kinds |= following
     if EPSILON in following:
-        found.add(EOF)
-    found.discard(EPSILON)
-    return found
+        kinds.add(EOF)
+    kinds.discard(EPSILON)
+    return kinds
 
 
 def recovery_set(automaton: Automaton, tree: Tree | None) -> set[int]:
     """The kinds of tokens at which some rule around can go on."""
-    found: set[int] = set()
+    kinds: set[int] = set()
     for rule in _around(tree):
-        found |= automaton.next_tokens(_after(automaton, rule))
-    found.discard(EPSILON)
-    return found
+        kinds |= automaton.next_tokens(_after(automaton, rule))
+    kinds.discard(EPSILON)
+    return kinds
 
 
 def stack(automaton: Automaton, tree: Tree | None) -> RuleStack:

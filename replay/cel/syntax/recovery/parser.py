@@ -142,11 +142,11 @@ class _Parser:
             while self.sync_and_predict(rule.entry_state) == 1:
                 self.leave(rule.name)
                 alternative = self.operator(rule)
-                before = self.tree
-                assert before is not None
-                tree = Tree(alternative.name, parent, parent_state, before.start)
-                before.parent, before.invoking_state = tree, rule.start_state
-                tree.children.append(before)
+                operand = self.tree
+                assert operand is not None
+                tree = Tree(alternative.name, parent, parent_state, operand.start)
+                operand.parent, operand.invoking_state = tree, rule.start_state
+                tree.children.append(operand)
                 self.tree = tree
                 self.enter(rule.name)
                 self.sequence(alternative.body, tree)

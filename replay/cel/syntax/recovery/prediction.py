@@ -99,15 +99,15 @@ class Predictor:
     def _start(self, decision: int, precedence: int) -> _Remembered:
         is_precedence = self._states[decision].precedence_decision
         key = (decision, precedence if is_precedence else 0)
-        known = self._starts.get(key)
-        if known is None:
+        start = self._starts.get(key)
+        if start is None:
             # Elsewhere precedences are left to the parser, which has looked at them in the loop around.
             guard = precedence if is_precedence else None
             configs = self._closure_of_start(decision, (), full=False, precedence=guard)
             if is_precedence:
                 configs = _precedence_filtered(configs)
-            known = self._starts[key] = _Remembered(configs)
-        return known
+            start = self._starts[key] = _Remembered(configs)
+        return start
 
     def _follow(self, current: _Remembered, token: int) -> _Remembered | None:
         if token not in current.edges:
@@ -142,23 +142,23 @@ class Predictor:
                 offset += 1
 
     def _reached_in_context(self, configs: Configs) -> _Remembered:
-        known = self._known_in_context.get(configs)
-        if known is None:
+        reach = self._known_in_context.get(configs)
+        if reach is None:
             alternative = _unique_alternative(configs) or _single_viable_alternative(configs)
-            known = self._known_in_context[configs] = _Remembered(configs, alternative)
-        return known
+            reach = self._known_in_context[configs] = _Remembered(configs, alternative)
+        return reach
 
     def _start_in_context(self, decision: int, precedence: int, context: RuleStack) -> _Remembered:
         """The start with the rules around: every element of a long chain stands in the same ones."""
         key = (decision, precedence, context)
-        known = self._starts_in_context.get(key)
-        if known is None:
+        start = self._starts_in_context.get(key)
+        if start is None:
             if len(self._starts_in_context) >= _MAX_CONTEXTS:
                 self._starts_in_context.clear()
                 self._known_in_context.clear()
             configs = self._closure_of_start(decision, context, full=True, precedence=precedence)
-            known = self._starts_in_context[key] = _Remembered(configs)
-        return known
+            start = self._starts_in_context[key] = _Remembered(configs)
+        return start
 
     def _finished(self, configs: Configs, offset: int) -> int:
         """The first alternative with which the rule could have ended before the wrong token."""
@@ -173,11 +173,11 @@ class Predictor:
 
     def _closure_of_start(self, decision: int, context: RuleStack, *, full: bool, precedence: int | None) -> Configs:
         state = self._states[decision]
-        found: set[Config] = set()
+        closure: set[Config] = set()
         for index, transition in enumerate(state.transitions):
             config = Config(transition.target, index + 1, context)
-            self._close(config, found, full=full, precedence=precedence, rule=state.rule)
-        return frozenset(found)
+            self._close(config, closure, full=full, precedence=precedence, rule=state.rule)
+        return frozenset(closure)
 
     def _reach(self, configs: Configs, token: int, *, full: bool) -> Configs:
         stopped: list[Config] = []
@@ -193,14 +193,14 @@ class Predictor:
                     moved.add(config._replace(state=transition.target))
         if not stopped and token != EOF and _unique_alternative(moved):
             return frozenset(moved)
-        found: set[Config] = set()
+        reach: set[Config] = set()
         for config in moved:
-            self._close(config, found, full=full, eof_is_free=token == EOF)
+            self._close(config, reach, full=full, eof_is_free=token == EOF)
         if token == EOF:
-            found = {config for config in found if self._states[config.state].kind is StateKind.RULE_STOP}
-        if stopped and (not full or not any(self._is_stop(config) for config in found)):
-            found.update(stopped)
-        return frozenset(found)
+            reach = {config for config in reach if self._states[config.state].kind is StateKind.RULE_STOP}
+        if stopped and (not full or not any(self._is_stop(config) for config in reach)):
+            reach.update(stopped)
+        return frozenset(reach)
 
     def _is_stop(self, config: Config) -> bool:
         return self._states[config.state].kind is StateKind.RULE_STOP
@@ -208,7 +208,7 @@ class Predictor:
     def _close(  # noqa: PLR0913 - the settings of one closure
         self,
         start: Config,
-        found: set[Config],
+        closure: set[Config],
         *,
         full: bool,
         precedence: int | None = None,
@@ -220,31 +220,31 @@ class Predictor:
         Precedences are looked at only in a start state and only until another rule is entered or the rule is left.
         """
         pending = [(start, precedence is not None)]
-        seen = set(pending)
+        configs_seen = set(pending)
         while pending:
             config, guarded = pending.pop()
             state = self._states[config.state]
             if state.kind is StateKind.RULE_STOP:
-                following = self._leave(config, state, found, full=full, rule=rule)
+                following = self._leave(config, state, closure, full=full, rule=rule)
             else:
                 following = self._advance(
-                    config, state, found, precedence if guarded else None, eof_is_free=eof_is_free
+                    config, state, closure, precedence if guarded else None, eof_is_free=eof_is_free
                 )
             for successor in following:
                 is_inside = state.kind is not StateKind.RULE_STOP and len(successor.stack) <= len(config.stack)
                 item = (successor, guarded and is_inside)
-                if item not in seen:
-                    seen.add(item)
+                if item not in configs_seen:
+                    configs_seen.add(item)
                     pending.append(item)
 
     def _leave(
-        self, config: Config, state: AutomatonState, found: set[Config], *, full: bool, rule: str
+        self, config: Config, state: AutomatonState, closure: set[Config], *, full: bool, rule: str
     ) -> list[Config]:
         """Return to where the rule was invoked; in SLL, without that knowledge, to wherever it can be invoked."""
         if config.stack:
             return [config._replace(state=config.stack[0], stack=config.stack[1:])]
         if full or not state.transitions:
-            found.add(config)
+            closure.add(config)
             return []
         return [
             Config(
@@ -258,12 +258,12 @@ class Predictor:
         ]
 
     def _advance(
-        self, config: Config, state: AutomatonState, found: set[Config], precedence: int | None, *, eof_is_free: bool
+        self, config: Config, state: AutomatonState, reach: set[Config], precedence: int | None, *, eof_is_free: bool
     ) -> list[Config]:
         following: list[Config] = []
         for index, transition in enumerate(state.transitions):
             if transition.kinds is not None:
-                found.add(config)
+                reach.add(config)
                 if eof_is_free and EOF in transition.kinds:
                     following.append(config._replace(state=transition.target))
             elif transition.follow >= 0:
@@ -324,11 +324,13 @@ def _alternatives_by_place(configs: Configs, *, full: bool) -> list[set[int]]:
     for config in configs:
         stacks[config.state, config.alternative].add(config.stack)
     places: dict[tuple[int, frozenset[RuleStack]], set[int]] = defaultdict(set)
-    for (state, alternative), found in stacks.items():
-        kept = (
-            found if full else {stack for stack in found if not any(stack[:end] in found for end in range(len(stack)))}
+    for (state, alternative), stacks_here in stacks.items():
+        distinct = (
+            stacks_here
+            if full
+            else {stack for stack in stacks_here if not any(stack[:end] in stacks_here for end in range(len(stack)))}
         )
-        places[state, frozenset(kept)].add(alternative)
+        places[state, frozenset(distinct)].add(alternative)
     return list(places.values())
 
 

@@ -22,13 +22,13 @@ class TokenStream:
 
     def look(self, offset: int) -> Token:
         """The visible token `offset` places ahead, from 0; the last one is `EOF`, for ever."""
-        wanted = self.index + offset
+        index = self.index + offset
         visible = self._visible
-        while len(visible) <= wanted:
+        while len(visible) <= index:
             if visible and visible[-1].kind == EOF:
                 return visible[-1]
             self._fetch()
-        return visible[wanted]
+        return visible[index]
 
     def kind(self, offset: int) -> int:
         """The kind of the visible token `offset` places ahead."""
@@ -40,8 +40,8 @@ class TokenStream:
 
     def text(self, first: Token, last: Token) -> str:
         """The text of tokens, with the hidden ones between them but without what is no token."""
-        found = self._all[first.ordinal : last.ordinal + 1]
-        return "".join([token.text for token in found if token.kind != EOF])
+        tokens = self._all[first.ordinal : last.ordinal + 1]
+        return "".join([token.text for token in tokens if token.kind != EOF])
 
     def _fetch(self) -> None:
         for token in self._source:
