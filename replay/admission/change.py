@@ -13,13 +13,13 @@ Patch = tuple[JSON, ...]
 """The operations of an RFC 6902 patch."""
 
 
-def changes(before: Object, after: Object) -> Patch:
+def changes(old: Object, new: Object) -> Patch:
     """The patch between two states of an object, empty where one of them is not known at all."""
-    if before is after or before is None or after is None:
+    if old is new or old is None or new is None:
         return ()
-    if isinstance(before, Missing) or isinstance(after, Missing):
+    if isinstance(old, Missing) or isinstance(new, Missing):
         return ()
-    return diff(_value(before), _value(after))
+    return diff(_value(old), _value(new))
 
 
 class Changes:
@@ -31,22 +31,22 @@ class Changes:
         """Nothing is compared yet."""
         self._known: IdentityMemo[Patch] = IdentityMemo()
 
-    def __call__(self, before: Object, after: Object) -> Patch:
+    def __call__(self, old: Object, new: Object) -> Patch:
         """The patch between two states."""
-        if before is after:
+        if old is new:
             return ()
-        known = self._known.get((before, after))
-        return self._known.put((before, after), changes(before, after)) if known is None else known
+        patch = self._known.get((old, new))
+        return self._known.put((old, new), changes(old, new)) if patch is None else patch
 
-    def note(self, before: Object, after: Object, patch: Patch) -> None:
+    def note(self, old: Object, new: Object, patch: Patch) -> None:
         """Remember that a patch turns one into the other: it may also touch what it leaves as it was."""
-        self._known.put((before, after), patch)
+        self._known.put((old, new), patch)
 
-    def is_same(self, before: Object, after: Object) -> bool:
+    def is_same(self, old: Object, new: Object) -> bool:
         """Whether two states are equal in all that is known."""
-        if isinstance(before, dict) and isinstance(after, dict):
-            return not self(before, after)
-        return is_same(before, after)
+        if isinstance(old, dict) and isinstance(new, dict):
+            return not self(old, new)
+        return is_same(old, new)
 
 
 def _value(value: Object) -> JSON:

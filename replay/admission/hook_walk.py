@@ -92,10 +92,10 @@ def observed_hooks(
     resource = attributes.resource
     nobody = is_excluded_from_policies(resource, attributes.workspace)
     static_only = is_excluded_from_api_policies(resource)
-    asked = []
+    planned = []
     for hook in hooks:
         if nobody or (static_only and not hook.policy.static):
             observer.excluded(hook, resource.resource, static_only=not nobody)
         else:
-            asked.append(PlannedHook(hook))
-    return tuple(asked)
+            planned.append(PlannedHook(hook))
+    return tuple(planned)

@@ -138,8 +138,8 @@ class HookIndex(Generic[P, B, E]):
         excluded = is_excluded_from_policies(request.key.resource, attributes.workspace)
         sets = () if excluded else self._sets
         plan = tuple(tuple(self._planned(hooks, request, matcher)) for hooks in sets)
-        self._known[key] = found = plan if any(plan) else None
-        return found
+        self._known[key] = candidates = plan if any(plan) else None
+        return candidates
 
     def _planned(
         self, hooks: Iterable[PolicyHook[P, B, E]], request: RequestClass, matcher: RequestMatcher | None

@@ -77,23 +77,23 @@ class Inputs:
         if not self._partial and not has_own_request:
             self._whole = self._whole or Activation(self._bindings)
             return self._whole
-        read = read_places(footprint, self._places) if self._places else self._places
-        key = (has_own_request, read)
+        places = read_places(footprint, self._places) if self._places else self._places
+        key = (has_own_request, places)
         if key not in self._activations:
             bindings = dict(self._bindings)
             if key[0]:
                 bindings["request"] = self._match_request
             for name in self._partial:
-                bindings[name] = self._with_missing(name, read)
+                bindings[name] = self._with_missing(name, places)
             self._activations[key] = Activation(bindings)
         return self._activations[key]
 
-    def _with_missing(self, name: str, read: frozenset[Place]) -> Any:
+    def _with_missing(self, name: str, places: frozenset[Place]) -> Any:
         """A partly known binding without the missing parts but for those at certain places."""
         value = self._partial[name].value
         leaves = []
         for part, leaf in reversed(self._missing[name]):  # a part removed from a list moves those that follow
-            if place_of(name, part) in read:
+            if place_of(name, part) in places:
                 leaves.append(leaf)
             else:
                 value = _without(value, part)
@@ -173,7 +173,7 @@ class Evaluations:
 
 def _parts(partial: PartialObject) -> tuple[tuple[FieldPath, Missing], ...]:
     """The missing parts and where they are: where their paths lead, else wherever they are found."""
-    found = []
+    parts = []
     for missing in partial.missing:
         part, value = _part(missing.path), partial.value
         for key in part:
@@ -183,15 +183,15 @@ def _parts(partial: PartialObject) -> tuple[tuple[FieldPath, Missing], ...]:
                 value = value.get(key) if isinstance(value, dict) else None
         if value is not missing:
             return tuple(_missing_parts(partial.value, ()))
-        found.append((part, missing))
-    return tuple(found)
+        parts.append((part, missing))
+    return tuple(parts)
 
 
 @lru_cache(maxsize=4096)
 def _part(path: str) -> FieldPath:
     """The keys of the path of a `Missing`, after the name of the object: `.spec.volumes[1]['a.b']`."""
-    found = _KEY.findall(path)
-    return tuple(name or quoted or int(index) for name, index, quoted in found)
+    segments = _KEY.findall(path)
+    return tuple(name or quoted or int(index) for name, index, quoted in segments)
 
 
 def _missing_parts(value: JSON, part: FieldPath) -> Iterator[tuple[FieldPath, Missing]]:

@@ -145,17 +145,17 @@ def _copy(document: JSON, operation: Mapping[str, Any], copied: int) -> tuple[JS
 
 def _test(document: JSON, operation: Mapping[str, Any], *, explicit_null: bool) -> None:
     path = _text(operation, "path", f"test operation failed to decode path: {_no_path}")
-    found = document
+    value = document
     if path != "":
         parent = _parent(document, path)
         if parent is None:
             raise JSONPatchError(f"test operation does not apply: is missing path: {path}: {_MISSING}")
         try:
-            found = _get(parent, _keys(path)[-1])
+            value = _get(parent, _keys(path)[-1])
         except JSONPatchError as error:
             raise JSONPatchError(f"error in test for path: '{path}': {error}") from None
     is_null = explicit_null and "value" in operation and operation["value"] is None
-    if is_null or not equal(found, operation.get("value")):
+    if is_null or not equal(value, operation.get("value")):
         raise TestFailed(f"testing value {path} failed: test failed")
 
 
@@ -292,53 +292,53 @@ def equal(one: JSON, other: JSON) -> bool:
     return bool(one == other)
 
 
-def diff(before: JSON, after: JSON) -> tuple[dict[str, JSON], ...]:
-    """A patch that turns `before` into `after`, both objects.
+def diff(old: JSON, new: JSON) -> tuple[dict[str, JSON], ...]:
+    """A patch that turns `old` into `new`, both objects.
 
     Objects are compared key by key, in the order of names. Of two lists the equal items at both ends are kept, what
     stands between them is compared item by item, and what one has more is added or removed there.
     """
-    found: list[dict[str, JSON]] = []
-    _differences("", before, after, found)
-    return tuple(found)
+    operations: list[dict[str, JSON]] = []
+    _differences("", old, new, operations)
+    return tuple(operations)
 
 
-def _differences(path: str, before: JSON, after: JSON, found: list[dict[str, JSON]]) -> None:
-    if before is after:
+def _differences(path: str, old: JSON, new: JSON, operations: list[dict[str, JSON]]) -> None:
+    if old is new:
         return
-    if isinstance(before, dict) and isinstance(after, dict):
+    if isinstance(old, dict) and isinstance(new, dict):
         # Objects share most of what they have in common: only keys whose values are not the same object are looked at.
-        touched = [key for key, value in after.items() if before.get(key, _ABSENT) is not value]
-        if len(after) - len(touched) < len(before):
-            touched += before.keys() - after.keys()
+        touched = [key for key, value in new.items() if old.get(key, _ABSENT) is not value]
+        if len(new) - len(touched) < len(old):
+            touched += old.keys() - new.keys()
         for key in sorted(touched):
-            old, new = before.get(key, _ABSENT), after.get(key, _ABSENT)
-            if new is _ABSENT:
-                found.append({"op": "remove", "path": f"{path}/{escaped(key)}"})
-            elif old is _ABSENT:
-                found.append({"op": "add", "path": f"{path}/{escaped(key)}", "value": new})
-            elif type(new) not in _SCALARS or type(old) is not type(new) or old != new:
-                _differences(f"{path}/{escaped(key)}", old, new, found)
-    elif isinstance(before, list) and isinstance(after, list):
-        _list_differences(path, before, after, found)
-    elif not equal(before, after):
-        found.append({"op": "replace", "path": path, "value": after})
+            old_part, new_part = old.get(key, _ABSENT), new.get(key, _ABSENT)
+            if new_part is _ABSENT:
+                operations.append({"op": "remove", "path": f"{path}/{escaped(key)}"})
+            elif old_part is _ABSENT:
+                operations.append({"op": "add", "path": f"{path}/{escaped(key)}", "value": new_part})
+            elif type(new_part) not in _SCALARS or type(old_part) is not type(new_part) or old_part != new_part:
+                _differences(f"{path}/{escaped(key)}", old_part, new_part, operations)
+    elif isinstance(old, list) and isinstance(new, list):
+        _list_differences(path, old, new, operations)
+    elif not equal(old, new):
+        operations.append({"op": "replace", "path": path, "value": new})
 
 
-def _list_differences(path: str, before: list[JSON], after: list[JSON], found: list[dict[str, JSON]]) -> None:
-    start, shorter = 0, min(len(before), len(after))
-    while start < shorter and equal(before[start], after[start]):
+def _list_differences(path: str, old: list[JSON], new: list[JSON], operations: list[dict[str, JSON]]) -> None:
+    start, shorter = 0, min(len(old), len(new))
+    while start < shorter and equal(old[start], new[start]):
         start += 1
     # The pair that differs is not compared again from the end.
-    end, rest = 0, shorter - start - (len(before) == len(after))
-    while end < rest and equal(before[-1 - end], after[-1 - end]):
+    end, rest = 0, shorter - start - (len(old) == len(new))
+    while end < rest and equal(old[-1 - end], new[-1 - end]):
         end += 1
     for index in range(start, shorter - end):
-        _differences(f"{path}/{index}", before[index], after[index], found)
-    added = range(shorter - end, len(after) - end)
-    removed = reversed(range(shorter - end, len(before) - end))
-    found += [{"op": "add", "path": f"{path}/{index}", "value": after[index]} for index in added]
-    found += [{"op": "remove", "path": f"{path}/{index}"} for index in removed]
+        _differences(f"{path}/{index}", old[index], new[index], operations)
+    added = range(shorter - end, len(new) - end)
+    removed = reversed(range(shorter - end, len(old) - end))
+    operations += [{"op": "add", "path": f"{path}/{index}", "value": new[index]} for index in added]
+    operations += [{"op": "remove", "path": f"{path}/{index}"} for index in removed]
 
 
 def escaped(key: str) -> str:

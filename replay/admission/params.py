@@ -141,11 +141,11 @@ def _as_cached(
 
 
 def _typed_meta(param: JSON, api_resource: APIResource) -> JSON:
-    seen: dict[str, Any] = {"apiVersion": api_resource.kind.api_version, "kind": api_resource.kind.kind, **param}
-    metadata = seen.get("metadata")
+    partial: dict[str, Any] = {"apiVersion": api_resource.kind.api_version, "kind": api_resource.kind.kind, **param}
+    metadata = partial.get("metadata")
     if not api_resource.custom and isinstance(metadata, dict) and "managedFields" in metadata:
-        seen["metadata"] = {name: value for name, value in metadata.items() if name != "managedFields"}
-    return seen
+        partial["metadata"] = {name: value for name, value in metadata.items() if name != "managedFields"}
+    return partial
 
 
 def as_read_again(value: JSON) -> JSON:

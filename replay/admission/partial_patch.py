@@ -24,8 +24,8 @@ def patch_partially(value: Object, change: Callable[[JSON], JSON]) -> Object:
     for path, missing in _leaves("", value.value):
         if path.rpartition("/")[2].isdigit():
             return missing
-    known = _without_missing(value.value)
-    operations = diff(known, change(known))
+    certain = _without_missing(value.value)
+    operations = diff(certain, change(certain))
     touched = touched_missing(value.value, operations)
     return touched or PartialObject(apply(value.value, operations), value.missing)
 

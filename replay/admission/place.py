@@ -63,5 +63,5 @@ def _overlaps(one: Place, other: Place) -> bool:
 
 def _segments(path: str) -> Place:
     """The names along a path of a footprint: `object.a[]["b.c"]` is `object`, `a`, any, `b.c`."""
-    found = _SEGMENT.findall(path)
-    return tuple(name or (json.loads(quoted) if quoted else ANY) for name, quoted in found)
+    segments = _SEGMENT.findall(path)
+    return tuple(name or (json.loads(quoted) if quoted else ANY) for name, quoted in segments)

@@ -58,11 +58,11 @@ class PolicyReads:
 
     def operations(self, group: str, resource: str, subresource: str, mapper: EquivalentResourceMapper) -> set[str]:
         """The operations on a resource or subresource for which the policy may be asked."""
-        found: set[str] = set()
+        operations: set[str] = set()
         for together in self.criteria:
             matched = [_operations(each, (group, resource, subresource), mapper) for each in together]
-            found |= set.intersection(*matched) if matched else set()
-        return found
+            operations |= set.intersection(*matched) if matched else set()
+        return operations
 
 
 def policy_reads(
@@ -137,29 +137,29 @@ def _expressions(policy: _Policy) -> Iterator[tuple[ExpressionKind, str]]:
 
 def _inputs(paths: Iterable[str]) -> frozenset[str]:
     """The inputs that paths lead into; a path that ends early, such as `request`, reads all below it."""
-    found = set()
+    inputs = set()
     for path in paths:
         root = path.partition(".")[0].partition("[")[0].rstrip("?")
         if root.startswith(AUTHORIZER):
-            found.add(AUTHORIZER)
+            inputs.add(AUTHORIZER)
         elif root == "request":
-            found |= {each for each in (NAME, OPTIONS) if path.startswith(each) or path == root}
+            inputs |= {each for each in (NAME, OPTIONS) if path.startswith(each) or path == root}
             if path.startswith("request.dryRun"):
-                found.add(OPTIONS)  # a deletion says so in its options
+                inputs.add(OPTIONS)  # a deletion says so in its options
         elif root in (OBJECT, OLD_OBJECT, NAMESPACE, PARAMS):
-            found.add(root)
-    return frozenset(found)
+            inputs.add(root)
+    return frozenset(inputs)
 
 
 def _selected(criteria: Iterable[MatchResources]) -> frozenset[str]:
     """What the selectors of match criteria read."""
-    found = set()
+    inputs = set()
     for match in criteria:
         if match.object_selector != _EVERYTHING:
-            found |= {OBJECT, OLD_OBJECT}
+            inputs |= {OBJECT, OLD_OBJECT}
         if match.namespace_selector != _EVERYTHING:
-            found.add(NAMESPACE)
-    return frozenset(found)
+            inputs.add(NAMESPACE)
+    return frozenset(inputs)
 
 
 def _operations(match: MatchResources, where: tuple[str, str, str], mapper: EquivalentResourceMapper) -> set[str]:
@@ -167,15 +167,15 @@ def _operations(match: MatchResources, where: tuple[str, str, str], mapper: Equi
     groups = {where[0]}
     if match.match_policy is MatchPolicy.EQUIVALENT:
         groups |= mapper.equivalent_groups(where[0], where[1])
-    found = set() if match.resource_rules else set(OPERATIONS)
+    operations = set() if match.resource_rules else set(OPERATIONS)
     for rule in match.resource_rules:
         if _covers(rule, groups, where):
-            found.update(OPERATIONS if ANY in rule.operations else rule.operations)
+            operations.update(OPERATIONS if ANY in rule.operations else rule.operations)
     for rule in match.exclude_resource_rules:
-        whole = not rule.resource_names and rule.scope == ANY and ANY in rule.api_versions
-        if whole and _covers(rule, {where[0]}, where):
-            found.difference_update(OPERATIONS if ANY in rule.operations else rule.operations)
-    return found
+        is_whole_resource = not rule.resource_names and rule.scope == ANY and ANY in rule.api_versions
+        if is_whole_resource and _covers(rule, {where[0]}, where):
+            operations.difference_update(OPERATIONS if ANY in rule.operations else rule.operations)
+    return operations
 
 
 def _covers(rule: Rule, groups: set[str], where: tuple[str, str, str]) -> bool:

@@ -40,23 +40,23 @@ def validated_object(reference: Object, mutated: Object, validated: Object, chan
 
 def _beside_others(operations: Patch, base: JSON, validated: JSON) -> Patch:
     """Operations that leave alone what the server itself put into a map which the mutations make, or take away, as a whole."""
-    found: list[JSON] = []
+    foreign: list[JSON] = []
     for operation in operations:
         path = operation["path"]
         was, there = _found(base, path), _found(validated, path)
         if operation["op"] == "add" and isinstance(operation["value"], dict) and isinstance(there, dict):
             added = operation["value"].items()
-            found += ({"op": "add", "path": f"{path}/{escaped(key)}", "value": value} for key, value in added)
+            foreign += ({"op": "add", "path": f"{path}/{escaped(key)}", "value": value} for key, value in added)
         elif (
             operation["op"] == "remove"
             and isinstance(was, dict)
             and isinstance(there, dict)
             and there.keys() - was.keys()
         ):
-            found += ({"op": "remove", "path": f"{path}/{escaped(key)}"} for key in was if key in there)
+            foreign += ({"op": "remove", "path": f"{path}/{escaped(key)}"} for key in was if key in there)
         else:
-            found.append(operation)
-    return tuple(found)
+            foreign.append(operation)
+    return tuple(foreign)
 
 
 def _carried(reference: Object, validated: JSON, operations: Patch) -> JSON | Missing:
@@ -70,21 +70,21 @@ def _carried(reference: Object, validated: JSON, operations: Patch) -> JSON | Mi
     return carried if same_lists else _NOT_CARRIED
 
 
-def reference_object(before: Object, mutated: Object, validated: Object, changes: Changes) -> Object:
-    """What the server made `validated` of: `mutated`, if that shows the mutations of the set in force, else `before`.
+def reference_object(original: Object, mutated: Object, validated: Object, changes: Changes) -> Object:
+    """What the server made `validated` of: `mutated`, if that shows the mutations of the set in force, else `original`.
 
     A set that is said to have been in force may not have been: then nothing of what it would mutate stands in the record.
     """
     if isinstance(validated, Missing):
         return mutated
-    operations = changes(before, mutated)
+    operations = changes(original, mutated)
     if not operations:
         return mutated
-    known = _value(validated)
+    value = _value(validated)
     is_shown = any(
-        _shows(_found(known, operation["path"]), _found(_value(mutated), operation["path"])) for operation in operations
+        _shows(_found(value, operation["path"]), _found(_value(mutated), operation["path"])) for operation in operations
     )
-    return mutated if is_shown else before
+    return mutated if is_shown else original
 
 
 def _shows(there: JSON, mutated: JSON) -> bool:

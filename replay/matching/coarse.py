@@ -95,11 +95,11 @@ def may_select(
 def of_classes(classes: Iterable[CoarseClass]) -> Predicate:
     """The requests of some classes."""
     columns = ", ".join(CoarseClass._fields)
-    wanted = tuple(classes)
-    if not wanted:
+    class_list = tuple(classes)
+    if not class_list:
         return Predicate("false", ())
-    marks = ", ".join(["(?, ?, ?, ?)"] * len(wanted))
-    return Predicate(f"(({columns}) in ({marks}))", tuple(value for each in wanted for value in each))
+    marks = ", ".join(["(?, ?, ?, ?)"] * len(class_list))
+    return Predicate(f"(({columns}) in ({marks}))", tuple(value for each in class_list for value in each))
 
 
 def both(one: Predicate, other: Predicate) -> Predicate:

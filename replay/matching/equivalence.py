@@ -45,8 +45,10 @@ class EquivalentResourceMapper:
 
     def crosses_groups(self, groups: Iterable[str]) -> bool:
         """Whether any resource of the groups is served under another group too."""
-        wanted = set(groups)
-        return any(group in wanted and len(self.equivalent_groups(group, name)) > 1 for group, name in self._identities)
+        group_names = set(groups)
+        return any(
+            group in group_names and len(self.equivalent_groups(group, name)) > 1 for group, name in self._identities
+        )
 
     def kind(self, resource: GroupVersionResource, subresource: str) -> GroupVersionKind | None:
         """The kind of a resource or of its subresource, None if it is not known."""

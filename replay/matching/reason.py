@@ -63,20 +63,20 @@ def _object_reason(match_resources: MatchResources, attributes: Attributes) -> s
         return ""
     label_selector = match_resources.object_selector
     keys = [*label_selector.match_labels, *(each.key for each in label_selector.match_expressions)]
-    found = "; ".join(
+    labels_text = "; ".join(
         f"{name} has {_shown(each, keys)}" for name, each in labels.items() if not isinstance(each, Missing)
     )
-    return f"objectSelector: wants {selector_text(label_selector)}; {found or 'there is no object'}"
+    return f"objectSelector: wants {selector_text(label_selector)}; {labels_text or 'there is no object'}"
 
 
 def _shown(labels: Labels, keys: Iterable[str]) -> str:
     """The labels that a selector looks at."""
-    found = [
+    texts = [
         f"{key}={'?' if isinstance(label, Missing) else label}"
         for key in dict.fromkeys(keys)
         if (label := labels.get(key))
     ]
-    return ", ".join(found) or "none of these labels"
+    return ", ".join(texts) or "none of these labels"
 
 
 def _exclude_reason(match_resources: MatchResources, matcher: Matcher, attributes: Attributes) -> str:
@@ -116,8 +116,8 @@ def _failure(rule: Rule, key: RuleKey, name: str) -> tuple[int, str]:
     return 4, f"the name is `{name}`, the rule has {', '.join(rule.resource_names)}"
 
 
-def _has(items: Sequence[str], wanted: str) -> bool:
-    return wanted in items or ANY in items
+def _has(items: Sequence[str], name: str) -> bool:
+    return name in items or ANY in items
 
 
 def _what(key: RuleKey) -> str:

@@ -36,8 +36,8 @@ def matches_rule(rule: Rule, key: RuleKey) -> bool:
 
 def matches_resource(pattern: str, resource: str, subresource: str) -> bool:
     """Whether `resource`, `resource/subresource`, `*`, `*/*`, `resource/*` or `*/subresource` matches."""
-    wanted, _, wanted_subresource = pattern.partition("/")
-    return wanted in (ANY, resource) and wanted_subresource in (ANY, subresource)
+    resource_pattern, _, wanted_subresource = pattern.partition("/")
+    return resource_pattern in (ANY, resource) and wanted_subresource in (ANY, subresource)
 
 
 def _matches_scope(scope: str, key: RuleKey) -> bool:

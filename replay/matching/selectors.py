@@ -98,11 +98,11 @@ def _meets(key: str, operator: str, values: tuple[str, ...]) -> Callable[[str | 
     errors = _key_errors(key) + _operator_errors(operator, values) + _value_errors(key, values)
     if errors:
         raise MatchSelectorError(errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]")
-    wanted = frozenset(values)
+    accepted = frozenset(values)
     if operator in ("=", "in"):
-        return lambda value: value in wanted
+        return lambda value: value in accepted
     if operator == "notin":
-        return lambda value: value not in wanted
+        return lambda value: value not in accepted
     if operator == "exists":
         return lambda value: value is not None
     return lambda value: value is None

@@ -57,28 +57,28 @@ class CoverageJob:
 
     def run(self, part: StorePart) -> Coverage:
         """The coverage of one part."""
-        found = Coverage()
+        coverage = Coverage()
         for records in part.objects(together(self.job.predicate, self.job.within)):
             for request in self.job.reconstructor.requests(records):
-                self._count(request, found)
+                self._count(request, coverage)
         for record in unselected(part, self.job.predicate, self.job.within, only_failed=True):
-            told = progress_of_record(Exchange(record, self.job.cluster.discovery))
-            if told is not None and told.reached is Reached.FAILED_BEFORE:
-                found.not_reached += 1
+            progress = progress_of_record(Exchange(record, self.job.cluster.discovery))
+            if progress is not None and progress.reached is Reached.FAILED_BEFORE:
+                coverage.not_reached += 1
             else:
-                found.decided[kind_of(record)] += 1
-        return found
+                coverage.decided[kind_of(record)] += 1
+        return coverage
 
-    def _count(self, request: ReplayRequest, found: Coverage) -> None:
+    def _count(self, request: ReplayRequest, coverage: Coverage) -> None:
         record = request.record
         if request.reached is Reached.FAILED_BEFORE:
-            found.not_reached += 1
+            coverage.not_reached += 1
         elif self.by_attributes:
-            found.count_attributes(kind_of(record), request.attributes)
+            coverage.count_attributes(kind_of(record), request.attributes)
         else:
             lister = self.job.cluster.at(record)
             decisions = decide(self.job.chain, request, lister)
-            found.count(kind_of(record), as_far_as_reached(request, decisions)[-1])
+            coverage.count(kind_of(record), as_far_as_reached(request, decisions)[-1])
 
 
 def within_alone(job: Job) -> Predicate:
@@ -104,29 +104,29 @@ def coverage(scenario: Scenario, options: Options, progress: Progress, *, secret
     prepare_workers(options)
     manifests = manifests_of(scenario)
     loaded = {path: each for path, each in _sets(scenario, manifests) if each is not None}
-    asked = manifests if loaded else replace(manifests, current=_ANY_SET)
+    sets_asked = manifests if loaded else replace(manifests, current=_ANY_SET)
     if manifests.current is None and manifests.candidate is not None:
-        asked = replace(manifests, current=manifests.candidate)
+        sets_asked = replace(manifests, current=manifests.candidate)
     with filled(scenario, progress, options.fleet) as (store, ingest), scratch() as spool:
-        job = job_of(store, asked, options, spool)
+        job = job_of(store, sets_asked, options, spool)
         job = replace(job, within=chosen(store, options.focus))
         work = CoverageJob(job, by_attributes=not loaded)
-        found = Coverage()
+        coverage = Coverage()
         for part in replay_parts(work, store, options, progress):
-            found.add(part)
+            coverage.add(part)
         for group, resource, subresource, verb, level, count in unmatched_by_kind(store, within_alone(job)):
             name = str(GroupResource(group, resource))
-            found.decided[RequestKind(f"{name}/{subresource}" if subresource else name, verb, level)] += count
+            coverage.decided[RequestKind(f"{name}/{subresource}" if subresource else name, verb, level)] += count
         rows = [SizeRow(*row) for row in store.query("log_sizes").iter_rows()]
-        facts = log_facts(scenario, store, ingest, _total(found))
+        facts = log_facts(scenario, store, ingest, _total(coverage))
     discovery = job.cluster.discovery
-    reads = [each for pair in asked_of(asked.sets) for each in reads_of(pair, asked.version)]
+    reads = [each for pair in asked_of(sets_asked.sets) for each in reads_of(pair, sets_asked.version)]
     logged = {(GroupResource(row.api_group, row.resource), row.subresource) for row in rows if row.admission}
     policy = audit_policy(reads if loaded else [_ANY_READS], discovery, logged, secrets=secrets)
     return CoverageResult(
         facts,
         tuple(set_facts(path, each) for path, each in loaded.items()),
-        found,
+        coverage,
         policy,
         growth(rows, policy, _sizes(manifests.snapshot, job.cluster)),
         options.focus.told,
@@ -137,8 +137,8 @@ def _sets(scenario: Scenario, manifests: Manifests) -> tuple[tuple[Path | None, 
     return (scenario.current, manifests.current), (scenario.candidate, manifests.candidate)
 
 
-def _total(found: Coverage) -> int:
-    return found.decided.total() + found.undetermined.total() + found.not_reached
+def _total(coverage: Coverage) -> int:
+    return coverage.decided.total() + coverage.undetermined.total() + coverage.not_reached
 
 
 def _sizes(snapshot: Sequence[JSON], cluster: Cluster) -> dict[GroupResource, int]:
@@ -147,7 +147,7 @@ def _sizes(snapshot: Sequence[JSON], cluster: Cluster) -> dict[GroupResource, in
     for obj in snapshot:
         octets[key_of(obj)[:2]].append(len(orjson.dumps(obj)))
     return {
-        known.resource.group_resource: sum(found) // len(found)
-        for known in cluster.discovery
-        if (found := octets.get((known.kind.group, known.kind.kind)))
+        served.resource.group_resource: sum(sizes_of_kind) // len(sizes_of_kind)
+        for served in cluster.discovery
+        if (sizes_of_kind := octets.get((served.kind.group, served.kind.kind)))
     }

@@ -49,9 +49,11 @@ def set_facts(path: Path | None, manifests: ManifestSet) -> SetFacts:
     if manifests.says_plugins:
         counts["built-in plugins"] = len(manifests.builtin)
     counts["objects"] = len(manifests.objects)
-    kept = tuple((name, count) for name, count in counts.items() if count)
+    counts_by_kind = tuple((name, count) for name, count in counts.items() if count)
     origins = _origins(manifests)
-    return SetFacts(name_of(path) if path else "nothing", kept, tuple(sorted(manifests.hashes.items())), origins)
+    return SetFacts(
+        name_of(path) if path else "nothing", counts_by_kind, tuple(sorted(manifests.hashes.items())), origins
+    )
 
 
 def _origins(manifests: ManifestSet) -> dict[str, Origin]:
@@ -63,8 +65,8 @@ def _origins(manifests: ManifestSet) -> dict[str, Origin]:
     )
     webhooks = {
         webhook.name: manifests.origins[kind, configuration.name]
-        for kind, found in configurations
-        for configuration in found
+        for kind, configurations_of_kind in configurations
+        for configuration in configurations_of_kind
         if (kind, configuration.name) in manifests.origins
         for webhook in configuration.webhooks
     }

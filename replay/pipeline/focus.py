@@ -29,12 +29,12 @@ class Focus:
     @property
     def told(self) -> str:
         """What was asked for, in words; empty for everything."""
-        asked = (self.policies, self.namespaces, self.users, self.workspaces)
-        told = [
-            f"{words[len(each) > 1]} {', '.join(each)}" for words, each in zip(_GRAMMAR, asked, strict=True) if each
+        kinds = (self.policies, self.namespaces, self.users, self.workspaces)
+        restrictions = [
+            f"{words[len(each) > 1]} {', '.join(each)}" for words, each in zip(_GRAMMAR, kinds, strict=True) if each
         ]
-        told += [f"{word} {each}" for word, each in (("since", self.since), ("until", self.until)) if each]
-        return f"only {'; '.join(told)}" if told else ""
+        restrictions += [f"{word} {each}" for word, each in (("since", self.since), ("until", self.until)) if each]
+        return f"only {'; '.join(restrictions)}" if restrictions else ""
 
     @property
     def notes(self) -> Iterator[str]:

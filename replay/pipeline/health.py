@@ -66,7 +66,7 @@ def _snapshot(store: Store, job: Job) -> Iterator[str]:
     if not job.snapshot:
         return
     shown = {key_of(obj): str((obj.get("metadata") or {}).get("uid") or "") for obj in job.snapshot}
-    kinds = {known.resource.group_resource: known.kind.kind for known in builtin_discovery()}
+    kinds = {served.resource.group_resource: served.kind.kind for served in builtin_discovery()}
     logged: dict[ObjectKey, set[str]] = defaultdict(set)
     for group, resource, namespace, name, response_kind, uid in store.answer("lookup_uids"):
         kind = kinds.get(GroupResource(group, resource), "")

@@ -71,11 +71,11 @@ def set_variables(store: Store, values: Iterable[tuple[str, str | bool | None]])
 def require_known(store: Store, kind: str, name: str, also: Iterable[str] = ()) -> None:
     """Raise ReplayError with near matches if a log has no such policy, user, namespace, object or audit_id."""
     set_variables(store, [("kind", kind)])
-    known = {*store.query("log_names")["name"].to_list(), *also}
-    if name in known:
+    names = {*store.query("log_names")["name"].to_list(), *also}
+    if name in names:
         return
-    near = get_close_matches(name, sorted(known), n=NEAR, cutoff=0.6)
-    near = near or sorted(each for each in known if name and name in each)[:NEAR]
+    near = get_close_matches(name, sorted(names), n=NEAR, cutoff=0.6)
+    near = near or sorted(each for each in names if name and name in each)[:NEAR]
     spoken = {"audit_id": "request with the auditID"}.get(kind, kind)
     hint = f"; did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
     raise ReplayError(f"the log has no {spoken} `{name}`{hint}")
@@ -83,9 +83,9 @@ def require_known(store: Store, kind: str, name: str, also: Iterable[str] = ()) 
 
 def repeats(store: Store, audit_id: str) -> tuple[str, ...]:
     """Where other events with the auditID of a request stand, and what they are: the same once more, or another request."""
-    wanted = (RejectReason.DUPLICATE, RejectReason.CONFLICTING)
+    reasons = (RejectReason.DUPLICATE, RejectReason.CONFLICTING)
     return tuple(
         f"{reject.file}:{reject.line}: {reject.reason}"
         for reject in store.rejects()
-        if reject.audit_id == audit_id and reject.reason in wanted
+        if reject.audit_id == audit_id and reject.reason in reasons
     )

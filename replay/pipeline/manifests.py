@@ -75,9 +75,9 @@ def manifests_of(scenario: Scenario) -> Manifests:
     def made(objects: SetObjects | None) -> ManifestSet | None:
         if objects is None:
             return None
-        found = objects.manifest_set(version, api_objects)
-        check_plugins(found)
-        return found
+        manifest_set = objects.manifest_set(version, api_objects)
+        check_plugins(manifest_set)
+        return manifest_set
 
     return Manifests(
         version,

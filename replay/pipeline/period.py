@@ -33,8 +33,8 @@ def today() -> date:
 
 def length(text: str) -> timedelta | None:
     """The length of time that a text such as `7d` says, None for another text; raises OverflowError for what no clock has."""
-    found = _LENGTH.fullmatch(text.strip())
-    return timedelta(**{_UNITS[found[2]]: int(found[1])}) if found is not None else None
+    match = _LENGTH.fullmatch(text.strip())
+    return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match is not None else None
 
 
 def instant(text: str, end: datetime, zone: tzinfo) -> datetime:
@@ -44,8 +44,8 @@ def instant(text: str, end: datetime, zone: tzinfo) -> datetime:
     without a zone are in `zone`. Raises ReplayError.
     """
     try:
-        if (before := length(text)) is not None:
-            return end.astimezone(UTC) - before
+        if (age := length(text)) is not None:
+            return end.astimezone(UTC) - age
         moment = datetime.fromisoformat(text.strip())
     except (ValueError, OverflowError) as error:
         raise ReplayError(f"no time `{text}`: write 7d, 12h, 30m, or a time such as 2026-11-21T03:00:00Z") from error
@@ -67,6 +67,6 @@ def period(store: Store, since: str | None, until: str | None, zone: tzinfo) -> 
     begin = instant(since, last, zone) if since else first
     end = instant(until, last, zone) if until else last
     if begin > end or begin > last or end < first:
-        told = " to ".join(f"{each.astimezone(zone):%Y-%m-%d %H:%M:%S %Z}" for each in (first, last))
-        raise ReplayError(f"no event in the period asked for: the log is from {told}")
+        asked_period = " to ".join(f"{each.astimezone(zone):%Y-%m-%d %H:%M:%S %Z}" for each in (first, last))
+        raise ReplayError(f"no event in the period asked for: the log is from {asked_period}")
     return begin, end

@@ -16,23 +16,23 @@ _CUT = "\u2026"
 """What a report on a narrow terminal has in place of the ending of static names."""
 
 
-def meant(name: str, known: Collection[str]) -> set[str]:
+def meant(name: str, names: Collection[str]) -> set[str]:
     """The names among those that are known; raises ReplayError with near matches where there is none, or more than one.
 
     A name without wildcards is whole, lacks the ending of static names, or is the begin or any part of one name alone; the first of
     these that holds counts, so that `team-label` is not also `default-team-label`.
     """
-    if name in known:
+    if name in names:
         return {name}
     if WILDCARDS & set(name):
-        found = {each for each in known if fnmatchcase(each, name)}
-        if found:
-            return found
+        matches = {each for each in names if fnmatchcase(each, name)}
+        if matches:
+            return matches
     holding: list[str] = []
-    for holding in _holding(name.removesuffix(_CUT).lower(), known):
+    for holding in _holding(name.removesuffix(_CUT).lower(), names):
         if len(holding) == 1:
             return set(holding)
-    near = holding or get_close_matches(name, sorted(known), n=NEAR, cutoff=0.4)
+    near = holding or get_close_matches(name, sorted(names), n=NEAR, cutoff=0.4)
     hint = f"; did you mean {' or '.join(f'`{each}`' for each in near[:NEAR])}?" if near else ""
     what = f"`{name}` is part of {len(holding)} names" if holding else f"the sets have no policy `{name}`"
     raise ReplayError(f"{what}{hint}", path="--policy")
@@ -48,14 +48,14 @@ def names_of(manifests: ManifestSet) -> Iterator[str]:
         yield from (webhook.name for webhook in configuration.webhooks)
 
 
-def is_part(name: str, known: Collection[str]) -> bool:
+def is_part(name: str, names: Collection[str]) -> bool:
     """Whether any known name holds a short one."""
-    return any(_holding(name.removesuffix(_CUT).lower(), known))
+    return any(_holding(name.removesuffix(_CUT).lower(), names))
 
 
-def _holding(name: str, known: Collection[str]) -> Iterator[list[str]]:
+def _holding(name: str, names: Collection[str]) -> Iterator[list[str]]:
     """The names that a short one may stand for, from the narrowest reading to the widest."""
     if name:
-        yield sorted(each for each in known if each.lower() == f"{name}{_STATIC}")
-        yield sorted(each for each in known if each.lower().startswith(name))
-        yield sorted(each for each in known if name in each.lower())
+        yield sorted(each for each in names if each.lower() == f"{name}{_STATIC}")
+        yield sorted(each for each in names if each.lower().startswith(name))
+        yield sorted(each for each in names if name in each.lower())

@@ -91,7 +91,7 @@ def scan_store(
 def scan_snapshot(manifests: Manifests, options: ScanOptions, writers: Writers, name: str, progress: Progress) -> Scan:
     """Ask the candidate about every object of a snapshot that is called `name`."""
     scanner = _Scanner(manifests, options, writers)
-    found: list[ScannedObject] = []
+    scanned_objects: list[ScannedObject] = []
     skipped: Counter[str] = Counter()
     objects = [obj for obj in manifests.snapshot if _is_in(obj, options.namespaces)]
     for number, obj in enumerate(objects):
@@ -100,8 +100,10 @@ def scan_snapshot(manifests: Manifests, options: ScanOptions, writers: Writers, 
         if isinstance(scanned, str):
             skipped[scanned] += 1
         else:
-            found.append(scanned)
-    return Scan(name, options.operation.value, scanner.named.username, tuple(found), dict(skipped), manifests.hints)
+            scanned_objects.append(scanned)
+    return Scan(
+        name, options.operation.value, scanner.named.username, tuple(scanned_objects), dict(skipped), manifests.hints
+    )
 
 
 def _is_in(obj: JSON, namespaces: tuple[str, ...]) -> bool:
@@ -164,13 +166,15 @@ class _Scanner:
 
     @cached_property
     def _owners(self) -> Owners:
-        found = {}
+        objects_by_name = {}
         for obj in self.manifests.snapshot:
             metadata = obj.get("metadata") or {}
             owner = controller(metadata) if obj.get("kind") in _STANDING_BETWEEN else None
             if owner is not None:
-                found[str(metadata.get("namespace") or ""), str(obj["kind"]), str(metadata.get("name"))] = owner
-        return found
+                objects_by_name[str(metadata.get("namespace") or ""), str(obj["kind"]), str(metadata.get("name"))] = (
+                    owner
+                )
+        return objects_by_name
 
     def scanned(self, obj: JSON) -> ScannedObject | str:
         """What is said of one object, or why nobody is asked."""
@@ -182,11 +186,11 @@ class _Scanner:
             return f"{kind.kind} is written by components alone"
         user, is_shown = self._writer(served, obj)
         try:
-            told = self._told(obj, served, kind, user)
+            case_attributes = self._told(obj, served, kind, user)
         except CaseError as error:
             return f"{kind.kind}: {error.message}"
-        _, current, candidate = self._chain.decide(told.before, told.validated, self._lister)
-        attributes = told.validated
+        _, current, candidate = self._chain.decide(case_attributes.before, case_attributes.validated, self._lister)
+        attributes = case_attributes.validated
         bodies = (obj,)
         redactor = Redactor(served.resource.resource, bodies, redact=self.options.redact)
         return ScannedObject(
@@ -213,9 +217,9 @@ class _Scanner:
         metadata = obj.get("metadata") or {}
         name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
         namespace = name if kind == NAMESPACE else namespace
-        found = self._namespace(namespace) if served.namespaced and namespace else None
+        namespace_object = self._namespace(namespace) if served.namespaced and namespace else None
         if self.options.operation is As.CREATE:
-            return self._created(obj, user, found)
+            return self._created(obj, user, namespace_object)
         update = Attributes(
             Operation.UPDATE,
             kind,
@@ -227,15 +231,15 @@ class _Scanner:
             options={"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"},
             object=obj,
             old_object=obj,
-            namespace_object=found,
+            namespace_object=namespace_object,
         )
         return CaseAttributes(update, update, is_stated=False, namespace=None)
 
     def _namespace(self, name: str) -> JSON | Missing:
         """The namespace of an object, which was there when the object was."""
-        found = self._lister.get(NAMESPACE, "", name)
-        if found is not None:
-            return found
+        namespace_object = self._lister.get(NAMESPACE, "", name)
+        if namespace_object is not None:
+            return namespace_object
         return Missing("namespaceObject", f"Namespace `{name}` is not in the snapshot", "take the snapshot again")
 
     def _created(self, obj: JSON, user: UserInfo, namespace: JSON) -> CaseAttributes:
@@ -252,9 +256,11 @@ class _Scanner:
             expected=Expectation(),
             strict=False,
         )
-        told = self._teller.told(case)
-        before, validated = (replace(each, namespace_object=namespace) for each in (told.before, told.validated))
-        return CaseAttributes(before, validated, is_stated=False, namespace=None)
+        case_attributes = self._teller.told(case)
+        original, validated = (
+            replace(each, namespace_object=namespace) for each in (case_attributes.before, case_attributes.validated)
+        )
+        return CaseAttributes(original, validated, is_stated=False, namespace=None)
 
 
 _WRITTEN = frozenset(

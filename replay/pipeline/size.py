@@ -12,7 +12,7 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 def octets(text: str) -> int:
     """How many bytes a text such as `256MB` says; raises ReplayError."""
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
         raise ReplayError(f"no size `{text}`: write 500MB, 50GB, 2TB")
-    return int(found[1]) * _UNITS[(found[2] or "").lower()]
+    return int(match[1]) * _UNITS[(match[2] or "").lower()]

@@ -63,11 +63,11 @@ def wanted(sets: Iterable[Path], version: KubernetesVersion, *, objects: bool = 
     With `objects` also those of which policies read the old object: their state before the log begins.
     """
     reads = [each for path in sets for each in reads_of(load_manifest_set(path, version=version), version)]
-    found: dict[GroupResource, Wanted] = {}
+    resources: dict[GroupResource, Wanted] = {}
     for each in (*_lookups(reads), *(_old_objects(reads) if objects else ())):
         if each.resource not in NEVER:
-            found.setdefault(each.resource, each)
-    return [found[resource] for resource in sorted(found)]
+            resources.setdefault(each.resource, each)
+    return [resources[resource] for resource in sorted(resources)]
 
 
 def secret_params(sets: Iterable[Path], version: KubernetesVersion) -> list[str]:
@@ -88,7 +88,7 @@ def _lookups(reads: Sequence[PolicyReads]) -> Iterator[Wanted]:
     if any(each.operations("", "pods", "", mapper) for each in reads):
         yield from (Wanted(resource, "what built-in plugins add to pods") for resource in POD_PLUGINS)
     unknown = "\0", "\0", ""
-    built_in = {known.resource.group for known in builtin_discovery()}
+    built_in = {served.resource.group for served in builtin_discovery()}
     named = {
         group
         for each in reads
@@ -110,17 +110,17 @@ def _lookups(reads: Sequence[PolicyReads]) -> Iterator[Wanted]:
 def _resource_of(api_version: str, kind: str) -> GroupResource:
     """The resource of a kind; kubectl finds that of a custom kind by the kind's own name."""
     group = split_api_version(api_version)[0]
-    for known in builtin_discovery():
-        if (known.kind.group, known.kind.kind) == (group, kind):
-            return known.resource.group_resource
+    for served in builtin_discovery():
+        if (served.kind.group, served.kind.kind) == (group, kind):
+            return served.resource.group_resource
     return GroupResource(group, kind.lower())
 
 
 def _old_objects(reads: Sequence[PolicyReads]) -> Iterator[Wanted]:
     mapper = EquivalentResourceMapper(builtin_discovery())
     changing = {"UPDATE", "DELETE"} & set(OPERATIONS)
-    for known in builtin_discovery():
-        resource = known.resource.group_resource
+    for served in builtin_discovery():
+        resource = served.resource.group_resource
         for each in reads:
             if OLD_OBJECT in each.inputs and each.operations(*resource, "", mapper) & changing:
                 yield Wanted(resource, f"old objects, which {each.policy} reads", optional=True)
@@ -134,12 +134,12 @@ def command(each: Wanted, kubectl: Sequence[str]) -> list[str]:
 
 def kubectl_command(context: str = "", kubeconfig: Path | None = None) -> list[str]:
     """The beginning of all commands."""
-    found = ["kubectl"]
+    command = ["kubectl"]
     if kubeconfig is not None:
-        found.append(f"--kubeconfig={kubeconfig}")
+        command.append(f"--kubeconfig={kubeconfig}")
     if context:
-        found.append(f"--context={context}")
-    return found
+        command.append(f"--context={context}")
+    return command
 
 
 def run_kubectl(arguments: Sequence[str]) -> bytes:
@@ -148,13 +148,13 @@ def run_kubectl(arguments: Sequence[str]) -> bytes:
     if program is None:
         raise SnapshotError("`kubectl` is not installed: use --print and run the commands where it is")
     try:
-        done = subprocess.run([program, *arguments[1:]], capture_output=True, check=False, timeout=TIMEOUT)  # noqa: S603 - the arguments are our own
+        process = subprocess.run([program, *arguments[1:]], capture_output=True, check=False, timeout=TIMEOUT)  # noqa: S603 - the arguments are our own
     except subprocess.TimeoutExpired as error:
         raise SnapshotError(f"`{' '.join(arguments)}` did not answer within {TIMEOUT} s") from error
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
+    if process.returncode:
+        said = process.stderr.decode(errors="replace").strip().splitlines()
         raise SnapshotError(f"`{' '.join(arguments)}` failed: {said[-1] if said else 'no message'}")
-    return done.stdout
+    return process.stdout
 
 
 def take(resources: Sequence[Wanted], kubectl: Sequence[str], out: Path, run: Run = run_kubectl) -> int:

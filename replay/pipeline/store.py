@@ -75,8 +75,8 @@ class Retention:
 
     def begin(self, segments: Sequence[SegmentEntry]) -> int:
         """The instant before which ingests are forgotten, in microseconds."""
-        asked = self.before or self.keep
-        return (instant(asked, _last(segments), UTC) - _EPOCH) // _MICROSECOND if asked else 0
+        limit = self.before or self.keep
+        return (instant(limit, _last(segments), UTC) - _EPOCH) // _MICROSECOND if limit else 0
 
     def octets(self) -> int | None:
         """How many bytes are kept at most."""

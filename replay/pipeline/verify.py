@@ -98,35 +98,35 @@ class VerifyJob:
 
     def run(self, part: StorePart) -> VerifyPart:
         """Compare all requests of a part."""
-        found = VerifyPart()
+        result = VerifyPart()
         for records in part.objects(self.job.predicate):
             for request in self.job.reconstructor.requests(records):
-                self._compare(request, records, found)
-        return found
+                self._compare(request, records, result)
+        return result
 
-    def _compare(self, request: ReplayRequest, records: Sequence[RequestRecord], found: VerifyPart) -> None:
+    def _compare(self, request: ReplayRequest, records: Sequence[RequestRecord], part: VerifyPart) -> None:
         record = request.record
         if request.reached is Reached.FAILED_BEFORE:
             return
         lister = self.job.cluster.at(record)
         decisions = self.job.decisions(request, lister)
         decision = as_far_as_reached(request, decisions)[0]
-        found.total += 1
-        found.decided += decision.verdict is not Verdict.UNDETERMINED
+        part.total += 1
+        part.decided += decision.verdict is not Verdict.UNDETERMINED
         observed = observe(record)
         redactor = redactor_of(request, redact=self.job.redact)
-        told = (record.seq, record.audit_id, observed, decision, self._policies, redactor.text)
-        found.fidelity.record(*told, in_any_order=bool(record.workspace))
+        comparison = (record.seq, record.audit_id, observed, decision, self._policies, redactor.text)
+        part.fidelity.record(*comparison, in_any_order=bool(record.workspace))
         contention = self._contention(record, records)
         evidence = [*evidence_of(record, observed, decision, self._policies, contention)]
         evidence += mutation_evidence(record, decision, request.attributes.object, self._mutating, redactor.patch)
-        found.evidence += (
+        part.evidence += (
             each._replace(observed=redactor.text(each.observed), replayed=redactor.text(each.replayed))
             for each in evidence
         )
-        note_strangers(found.strangers, record, observed, self._policies)
+        note_strangers(part.strangers, record, observed, self._policies)
         if self._other_engine is not None and zlib.crc32(record.audit_id.encode()) % SAMPLE == 0:
-            found.opinions.add(self._other_engine.ask(record.audit_id, request.attributes, lister))
+            part.opinions.add(self._other_engine.ask(record.audit_id, request.attributes, lister))
 
     def _contention(self, record: RequestRecord, records: Iterable[RequestRecord]) -> str:
         """What else happened to the object or to its namespace while the request ran."""

@@ -35,9 +35,9 @@ class AuthorizerEndpoint:
     def answer(self, webhook: str, version: str, spec: JSON) -> AuthorizerAnswer | None:
         """The answer; None once too many calls in a row have failed."""
         key = spec_key([webhook, version, spec])
-        known = self._known.get(key)
-        if known is not None:
-            return known
+        earlier = self._known.get(key)
+        if earlier is not None:
+            return earlier
         if self._patience.is_over:
             return None
         answer = self._known[key] = self._ask(version, spec)

@@ -169,7 +169,7 @@ def _code_text(response: Response) -> str:
     code = response.code
     is_text = not response.content_type or response.content_type.strip().lower().startswith("text/")
     said = response.content[:_MAX_TEXT].decode("utf-8", "replace").strip() if is_text else "unknown"
-    known = {
+    texts = {
         400: "the server rejected our request for an unknown reason",
         401: "the server has asked for the client to provide credentials",
         403: said,
@@ -185,8 +185,8 @@ def _code_text(response: Response) -> str:
         503: "the server is currently unable to handle the request",
         504: "the server was unable to return a response in the time allotted, but may still be processing the request",
     }
-    if code in known:
-        return known[code]
+    if code in texts:
+        return texts[code]
     if code >= 500:
         return f"an error on the server ({quote(said)}) has prevented the request from succeeding"
     return f"the server responded with the status code {code} but did not return more information"

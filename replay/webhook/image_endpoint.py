@@ -46,9 +46,9 @@ class ImageEndpoint(NoWebhook):
     def reviewed(self, spec: JSON) -> ImageReviewStatus | Failed | Missing:
         """See `ImageReviewer`; `Missing` once the endpoint was given up."""
         key = spec_key(spec)
-        known = self._known.get(key)
-        if known is not None:
-            return known
+        review = self._known.get(key)
+        if review is not None:
+            return review
         if self._patience.is_over:
             return self._patience.missing("object.spec")
         answer = self._known[key] = self._ask(spec)
@@ -112,6 +112,6 @@ def _typed(value: Any, kind: type[_Value], field: str, go_type: str) -> _Value:
     if value is None:
         return kind()
     if type(value) is not kind:
-        found = _GO_KINDS[type(value)]
-        raise CallError(f"json: cannot unmarshal {found} into Go struct field {field} of type {go_type}")
+        json_type = _GO_KINDS[type(value)]
+        raise CallError(f"json: cannot unmarshal {json_type} into Go struct field {field} of type {go_type}")
     return value

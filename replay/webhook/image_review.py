@@ -66,7 +66,7 @@ class ImageReviews(NoWebhook):
 
 def image_reviews(path: Path) -> ImageReviews:
     """The reviews of a file, one a line with `spec` and `status`. Raises ReplayError with file and line."""
-    found: dict[bytes, ImageReviewStatus] = {}
+    answers: dict[bytes, ImageReviewStatus] = {}
     for number, line in numbered_lines(path):
         try:
             review = orjson.loads(line)
@@ -74,12 +74,12 @@ def image_reviews(path: Path) -> ImageReviews:
             answer = ImageReviewStatus(
                 status["allowed"] is True, str(status.get("reason") or ""), status.get("auditAnnotations") or {}
             )
-            found[spec_key(review["spec"])] = answer
+            answers[spec_key(review["spec"])] = answer
         except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
             raise ReplayError(
                 "is no ImageReview with `spec` and `status.allowed`", path=str(path), line=number
             ) from error
-    return ImageReviews(found)
+    return ImageReviews(answers)
 
 
 def spec_key(spec: JSON) -> bytes:

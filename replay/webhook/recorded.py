@@ -24,13 +24,13 @@ class RecordedBackend:
     it refused; it allowed a request that succeeded.
     """
 
-    def __init__(self, record: RequestRecord, before: Attributes | Missing, attributes: Attributes) -> None:
-        """`before` and `attributes` are what the mutating and the validating phase were told at the time."""
+    def __init__(self, record: RequestRecord, original: Attributes | Missing, attributes: Attributes) -> None:
+        """`original` and `attributes` are what the mutating and the validating phase were told at the time."""
         self._record = record
         self._observed: Observed = observe(record)
         self._validated = attributes.object
         self._objects = {
-            "mutating": before if isinstance(before, Missing) else shown_to_webhook(before),
+            "mutating": original if isinstance(original, Missing) else shown_to_webhook(original),
             "validating": shown_to_webhook(attributes),
         }
 

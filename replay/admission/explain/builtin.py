@@ -31,9 +31,9 @@ class BuiltinAdmitterWatch:
 
     def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
         """One pass."""
-        known = len(self.effects.mutated)
+        count = len(self.effects.mutated)
         value, changed = self._admitter.admit(value, reinvoke=reinvoke)
-        patch = tuple(each for mutated in self.effects.mutated[known:] for each in mutated.patch)
+        patch = tuple(each for mutated in self.effects.mutated[count:] for each in mutated.patch)
         self._passes.append((_explained(self._name, self.effects.decision(), patch), patch))
         return value, changed
 

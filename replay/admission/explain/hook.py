@@ -43,8 +43,8 @@ class PolicyWatch:
 
     def excluded(self, hook: Hook, resource: str, *, static_only: bool) -> None:
         """See `HookObserver.excluded`."""
-        asked = "only static policies are" if static_only else "no hook is"
-        self._add(hook, mismatch=f"{asked} asked about {resource}")
+        subject = "only static policies are" if static_only else "no hook is"
+        self._add(hook, mismatch=f"{subject} asked about {resource}")
 
     def matched(self, hook: Hook, match: MatchResult, attributes: Attributes) -> None:
         """See `HookObserver.matched`."""
@@ -124,8 +124,8 @@ class PolicyWatch:
             yield explained
         for param in params:
             name = param_name(param)
-            found = self._evaluations.get((*key, name))
-            yield found or BindingExplanation(binding.name, outcome=f"not asked: {refused}", param=name)
+            evaluation = self._evaluations.get((*key, name))
+            yield evaluation or BindingExplanation(binding.name, outcome=f"not asked: {refused}", param=name)
 
     def _empty(self, hook: Hook) -> PolicyExplanation:
         return PolicyExplanation(hook.policy.name, self.kind, hook.policy.failure_policy)

@@ -90,18 +90,18 @@ class MutationWatch:
 
     def explained(self, result: MutationOutcome) -> BindingExplanation:
         """The evaluation, which came to `result`."""
-        before, after, unknown = result
+        object_before, after, unknown = result
         steps, name = tuple(self._steps), self._binding.name
         if self._end:
             return BindingExplanation(name, steps=steps, outcome=self._end)
-        patch = () if unknown else changes(before, after.object)
+        patch = () if unknown else changes(object_before, after.object)
         return BindingExplanation(name, steps=steps, outcome=_outcome(result, patch), patch=patch)
 
 
 def _outcome(outcome: MutationOutcome, patch: tuple[JSON, ...]) -> str:
     """What a policy did, in words."""
-    before, result, unknown = outcome
-    if result.unknown or (unknown and (result.errors or result.object is not before)):
+    object_before, result, unknown = outcome
+    if result.unknown or (unknown and (result.errors or result.object is not object_before)):
         return "undetermined"
     if result.status is not None:
         return f"refused: {result.status.message}"

@@ -40,14 +40,14 @@ class _Watcher:
 
     def admitters(self, plugins: Sequence[CompiledPlugin]) -> Sequence[AdmitterWatch]:
         """What changes the request, watched."""
-        found = (plugin.admitter_watch(*self._where) for plugin in plugins)
-        self._admitters = [each for each in found if each is not None]
+        admitters = (plugin.admitter_watch(*self._where) for plugin in plugins)
+        self._admitters = [each for each in admitters if each is not None]
         return self._admitters
 
     def validators(self, plugins: Sequence[CompiledPlugin]) -> Sequence[ValidatorWatch]:
         """What validates it, watched."""
-        found = (plugin.validator_watch(*self._where) for plugin in plugins)
-        self._validators = [each for each in found if each is not None]
+        validators = (plugin.validator_watch(*self._where) for plugin in plugins)
+        self._validators = [each for each in validators if each is not None]
         return self._validators
 
     def explained(self) -> RequestExplanation:

@@ -74,38 +74,38 @@ class WebhookWatch:
 
     def calls(self) -> tuple[str, ...]:
         """The webhooks that were called, in that order."""
-        return tuple(name for (_, name), told in self._told.items() if isinstance(told.answer, WebhookInvocation))
+        return tuple(name for (_, name), call in self._told.items() if isinstance(call.answer, WebhookInvocation))
 
     def explained(
-        self, hooks: Sequence[WebhookHook], asked: Sequence[WebhookHook], seen: Attributes, refused: str
+        self, hooks: Sequence[WebhookHook], hooks_asked: Sequence[WebhookHook], attributes: Attributes, refused: str
     ) -> Iterator[WebhookExplanation]:
         """All webhooks of a set, of which the chain asks some; `refused` says why it did not ask those, if it did not.
 
-        Of what nobody asked is said whether it would match `seen`.
+        Of what nobody asked is said whether it would match `attributes`.
         """
-        kept = {(hook.configuration, hook.webhook.name) for hook in asked}
+        keys = {(hook.configuration, hook.webhook.name) for hook in hooks_asked}
         for hook in hooks:
             key = hook.configuration, hook.webhook.name
-            reason = self._excluded(hook, seen)
+            reason = self._excluded(hook, attributes)
             if not reason and key not in self._told:
-                self._admission.should_call(hook, seen, self._lister, self)
-            told = self._told.get(key, _Called())
-            reason = reason or told.mismatch
-            if not reason and key not in kept:
+                self._admission.should_call(hook, attributes, self._lister, self)
+            call = self._told.get(key, _Called())
+            reason = reason or call.mismatch
+            if not reason and key not in keys:
                 reason = SAME
-            elif not reason and isinstance(told.answer, Denial):
-                reason, refused = f"the request is refused: {told.answer.message}", f"`{key[1]}` refuses the request"
-            elif not reason and isinstance(told.answer, Missing):
-                reason = f"not known: it depends on `{told.answer.path}`: {told.answer.reason}"
-            elif not reason and refused and told.answer is None:
+            elif not reason and isinstance(call.answer, Denial):
+                reason, refused = f"the request is refused: {call.answer.message}", f"`{key[1]}` refuses the request"
+            elif not reason and isinstance(call.answer, Missing):
+                reason = f"not known: it depends on `{call.answer.path}`: {call.answer.reason}"
+            elif not reason and refused and call.answer is None:
                 reason = f"not asked: {refused}"
-            yield WebhookExplanation(key[1], key[0], self._admission.phase, reason, told.steps)
+            yield WebhookExplanation(key[1], key[0], self._admission.phase, reason, call.steps)
 
-    def _excluded(self, hook: WebhookHook, seen: Attributes) -> str:
-        resource = seen.resource
+    def _excluded(self, hook: WebhookHook, attributes: Attributes) -> str:
+        resource = attributes.resource
         if is_excluded_from_webhooks(resource, self._admission.version):
             return f"no hook is asked about {resource.resource}"
-        if is_excluded_from_api_webhooks(seen.kind) and not hook.static:
+        if is_excluded_from_api_webhooks(attributes.kind) and not hook.static:
             return f"only static webhooks are asked about {resource.resource}"
         return ""
 
@@ -173,5 +173,5 @@ class ValidatingWebhookWatch:
 
     def explained(self, refused: str) -> Explanation:
         """Every webhook of the set, and why it is called or not."""
-        asked = self._admission.hooks[self._index]
-        return Explanation(webhooks=tuple(self._watch.explained(self._hooks, asked, self._seen, refused)))
+        hooks_asked = self._admission.hooks[self._index]
+        return Explanation(webhooks=tuple(self._watch.explained(self._hooks, hooks_asked, self._seen, refused)))

@@ -120,12 +120,12 @@ def _quantity(text: str) -> tuple[int, int, str]:
     match = _AMOUNT.fullmatch(text)
     assert match is not None, "quantities are written in their canonical form"
     number, suffix, exponent = match[1], match[2], match[3]
-    whole, _, fraction = number.partition(".")
+    integer, _, fraction = number.partition(".")
     if suffix in _BINARY:
-        return int(whole) * 1024 ** (_BINARY.index(suffix) + 1), 0, "BinarySI"
+        return int(integer) * 1024 ** (_BINARY.index(suffix) + 1), 0, "BinarySI"
     if exponent:
-        return int(whole + fraction), int(exponent) - len(fraction), "DecimalExponent"
-    return int(whole + fraction), _DECIMAL[suffix or ""] - len(fraction), "DecimalSI"
+        return int(integer + fraction), int(exponent) - len(fraction), "DecimalExponent"
+    return int(integer + fraction), _DECIMAL[suffix or ""] - len(fraction), "DecimalSI"
 
 
 def go_syntax(schema: Schema | None, value: JSON) -> str:

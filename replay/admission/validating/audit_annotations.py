@@ -78,5 +78,5 @@ def _truncated(value: str) -> str:
     if len(data) <= MAX_VALUE_BYTES:
         return value
     data = data[:MAX_VALUE_BYTES]
-    whole = data.decode("utf-8", "ignore")
-    return whole + "\ufffd" * (len(data) - len(whole.encode("utf-8")))
+    text = data.decode("utf-8", "ignore")
+    return text + "\ufffd" * (len(data) - len(text.encode("utf-8")))

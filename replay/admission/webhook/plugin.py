@@ -75,7 +75,7 @@ def validate(
 ) -> Effects:
     """The validating webhooks of one set; a refusal before any call ends the phase."""
     (attributes, lister), effects = where, Effects()
-    asked: list[tuple[WebhookBackend, WebhookReview]] = []
+    reviews_asked: list[tuple[WebhookBackend, WebhookReview]] = []
     recalled: list[tuple[WebhookInvocation, WebhookAnswer | Missing]] = []
     for hook in hooks:
         answer = admission.should_call(hook, attributes, lister, observer)
@@ -91,28 +91,28 @@ def validate(
             if backend is None or request is None:
                 effects.calls.append(answer.call("validating"))
             elif isinstance(request, Missing):
-                known = (
+                recalled_reply = (
                     backend.recall(answer, "validating", attributes) if isinstance(backend, RecallingBackend) else None
                 )
-                recalled.append((answer, request if known is None else known))
+                recalled.append((answer, request if recalled_reply is None else recalled_reply))
             else:
-                asked.append((backend, WebhookReview(answer, "validating", request)))
-    replies = [(review.invocation, reply) for review, reply in _replies(asked)]
+                reviews_asked.append((backend, WebhookReview(answer, "validating", request)))
+    replies = [(review.invocation, reply) for review, reply in _replies(reviews_asked)]
     for index, (invocation, reply) in enumerate([*replies, *recalled]):
         _validated(invocation, reply, index, effects)
     return effects
 
 
 def _replies(
-    asked: Sequence[tuple[WebhookBackend, WebhookReview]],
+    reviews: Sequence[tuple[WebhookBackend, WebhookReview]],
 ) -> list[tuple[WebhookReview, WebhookAnswer | Missing]]:
     """The answers, each backend asked once for all that is its own."""
     answers: IdentityMap[WebhookReview, WebhookAnswer | Missing] = IdentityMap()
-    for backend in IdentityMap((backend, backend) for backend, _ in asked).values():
-        own = [review for each, review in asked if each is backend]
+    for backend in IdentityMap((backend, backend) for backend, _ in reviews).values():
+        own = [review for each, review in reviews if each is backend]
         for review, answer in zip(own, backend.review(own), strict=True):
             answers[review] = answer
-    return [(review, answers[review]) for _, review in asked]
+    return [(review, answers[review]) for _, review in reviews]
 
 
 def _validated(invocation: WebhookInvocation, reply: WebhookAnswer | Missing, index: int, effects: Effects) -> None:
@@ -173,11 +173,11 @@ class MutatingWebhookPlugin:
                 continue
             if self.observer is not None:
                 self.observer.called(hook, answer)
-            before = attributes.object
+            original = attributes.object
             attributes = replace(attributes, object=self._ask(hook, answer, attributes, effects, reinvoke=reinvoke))
             if effects.denials:
                 break
-            if attributes.object is not before and not equal(before, attributes.object):
+            if attributes.object is not original and not equal(original, attributes.object):
                 self._require()
                 changed = True
             if hook.webhook.reinvocation_policy == "IfNeeded":
@@ -250,37 +250,37 @@ class MutatingWebhookPlugin:
         key: str,
     ) -> Object:
         """The object with the patch of an answer applied."""
-        before, hook = attributes.object, invocation.hook
-        after: Object = before
+        original, hook = attributes.object, invocation.hook
+        after: Object = original
         if not answer.allowed:
             effects.denials.append(refusal(invocation, answer))
         elif answer.patch:
             try:
-                after = self._patched(invocation, before, answer)
+                after = self._patched(invocation, original, answer)
             except StatusError as error:
                 denial = Denial(hook.configuration, hook.webhook.name, None, error.message, error.reason, error.code)
                 effects.denials.append(denial)
-        mutated = after is not before and not equal(before, after)
+        mutated = after is not original and not equal(original, after)
         effects.audit_annotations[key] = _annotation(invocation, mutated=mutated)
-        if after is not before:
+        if after is not original:
             patch = {"patch": list(answer.patch), "patchType": "JSONPatch"}
             effects.audit_annotations[f"patch.{key.removeprefix('mutation.')}"] = _annotation(invocation, **patch)
         if mutated:
-            effects.mutated.append(Mutated(hook.configuration, hook.webhook.name, changes(before, after)))
+            effects.mutated.append(Mutated(hook.configuration, hook.webhook.name, changes(original, after)))
         return after
 
-    def _patched(self, invocation: WebhookInvocation, before: Object, answer: WebhookAnswer) -> Object:
-        if before is None:
+    def _patched(self, invocation: WebhookInvocation, original: Object, answer: WebhookAnswer) -> Object:
+        if original is None:
             name = quote(invocation.hook.webhook.name)
             raise internal_error(
                 f"admission webhook {name} attempted to modify the object, which is not supported for this operation"
             )
         try:
-            patched = apply(before, answer.patch)
+            changed = apply(original, answer.patch)
         except JSONPatchError as error:
             raise internal_error(str(error)) from None
         patcher = self._patchers.of(invocation.kind)
-        return patched if patcher is None else patcher.decode(patched, before, strict=False)
+        return changed if patcher is None else patcher.decode(changed, original, strict=False)
 
 
 def _annotation(invocation: WebhookInvocation, **values: Any) -> str:

@@ -17,10 +17,10 @@ def ended_by_signals() -> Iterator[Callable[[], bool]]:
     The handler runs between any two steps of the main thread and takes no lock that this may hold: no `threading.Event`.
     """
     numbers: list[int] = []
-    before = {number: signal.getsignal(number) for number in _ENDINGS}
+    handlers = {number: signal.getsignal(number) for number in _ENDINGS}
 
     def restore() -> None:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
     def end(number: int, _frame: FrameType | None) -> None:

@@ -43,8 +43,8 @@ class Pace:
     def parse(cls, size: str, age: str) -> Pace:
         """The pace of texts such as `256MB` and `5m`; raises ReplayError."""
         with suppress(OverflowError):
-            if (found := length(age)) is not None:
-                return cls(max(octets(size), 1), found.total_seconds())
+            if (period := length(age)) is not None:
+                return cls(max(octets(size), 1), period.total_seconds())
         raise ReplayError(f"no length of time `{age}`: write 30s, 5m, 1h")
 
 
@@ -131,11 +131,11 @@ class Filling:
     def _drained(self, log: LiveLog, report: IngestReport) -> tuple[IngestReport, int]:
         """Take what there is at the end."""
         with self._store() as store:
-            left = log.waiting()
-            while left > 0:
+            rest = log.waiting()
+            while rest > 0:
                 flushed = self._flushed(store, log)
                 report += flushed
-                left = left - flushed.bytes if flushed.files + flushed.known_files else 0
+                rest = rest - flushed.bytes if flushed.files + flushed.known_files else 0
             if self.rejects is not None:
                 write_rejects(store.rejects(), self.rejects)
             return report, store.requests
