@@ -57,7 +57,7 @@ class EndpointBackend:
         except UndecodablePatchError as error:
             return WebhookAnswer(error=str(error), undecodable_patch=error.reason)
         except ResponseError as error:
-            return WebhookAnswer(error=str(error))
+            return WebhookAnswer(error=str(error), is_late=error.is_late)
 
     def _post(self, webhook: Webhook, body: bytes) -> bytes:
         """The body of the response. Raises `ResponseError`."""
@@ -65,7 +65,7 @@ class EndpointBackend:
         try:
             return self._client.post(body, webhook.timeout_seconds, tls).content
         except CallError as error:
-            raise ResponseError(f"failed to call webhook: {error}") from None
+            raise ResponseError(f"failed to call webhook: {error}", is_late=error.is_late) from None
 
 
 def _tls(webhook: Webhook, host: str) -> ClientTls:

@@ -18,7 +18,15 @@ _API_VERSION = "admission.k8s.io/v1"
 
 
 class ResponseError(Exception):
-    """The answer of a webhook is unusable; `str()` is the server's text after `failed calling webhook "name": `."""
+    """The answer of a webhook is unusable; `str()` is the server's text after `failed calling webhook "name": `.
+
+    `is_late`: none came in time.
+    """
+
+    def __init__(self, text: str, *, is_late: bool = False) -> None:
+        """Keep what went wrong."""
+        super().__init__(text)
+        self.is_late = is_late
 
 
 class UndecodablePatchError(ResponseError):

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from replay.audit.store import Store
-from replay.reconstruct.history.clock import BEFORE, RevisionClock, clock_samples
+from replay.reconstruct.history.clock import BEFORE, RevisionClock
 from replay.reconstruct.skew import widened_samples
+from tests.support.log_evidence import clock_samples
 
 Write = tuple[str, int, int, int]
 """Verb, revision of the answer, reception and answer in milliseconds."""

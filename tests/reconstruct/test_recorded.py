@@ -15,10 +15,10 @@ import pytest
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.reconstruct.cluster import Cluster
-from replay.reconstruct.history.clock import RevisionClock, clock_samples
+from replay.reconstruct.history.clock import RevisionClock
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.request import Reached, ReplayRequest
-from replay.reconstruct.trust import continuity
+from tests.support.log_evidence import clock_samples, continuity
 
 Records = list[RequestRecord]
 Thin = Callable[[Path, Callable[..., Records]], Records]

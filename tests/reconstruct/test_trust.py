@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
 from replay.audit.event import RequestRecord
 from replay.kube.gvk import GroupResource
-from replay.reconstruct.history.clock import BEFORE, NEVER, RevisionClock, clock_samples
+from replay.reconstruct.history.clock import BEFORE, NEVER, RevisionClock
 from replay.reconstruct.trust import Continuity
+from tests.support.log_evidence import clock_samples, continuity
 
 PODS = GroupResource("", "pods")
 Record = Callable[..., RequestRecord]
@@ -29,27 +31,22 @@ def update(record: Record, start: float, named: int, stored: int) -> RequestReco
     ids=["each version is in the log", "a write is missing"],
 )
 def test_links(named: list[tuple[int, int]], links: int, breaks: int, pod_record: Record) -> None:
-    found = Continuity()
     updates = [update(pod_record, number + 1, *pair) for number, pair in enumerate(named)]
-    found.add([pod_record("create", 0, code=201, response=state(5)), *updates])
-    assert (found.links[PODS], found.breaks[PODS]) == (links, breaks)
-    assert found.trust().holds(PODS) is (breaks == 0)
+    evidence = continuity([[pod_record("create", 0, code=201, response=state(5)), *updates]])
+    assert (evidence.links[PODS], evidence.breaks[PODS]) == (links, breaks)
+    assert evidence.trust().holds(PODS) is (breaks == 0)
 
 
 def test_what_precedes_the_log_or_has_no_response_breaks_nothing(pod_record: Record) -> None:
-    found = Continuity()
     binding = pod_record("create", 3, code=201, ref={"subresource": "binding"}, response={"kind": "Status"})
-    found.add([update(pod_record, 1, 4, 5), binding, update(pod_record, 5, 7, 8)])
-    assert found.breaks.total() == 0
+    evidence = continuity([[update(pod_record, 1, 4, 5), binding, update(pod_record, 5, 7, 8)]])
+    assert evidence.breaks.total() == 0
 
 
 def test_one_resource_loses_trust_before_all_do() -> None:
     leases = GroupResource("coordination.k8s.io", "leases")
-    few, many = Continuity(), Continuity()
-    few.links.update({PODS: 5000})
-    few.breaks.update({leases: 1})
-    many.merge(few)
-    many.breaks.update({leases: 10})
+    links = Counter({PODS: 5000})
+    few, many = Continuity(links, Counter({leases: 1})), Continuity(links, Counter({leases: 11}))
     assert (few.trust().holds(PODS), few.trust().holds(leases)) == (True, False)
     assert many.trust().holds(PODS) is False
 

@@ -328,7 +328,9 @@ class Silent(EndpointBackend):
     """An endpoint that never answers in time."""
 
     def review(self, reviews: Sequence[WebhookReview]) -> Iterator[WebhookAnswer | Missing]:  # type: ignore[override]
-        return iter([WebhookAnswer(error="failed to call webhook: context deadline exceeded")] * len(reviews))
+        return iter(
+            [WebhookAnswer(error="failed to call webhook: context deadline exceeded", is_late=True)] * len(reviews)
+        )
 
 
 def test_silence_is_not_waited_for_for_ever() -> None:

@@ -32,7 +32,7 @@ class WebhookAnswer:
     """What a webhook answered, or in `error` why there is no usable answer (the text after `failed calling webhook`).
 
     `status` is the `metav1.Status` of a refusal; `patch` are the operations of a mutating webhook. `undecodable_patch` says
-    why its patch is none, where that is the error.
+    why its patch is none, where that is the error; `is_late`: there is no answer in time, where that is the error.
     """
 
     allowed: bool = False
@@ -42,6 +42,7 @@ class WebhookAnswer:
     audit_annotations: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
     undecodable_patch: str = ""
+    is_late: bool = False
 
     @property
     def text(self) -> str:

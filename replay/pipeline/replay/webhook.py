@@ -29,7 +29,6 @@ RECORDED = "recorded"
 MUTATED = '\\"mutated\\":true'
 """How the annotation of a webhook that changed something reads in the JSON of all annotations."""
 
-_LATE = "context deadline exceeded"
 Sets = tuple[ManifestSet, ManifestSet]
 
 
@@ -47,8 +46,7 @@ class PatientBackend:
             return [self._patience.missing("webhook")] * len(reviews)
         answers = self._endpoint.review(reviews)
         for answer in answers:
-            late = isinstance(answer, WebhookAnswer) and (answer.error or "").endswith(_LATE)
-            self._patience.note(is_late=late)
+            self._patience.note(is_late=isinstance(answer, WebhookAnswer) and answer.is_late)
         return answers
 
     def close(self) -> None:

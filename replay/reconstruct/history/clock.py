@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import accumulate
-
-from replay.audit.event import RequestRecord
-from replay.reconstruct.record.body import revision_of
 
 BEFORE = -1
 """Before everything in the log."""
 NEVER = 1 << 62
 """After everything in the log."""
-
-_REVISION = re.compile(r'"resourceVersion":"(\d{1,18})"')
-_WRITES = frozenset({"create", "update", "patch"})
 
 
 class RevisionClock:
@@ -53,25 +46,3 @@ def _in_time(samples: set[tuple[int, int, int]]) -> Iterable[tuple[int, int, int
             place += 1
         if revision >= highest:
             yield revision, start, end
-
-
-def clock_samples(records: Iterable[RequestRecord]) -> Iterable[tuple[int, int, int]]:
-    """Samples from the responses of writes, and from the versions that updates name: those were stored before.
-
-    The first `resourceVersion` of a response is that of its metadata; where a write changed nothing it is an older one,
-    and the sample would be wrong: a revision that several responses carry is bounded by the first of them.
-    """
-    first: dict[int, tuple[int, int]] = {}
-    for record in records:
-        named = record.object_resource_version
-        if record.verb == "update" and (at := revision_of(named)) is not None and at not in first:
-            first[at] = (BEFORE, record.received)
-        if record.verb not in _WRITES or not 200 <= record.code < 300 or not record.response_object:
-            continue
-        found = _REVISION.search(record.response_object)
-        if found and "dryRun" not in record.request_uri:
-            revision, times = int(found[1]), (record.received, record.stage_time)
-            known = first.get(revision)
-            if known is None or known[0] == BEFORE or times[1] < known[1]:
-                first[revision] = times
-    return [(revision, start, end) for revision, (start, end) in first.items()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from functools import cache
 
@@ -97,7 +98,7 @@ def _usable(text: str) -> tuple[JSON, str]:
     try:
         value = decode_json(text)
     except orjson.JSONDecodeError as error:
-        return None, _TOO_DEEP if "depth limit" in str(error) else f"it is no JSON, {error.msg}"
+        return None, _TOO_DEEP if _levels_open(text[: error.pos]) > MOST_LEVELS else f"it is no JSON, {error.msg}"
     if text.count("{") + text.count("[") > MOST_LEVELS and not _is_shallow(value):
         return None, _TOO_DEEP
     if isinstance(value, list):  # a JSON patch
@@ -113,12 +114,28 @@ def fault_of(value: dict[str, JSON]) -> str:
     try:
         text = orjson.dumps(value).decode()
     except TypeError as error:
-        return _TOO_DEEP if "ecursion" in str(error) else f"it is no JSON, {error}"
+        return _TOO_DEEP if _levels_of(value) > MOST_LEVELS else f"it is no JSON, {error}"
     wrong = misfit(text, _kind_of(value))
     return f"it does not fit its kind, {wrong}" if wrong else ""
 
 
 _TOO_DEEP = f"it is nested deeper than {MOST_LEVELS} levels"
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?')
+
+
+def _levels_open(text: str) -> int:
+    """How many objects and lists are not yet closed at the end of a text that is JSON so far."""
+    outside = _STRING.sub("", text)
+    return outside.count("{") + outside.count("[") - outside.count("}") - outside.count("]")
+
+
+def _levels_of(value: JSON) -> int:
+    """How many levels of objects and lists a value has."""
+    levels, containers = 0, [value]
+    while containers:
+        items = (item for each in containers for item in (each.values() if isinstance(each, dict) else each))
+        levels, containers = levels + 1, [item for item in items if isinstance(item, dict | list)]
+    return levels
 
 
 def _is_shallow(value: JSON) -> bool:
