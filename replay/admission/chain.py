@@ -44,13 +44,13 @@ class Decider(Protocol):
     """What decides requests for several sets: a chain, or what chooses one for each request."""
 
     def decide(
-        self, before: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = ..., /
+        self, original: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = ..., /
     ) -> list[Decision]:
         """See `Chain.decide`."""
         ...
 
     def validated(
-        self, before: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = ..., /
+        self, original: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = ..., /
     ) -> list[Attributes]:
         """See `Chain.validated`."""
         ...
@@ -109,32 +109,32 @@ class Chain:
 
     def decide(
         self,
-        before: Attributes | Missing,
+        original: Attributes | Missing,
         attributes: Attributes,
         lister: Lister,
         backends: Backends = _NO_BACKENDS,
     ) -> list[Decision]:
         """What each set decides, in the order of the sets.
 
-        `before` are the attributes with which the mutating phase begins, `attributes` those of the validating phase as it
+        `original` are the attributes with which the mutating phase begins, `attributes` those of the validating phase as it
         was at the time: what a set mutates otherwise than the first one is carried over to them. `backends` answer for
         webhooks by name; webhooks without one are named in the decision and change nothing. A request whose objects are of
         a form that nobody foresaw is undetermined in all sets.
         """
         try:
-            return self._decide(self.asking(before, attributes, lister, backends))
+            return self._decide(self.asking(original, attributes, lister, backends))
         except UNFORESEEN as error:
             return [_undecided(error)] * self._sets
 
     def mutated(
         self,
-        before: Attributes | Missing,
+        original: Attributes | Missing,
         attributes: Attributes,
         lister: Lister,
         backends: Backends = _NO_BACKENDS,
     ) -> list[Decision]:
         """What the mutating phase of each set decides about a request that came no further; arguments as for `decide`."""
-        asking = self.asking(before, attributes, lister, backends)
+        asking = self.asking(original, attributes, lister, backends)
         try:
             mutations = self._mutations(self._admitting(asking), asking)
             return [
@@ -145,29 +145,29 @@ class Chain:
 
     def validated(
         self,
-        before: Attributes | Missing,
+        original: Attributes | Missing,
         attributes: Attributes,
         lister: Lister,
         backends: Backends = _NO_BACKENDS,
     ) -> list[Attributes]:
         """What the validating phase of each set is told, in the order of the sets; arguments as for `decide`."""
-        asking = self.asking(before, attributes, lister, backends)
+        asking = self.asking(original, attributes, lister, backends)
         admitting = self._admitting(asking)
         if not admitting:
             return [side.attributes for side in asking.sides]
-        seen = _seen(asking, self._mutations(admitting, asking))
-        return [side.attributes.with_object(value) for side, value in zip(asking.sides, seen, strict=True)]
+        objects = _seen(asking, self._mutations(admitting, asking))
+        return [side.attributes.with_object(value) for side, value in zip(asking.sides, objects, strict=True)]
 
     def asking(
-        self, before: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends
+        self, original: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends
     ) -> Asking:
         """A request as each of the sets meets it."""
-        if isinstance(before, Missing):
-            before = attributes.with_object(before)
+        if isinstance(original, Missing):
+            original = attributes.with_object(original)
         if self._overlays is None:
-            sides = [Side(before, attributes, lister)] * self._sets
+            sides = [Side(original, attributes, lister)] * self._sets
         else:
-            sides = [_laid_over(overlay, before, attributes, lister) for overlay in self._overlays]
+            sides = [_laid_over(overlay, original, attributes, lister) for overlay in self._overlays]
         if self._asked_by is not None:
             sides = [
                 side._replace(lister=self._asked_by(index, lister, side.lister)) for index, side in enumerate(sides)
@@ -185,8 +185,8 @@ class Chain:
 
     def _admitting(self, asking: Asking) -> list[Sequence[Admitter | None]]:
         """By plugin, for each set what may change the request."""
-        found = (plugin.admitters(asking) for plugin in self._asked)
-        return [each for each in found if each is not None]
+        admitters = (plugin.admitters(asking) for plugin in self._asked)
+        return [each for each in admitters if each is not None]
 
     def _mutations(self, admitting: Sequence[Sequence[Admitter | None]], asking: Asking) -> list[_Mutation]:
         """The mutating phase of each set."""
@@ -201,9 +201,9 @@ class Chain:
             objects = [side.attributes.object for side in asking.sides]
             return list(validating[0](objects, asking, [True] * self._sets))
         mutations = self._mutations(admitting, asking)
-        seen = _seen(asking, mutations)
+        objects_validated = _seen(asking, mutations)
         live = [not mutation.is_refused for mutation in mutations]
-        parts = _validate(validating, seen, live, asking)
+        parts = _validate(validating, objects_validated, live, asking)
         return [_combined(*each, asking) for each in zip(mutations, parts, asking.sides, strict=True)]
 
 
@@ -230,12 +230,12 @@ def _mutate(admitters: Sequence[Admitter], side: Side) -> _Mutation:
 
 
 def _validate(
-    validating: Sequence[RequestValidator], seen: Sequence[Object], live: list[bool], asking: Asking
+    validating: Sequence[RequestValidator], objects: Sequence[Object], live: list[bool], asking: Asking
 ) -> list[list[Decision]]:
     """For each set that is still `live` what the validating plugins decide, up to the one that refuses."""
     parts: list[list[Decision]] = [[] for _ in live]
     for validator in validating:
-        for index, decision in enumerate(validator(seen, asking, live)):
+        for index, decision in enumerate(validator(objects, asking, live)):
             if live[index]:
                 parts[index].append(decision)
                 live[index] = not decision.denials
@@ -244,14 +244,18 @@ def _validate(
 
 def _combined(mutation: _Mutation, validating: Sequence[Decision], side: Side, asking: Asking) -> Decision:
     """The decision of both phases; one that is that of a single plugin stays the same object."""
-    before = side.before.object
-    if not mutation.is_refused and mutation.object is before and all(part is ADMITTED for part in mutation.parts):
-        told = [part for part in validating if part is not ADMITTED]
-        if len(told) <= 1 and len(validating) <= 1:
-            return told[0] if told else ADMITTED
+    object_before = side.before.object
+    if (
+        not mutation.is_refused
+        and mutation.object is object_before
+        and all(part is ADMITTED for part in mutation.parts)
+    ):
+        decisions = [part for part in validating if part is not ADMITTED]
+        if len(decisions) <= 1 and len(validating) <= 1:
+            return decisions[0] if decisions else ADMITTED
     if mutation.is_refused:
         return joined(mutation.parts, ())
-    return joined((*mutation.parts, *validating), asking.changes(before, mutation.object))
+    return joined((*mutation.parts, *validating), asking.changes(object_before, mutation.object))
 
 
 def _seen(asking: Asking, mutations: Sequence[_Mutation]) -> list[Object]:
@@ -272,21 +276,21 @@ def _overlays(sets: Sequence[ManifestSet]) -> list[Overlay] | None:
     return [Overlay(manifests.objects, first if manifests is not sets[0] else ()) for manifests in sets]
 
 
-def _laid_over(overlay: Overlay, before: Attributes, attributes: Attributes, lister: Lister) -> Side:
+def _laid_over(overlay: Overlay, original: Attributes, attributes: Attributes, lister: Lister) -> Side:
     """A request in the cluster with the objects of a set laid over it."""
     if overlay.is_empty:
-        return Side(before, attributes, lister)
+        return Side(original, attributes, lister)
     namespace = attributes.namespace_object
     if attributes.namespace and namespace is not None:
         namespace = overlay.over(("", "Namespace"), ("", attributes.namespace), namespace)
     if namespace is not attributes.namespace_object:
-        before = replace(before, namespace_object=namespace)
+        original = replace(original, namespace_object=namespace)
         attributes = replace(attributes, namespace_object=namespace)
-    return Side(before, attributes, overlay.lister(lister))
+    return Side(original, attributes, overlay.lister(lister))
 
 
 def _undecided(error: Exception) -> Decision:
     """The decision about a request that an error of Python ended."""
-    told = " ".join(f"{type(error).__name__} {error}".split())[:200]
-    reason = f"the request cannot be decided, its objects are not of the form that their kind has: {told}"
+    text = " ".join(f"{type(error).__name__} {error}".split())[:200]
+    reason = f"the request cannot be decided, its objects are not of the form that their kind has: {text}"
     return Decision(Verdict.UNDETERMINED, undetermined=(Undetermined("", "", reason),))

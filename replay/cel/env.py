@@ -104,5 +104,5 @@ class Env:
 
     def struct_name(self, name: str) -> str | None:
         """The full name of a message type."""
-        found = self.declarations.type_name(name)
-        return None if found is None else found.name
+        type_ = self.declarations.type_name(name)
+        return None if type_ is None else type_.name

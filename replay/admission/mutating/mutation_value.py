@@ -373,11 +373,11 @@ def _number(value: float) -> JSON:
 
 def _duration(value: Duration) -> str:
     """Seconds with no, three, six or nine decimals, as protobuf writes durations."""
-    whole, rest = divmod(abs(value.nanos), NANOS)
+    seconds, rest = divmod(abs(value.nanos), NANOS)
     fraction = f".{rest:09d}" if rest else ""
     while fraction.endswith("000"):
         fraction = fraction[:-3]
-    return f"{'-' if value.nanos < 0 else ''}{whole}{fraction}s"
+    return f"{'-' if value.nanos < 0 else ''}{seconds}{fraction}s"
 
 
 def _from_native(value: Any) -> JSON:

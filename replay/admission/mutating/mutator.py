@@ -62,9 +62,9 @@ class MutationInputs:
 
     def with_object(self, value: Object, shown: Shown) -> Inputs:
         """All of it, made once for each state of the object."""
-        known = self._made.get((value,), shown)
-        if known is not None:
-            return known
+        earlier = self._made.get((value,), shown)
+        if earlier is not None:
+            return earlier
         old = self._bindings["oldObject"]
         objects = {
             "object": self._view(value) if shown.object else value,
@@ -160,11 +160,11 @@ class Mutator:
         """Whether the match conditions hold for `value`; arguments as for `mutate`."""
         if not self.has_match_conditions:
             return MATCHES
-        seen = inputs.with_object(value, shown.read(matching=True))
-        evaluation = evaluations(self._compiler, seen, MATCH_CONDITIONS_BUDGET, matching=True)
+        inputs_seen = inputs.with_object(value, shown.read(matching=True))
+        evaluation = evaluations(self._compiler, inputs_seen, MATCH_CONDITIONS_BUDGET, matching=True)
         matched = match_conditions(self._match_conditions, evaluation, self._policy.failure_policy)
         if observer is not None:
-            observer.conditions(self._compiler, self._match_conditions, seen, matched)
+            observer.conditions(self._compiler, self._match_conditions, inputs_seen, matched)
         return matched
 
     def _mutate(
@@ -182,10 +182,10 @@ class Mutator:
             try:
                 # One that does not compile ends before it reads the objects.
                 shown = shown if compiled.error else shown.read()
-                seen = inputs.with_object(value, shown)
+                object_inputs = inputs.with_object(value, shown)
                 if observer is not None:
-                    observer.mutation(self._compiler, compiled, seen)
-                change = self._change(mutation, compiled, inputs, seen, patcher)
+                    observer.mutation(self._compiler, compiled, object_inputs)
+                change = self._change(mutation, compiled, inputs, object_inputs, patcher)
                 mutated = change if isinstance(change, Unknown) else patch_partially(value, change)
             except MutationError as error:
                 errors.append(str(error))
@@ -204,20 +204,22 @@ class Mutator:
         mutation: Mutation,
         compiled: CompiledExpression,
         inputs: MutationInputs,
-        seen: Inputs,
+        object_inputs: Inputs,
         patcher: ObjectPatcher | None,
     ) -> Callable[[JSON], JSON] | Unknown:
         """What one mutation does to an object; it may raise `MutationError` and `StatusError`, as this may."""
         if compiled.error:
             raise MutationError(compiled.error)
-        evaluated = evaluations(self._compiler, seen, RUNTIME_BUDGET, exact=self._joins_lists).evaluate(compiled)
+        evaluated = evaluations(self._compiler, object_inputs, RUNTIME_BUDGET, exact=self._joins_lists).evaluate(
+            compiled
+        )
         if evaluated.unknown:
             return Unknown(evaluated.unknown)
         if evaluated.error is not None:
             raise MutationError(_error_text(evaluated, compiled))
         if patcher is None:
             return Unknown((_NO_SCHEMA,))
-        activation = seen.activation(compiled.footprint)
+        activation = object_inputs.activation(compiled.footprint)
         names = shown_roots(compiled.footprint)
         bindings = {**activation.bindings, **activation.plain(compiled.kind, self._compiler.views)}
         values = InputValues(

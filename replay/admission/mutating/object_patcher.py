@@ -53,7 +53,7 @@ class ObjectPatcher:
         self._atoms = atoms
         self._custom = custom
 
-    def settle(self, value: JSON, before: JSON = None, *, lenient: bool = False) -> JSON:
+    def settle(self, value: JSON, old: JSON = None, *, lenient: bool = False) -> JSON:
         """The object as the server holds it after decoding and defaulting; raises `DecodeError`.
 
         `lenient` is for what was never written as JSON: an integer may then be given as a double.
@@ -62,8 +62,8 @@ class ObjectPatcher:
             return value
         if self._custom:
             return set_custom_defaults(self._schema, value)
-        settled = round_trip(self._schema, value, before, lenient=lenient)
-        set_defaults(self._schema, settled, before)
+        settled = round_trip(self._schema, value, old, lenient=lenient)
+        set_defaults(self._schema, settled, old)
         return settled
 
     def apply_configuration(self, value: JSON, configuration: dict[str, Any]) -> JSON:
@@ -87,37 +87,37 @@ class ObjectPatcher:
         Raises `MutationError`, and `StatusError` where the result is no object of the kind.
         """
         try:
-            patched = json_patch.apply(value, operations, explicit_null=True)
+            changed = json_patch.apply(value, operations, explicit_null=True)
         except TestFailed:
             return value
         except JSONPatchError as error:
             raise MutationError(f"JSON Patch: {error}") from None
-        return self.decode(patched, value, strict=True)
+        return self.decode(changed, value, strict=True)
 
-    def decode(self, patched: JSON, before: JSON, *, strict: bool) -> JSON:
+    def decode(self, obj: JSON, old: JSON, *, strict: bool) -> JSON:
         """A patched object as the server reads it back; raises `StatusError`."""
-        if not isinstance(patched, dict):
+        if not isinstance(obj, dict):
             raise internal_error(
                 f"couldn't get version/kind; json parse error: json: cannot unmarshal array into {_TYPE_META}"
             )
-        api_version, kind = patched.get("apiVersion"), patched.get("kind")
+        api_version, kind = obj.get("apiVersion"), obj.get("kind")
         if (api_version or self._kind.api_version, kind or self._kind.kind) != (
             self._kind.api_version,
             self._kind.kind,
         ):
             raise internal_error(f'no kind "{kind}" is registered for version "{api_version}"')
-        patched = {**patched, "apiVersion": self._kind.api_version, "kind": self._kind.kind}
+        obj = {**obj, "apiVersion": self._kind.api_version, "kind": self._kind.kind}
         if self._schema is None or self._custom:
-            return self.settle(patched)
+            return self.settle(obj)
         unknown: list[str] = []
         try:
-            settled = round_trip(self._schema, patched, before, unknown)
+            settled = round_trip(self._schema, obj, old, unknown)
         except DecodeError as error:
             raise internal_error(str(error)) from None
         if unknown and strict:
             fields = ", ".join(f"unknown field {quote(path)}" for path in unknown)
             raise internal_error(f"strict decoding error: {fields}")
-        set_defaults(self._schema, settled, before)
+        set_defaults(self._schema, settled, old)
         return settled
 
 
@@ -135,6 +135,6 @@ class ObjectPatchers:
         if kind not in self._known:
             schema = self._schemas.for_kind(kind)
             custom = self._schemas.is_custom(kind)
-            known = schema is not None or self._schemas.serves(kind.group, kind.version)
-            self._known[kind] = ObjectPatcher(kind, schema, self._atoms, custom=custom) if known else None
+            is_known = schema is not None or self._schemas.serves(kind.group, kind.version)
+            self._known[kind] = ObjectPatcher(kind, schema, self._atoms, custom=custom) if is_known else None
         return self._known[kind]

@@ -153,8 +153,8 @@ class MutatingRequest:
             return self._observe(self.observer, invocation, value, shown)
         match = invocation.match
         objects, rest = (invocation.hook.evaluator, invocation.param, value), (match.resource, match.kind, shown)
-        known = self._results.get(objects, rest)
-        return self._results.put(objects, self._mutate(invocation, value, shown), rest) if known is None else known
+        result = self._results.get(objects, rest)
+        return self._results.put(objects, self._mutate(invocation, value, shown), rest) if result is None else result
 
     def match_error(self, invocation: Invocation, value: Object, shown: Shown) -> str | None:
         """The error of the match conditions of a policy that is asked again but need not run again."""
@@ -180,11 +180,11 @@ class MutatingRequest:
     def _input(self, invocation: Invocation) -> MutationInputs:
         match = invocation.match
         objects, rest = (invocation.param,), (match.resource, match.kind)
-        known = self._inputs.get(objects, rest)
-        if known is None:
+        earlier_inputs = self._inputs.get(objects, rest)
+        if earlier_inputs is None:
             inputs = self.admission.inputs(match, self.attributes, self.lister, invocation.param)
-            known = self._inputs.put(objects, inputs, rest)
-        return known
+            earlier_inputs = self._inputs.put(objects, inputs, rest)
+        return earlier_inputs
 
     def _versioned(self, kind: GroupVersionKind, value: Object) -> Object:
         if kind == self.attributes.kind:
@@ -195,17 +195,17 @@ class MutatingRequest:
         self, invocation: Invocation, value: Object, shown: Shown, observer: MutationObserver | None = None
     ) -> MutateResult:
         """The same in the version that the policy matched."""
-        kind, sent = invocation.match.kind, self.attributes.kind
+        kind, request_kind = invocation.match.kind, self.attributes.kind
         converter = self.admission.converter
         versioned = self._versioned(kind, value)
         patcher = self.admission.patchers.of(kind)
         result = invocation.hook.evaluator.mutate(self._input(invocation), versioned, patcher, shown, observer)
-        if result.object is value or kind == sent:
+        if result.object is value or kind == request_kind:
             return result
         if result.object is versioned:
             return result._replace(object=value)
         back = replace(self.attributes, kind=kind, object=result.object)
-        return result._replace(object=converter.versioned(back, sent, self.lister).object)
+        return result._replace(object=converter.versioned(back, request_kind, self.lister).object)
 
 
 class PolicyPlugin:
@@ -226,8 +226,8 @@ class PolicyPlugin:
     ) -> MutatingResult:
         """The same for all hooks of a set, while somebody watches."""
         self._request.observer = observer
-        asked = observed_hooks(hooks, self._request.attributes, observer)
-        return _Pass(self._request, self._reinvocation, value, reinvoke=reinvoke).run(asked)
+        hooks_asked = observed_hooks(hooks, self._request.attributes, observer)
+        return _Pass(self._request, self._reinvocation, value, reinvoke=reinvoke).run(hooks_asked)
 
 
 class _Pass:
@@ -305,31 +305,31 @@ class _Pass:
             self._configuration_error(hook, bound.binding, by_binding.message)
             return
         unknown = match.unknown or by_binding.unknown
-        found = self._walk.collect(hook, bound, params)
-        if isinstance(found, ParamsError):
-            self._configuration_error(hook, bound.binding, found.message)
-        elif isinstance(found, Missing):
-            self._unknown(hook, bound.binding, found)
+        invocations = self._walk.collect(hook, bound, params)
+        if isinstance(invocations, ParamsError):
+            self._configuration_error(hook, bound.binding, invocations.message)
+        elif isinstance(invocations, Missing):
+            self._unknown(hook, bound.binding, invocations)
         else:
-            for param in found:
+            for param in invocations:
                 yield Invocation(hook, bound.binding, match, param, unknown)
 
     def _invoke(self, invocation: Invocation) -> None:
         """Run one policy, unless this is the second pass and it need not run again."""
-        before, policy, kind = self._object, invocation.hook.policy, invocation.match.kind
+        obj, policy, kind = self._object, invocation.hook.policy, invocation.match.kind
         shown = self._shown.get(kind, AS_IT_CAME)
         if self._reinvoke and invocation.key not in self._again.again:
-            error = self._request.match_error(invocation, before, shown)
+            error = self._request.match_error(invocation, obj, shown)
             if invocation.hook.evaluator.has_match_conditions:
                 self._shown[kind] = shown.read(matching=True)
             self._errors(invocation, (error,) if error else ())
             return
-        result = self._request.mutate(invocation, before, shown)
+        result = self._request.mutate(invocation, obj, shown)
         self._shown[kind] = result.shown
         if not result.matched:
             self._errors(invocation, result.errors)
             return
-        if invocation.unknown is not None and (result.unknown or result.errors or result.object is not before):
+        if invocation.unknown is not None and (result.unknown or result.errors or result.object is not obj):
             result = _depending_on(invocation.unknown)
         self._errors(invocation, result.errors)
         if result.status is not None:
@@ -339,11 +339,11 @@ class _Pass:
         self._object = result.object
         self._dirty = self._dirty or result.dirty
         changes = self._request.changes
-        if not changes.is_same(before, result.object):
+        if not changes.is_same(obj, result.object):
             self._again.require()
             self._should_reinvoke = True
             if not result.unknown:
-                self._mutated.append(Mutated(policy.name, invocation.binding.name, changes(before, result.object)))
+                self._mutated.append(Mutated(policy.name, invocation.binding.name, changes(obj, result.object)))
         if policy.reinvocation_policy == "IfNeeded":
             self._again.invoked.add(invocation.key)
 

@@ -146,21 +146,21 @@ class CompiledBuiltin:
             return False
         resource = attributes.resource
         key = resource.group, resource.resource, attributes.subresource
-        known = self._concerns.get(key)
-        if known is None:
-            known = self._concerns[key] = any(
+        concerns = self._concerns.get(key)
+        if concerns is None:
+            concerns = self._concerns[key] = any(
                 group in ("*", resource.group) and any(_names(pattern, key[1], key[2]) for pattern in resources)
                 for group, resources in self.value.type.concerns
             )
-        return known
+        return concerns
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
         """For each set where it is on what changes the request."""
         if not self._admits or not self.value.mutates or not self.concerns(asking.sides[0].before):
             return None
         return [
-            None if made is None else BuiltinAdmitter(made, self.cluster(side), side.before)
-            for made, side in zip(self.made, asking.sides, strict=True)
+            None if plugin is None else BuiltinAdmitter(plugin, self.cluster(side), side.before)
+            for plugin, side in zip(self.made, asking.sides, strict=True)
         ]
 
     def validator(self, asking: Asking) -> RequestValidator | None:
@@ -173,19 +173,19 @@ class CompiledBuiltin:
         if self._is_alike and self.made[0] is not None and asking.is_shared and all(live) and _are_same(objects):
             answered = self.made[0].answered_by(asking.backends)
             return [self.decision(answered, asking.sides[0], objects[0])] * len(objects)
-        found = []
-        for made, side, value, is_live in zip(self.made, asking.sides, objects, live, strict=True):
-            asked = made.answered_by(asking.backends) if made is not None and is_live else None
-            found.append(self.decision(asked, side, value) if asked is not None else ADMITTED)
-        return found
+        decisions = []
+        for plugin, side, value, is_live in zip(self.made, asking.sides, objects, live, strict=True):
+            plugin_asked = plugin.answered_by(asking.backends) if plugin is not None and is_live else None
+            decisions.append(self.decision(plugin_asked, side, value) if plugin_asked is not None else ADMITTED)
+        return decisions
 
-    def decision(self, made: Plugin, side: Side, value: Object) -> Decision:
+    def decision(self, plugin: Plugin, side: Side, value: Object) -> Decision:
         """What the validating phase of one set says."""
         attributes = side.attributes if value is side.attributes.object else side.attributes.with_object(value)
         effects = Effects()
-        result, _ = _asked(made, made.validate, attributes, self.cluster(side), effects)
+        result, _ = _asked(plugin, plugin.validate, attributes, self.cluster(side), effects)
         if result is not None:
-            note(effects, made.name, result)
+            note(effects, plugin.name, result)
         return effects.decision()
 
     def cluster(self, side: Side) -> PluginCluster:
@@ -209,11 +209,11 @@ class CompiledBuiltin:
 class BuiltinAdmitter:
     """The mutating phase of a plugin of one set on one request."""
 
-    def __init__(self, made: Plugin, cluster: PluginCluster, before: Attributes) -> None:
-        """`before` are the attributes before mutation."""
-        self._made = made
+    def __init__(self, plugin: Plugin, cluster: PluginCluster, attributes: Attributes) -> None:
+        """`attributes` are the attributes before mutation."""
+        self._made = plugin
         self._cluster = cluster
-        self._before = before
+        self._before = attributes
         self.effects = Effects()
 
     def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
@@ -228,14 +228,14 @@ class BuiltinAdmitter:
 
 
 def asked_phase(
-    made: Plugin, attributes: Attributes, cluster: PluginCluster, time: int, effects: Effects
+    plugin: Plugin, attributes: Attributes, cluster: PluginCluster, time: int, effects: Effects
 ) -> tuple[PhaseResult | None, Object]:
     """The validating phase of a plugin that remembers, at a time in microseconds."""
-    return _asked(made, made.validate, attributes, cluster, effects, time)
+    return _asked(plugin, plugin.validate, attributes, cluster, effects, time)
 
 
 def _asked(  # noqa: PLR0913, PLR0917 - what a phase is asked with
-    made: Plugin,
+    plugin: Plugin,
     phase: PluginPhase | None,
     attributes: Attributes,
     cluster: PluginCluster,
@@ -244,14 +244,14 @@ def _asked(  # noqa: PLR0913, PLR0917 - what a phase is asked with
 ) -> tuple[PhaseResult | None, Object]:
     """One phase; None where what it looks at is not known, which is noted."""
     try:
-        mutates = phase == made.admit
+        mutates = phase == plugin.admit
         return phase_result(phase, attributes, cluster, time, mutates=mutates)
     except UnknownInputError as error:
         missing = error.missing
     except MALFORMED as error:
         missing = Missing("object", f"an object is not of its kind: {error!r}")
     reason = f"`{missing.path}` is not known: {missing.reason}"
-    entry = Undetermined(made.name, "", reason, missing.path, missing.fix)
+    entry = Undetermined(plugin.name, "", reason, missing.path, missing.fix)
     if entry not in effects.undetermined:
         effects.undetermined.append(entry)
     return None, attributes.object
@@ -279,8 +279,8 @@ def _names(pattern: str, resource: str, subresource: str) -> bool:
 
 def cluster_of(lister: Lister, context: Context) -> PluginCluster:
     """What plugins may ask of the cluster at the instant of a lister."""
-    found = context.authorizer(lister)
-    authorizer: Authorizer = _Unknown(found) if isinstance(found, Missing) else found
+    authorizer_found = context.authorizer(lister)
+    authorizer: Authorizer = _Unknown(authorizer_found) if isinstance(authorizer_found, Missing) else authorizer_found
     return PluginCluster(lister, authorizer, context.discovery)
 
 

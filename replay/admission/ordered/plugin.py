@@ -187,8 +187,8 @@ class AdmissionPlugin(Protocol):
 
 def digest_of(*parts: str) -> str:
     """A digest of texts, each with its length."""
-    found = hashlib.sha256()
+    hash_ = hashlib.sha256()
     for part in parts:
         content = part.encode("utf-8", "surrogatepass")
-        found.update(len(content).to_bytes(8, "big") + content)
-    return found.hexdigest()[:24]
+        hash_.update(len(content).to_bytes(8, "big") + content)
+    return hash_.hexdigest()[:24]

@@ -163,8 +163,8 @@ class _Validating:
         """The policies that may match, of all sets at once where they meet the same."""
         first = asking.sides[0]
         if asking.is_shared:
-            found = self._admission.candidates(first.attributes, first.lister)
-            return None if found is None else _ValidatingRequest(self._admission, [found] * len(asking.sides))
+            hooks = self._admission.candidates(first.attributes, first.lister)
+            return None if hooks is None else _ValidatingRequest(self._admission, [hooks] * len(asking.sides))
         candidates = [self._admission.candidates(side.attributes, side.lister) for side in asking.sides]
         return _ValidatingRequest(self._admission, candidates) if any(candidates) else None
 
@@ -189,8 +189,8 @@ class _ValidatingRequest:
         side, hooks = asking.sides[0], self._candidates[0]
         if all(value is objects[0] for value in objects):
             same = objects[0] is side.attributes.object
-            seen = side.attributes if same else side.attributes.with_object(objects[0])
-            return self._admission.decide_candidates(hooks, seen, side.lister)
+            attributes = side.attributes if same else side.attributes.with_object(objects[0])
+            return self._admission.decide_candidates(hooks, attributes, side.lister)
         return self._admission.decide_each(hooks, objects, side.attributes, side.lister, asking.changes)
 
     def _alone(self, index: int, objects: Sequence[Object], asking: Asking) -> Decision:

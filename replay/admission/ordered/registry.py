@@ -138,11 +138,11 @@ def with_shared_plugins(
     """Both sets with all their plugins; those that both have alike do not do again what is `reproduced` in the objects."""
     differing = {each.name for manifests in without_shared_plugins(sets) for each in manifests.builtin}
     settled = reproduced - differing
-    found = []
+    set_pair = []
     for manifests in sets:
         plugins = (replace(each, admits=False) if each.name in settled else each for each in manifests.builtin)
-        found.append(replace(manifests, builtin=tuple(plugins)))
-    return found[0], found[1]
+        set_pair.append(replace(manifests, builtin=tuple(plugins)))
+    return set_pair[0], set_pair[1]
 
 
 def _without(manifests: ManifestSet, names: set[str]) -> ManifestSet:
@@ -156,15 +156,19 @@ def changed_kinds(current: ManifestSet, candidate: ManifestSet, *, bare: bool = 
     """
     if current.objects == candidate.objects:
         return set()
-    before, after = objects_by_kind(current.objects), objects_by_kind(candidate.objects)
+    current_objects, candidate_objects = objects_by_kind(current.objects), objects_by_kind(candidate.objects)
     if not bare:
-        return {kind for kind in {*before, *after} if before.get(kind) != after.get(kind)}
+        return {
+            kind
+            for kind in {*current_objects, *candidate_objects}
+            if current_objects.get(kind) != candidate_objects.get(kind)
+        }
     return {
         kind
-        for kind, objects in before.items()
+        for kind, objects in current_objects.items()
         for name, obj in objects.items()
-        if _bare(after.get(kind, {}).get(name)) != _bare(obj)
-    } | {kind for kind, objects in after.items() if any(_bare(obj) for obj in objects.values())}
+        if _bare(candidate_objects.get(kind, {}).get(name)) != _bare(obj)
+    } | {kind for kind, objects in candidate_objects.items() if any(_bare(obj) for obj in objects.values())}
 
 
 def _bare(obj: JSON) -> JSON:

@@ -99,8 +99,8 @@ class _Webhooks:
             return None
         side, admission = asking.sides[index], self._admission
         plugin = self._admitter(admission.candidates(side.before)[index], index, asking)
-        hooks, asked = admission.hooks_of(manifests), admission.hooks[index]
-        return MutatingWebhookWatch(plugin, hooks, asked, side.before, side.lister)
+        hooks, hooks_asked = admission.hooks_of(manifests), admission.hooks[index]
+        return MutatingWebhookWatch(plugin, hooks, hooks_asked, side.before, side.lister)
 
     def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> ValidatingWebhookWatch | None:
         """Its webhooks, watched, in the validating phase."""
@@ -125,5 +125,7 @@ class _WebhookRequest:
             for hooks, value, side, is_live in zip(self._candidates, objects, asking.sides, live, strict=True)
         ]
 
-    def _decision(self, hooks: Sequence[WebhookHook], seen: Attributes, lister: Lister, asking: Asking) -> Decision:
-        return validate(self._admission, hooks, (seen, lister), asking.backends).decision()
+    def _decision(
+        self, hooks: Sequence[WebhookHook], attributes: Attributes, lister: Lister, asking: Asking
+    ) -> Decision:
+        return validate(self._admission, hooks, (attributes, lister), asking.backends).decision()

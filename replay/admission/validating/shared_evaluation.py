@@ -93,8 +93,8 @@ class SharedEvaluation(dict[CompiledExpression, Evaluated]):
         evaluation = self._evaluations.get(key)
         if evaluation is None:
             evaluation = self._evaluations[key] = Evaluation(compiler, activation, _UNLIMITED)
-        before = evaluation.floor
+        floor = evaluation.floor
         evaluated = evaluation.evaluate(compiled)
-        self._costs[compiled] = cost = before - evaluation.floor
+        self._costs[compiled] = cost = floor - evaluation.floor
         self.most = max(self.most, cost)
         return evaluated

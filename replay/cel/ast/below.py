@@ -36,14 +36,14 @@ def children(node: Expr) -> Iterator[Expr]:
 
 def descendants(root: Expr) -> list[Expr]:
     """All nodes, each after those below it."""
-    found: list[Expr] = []
+    nodes: list[Expr] = []
     pending = [root]
     while pending:
         node = pending.pop()
-        found.append(node)
+        nodes.append(node)
         pending.extend(children(node))
-    found.reverse()
-    return found
+    nodes.reverse()
+    return nodes
 
 
 def own_parts(node: Expr) -> tuple[object, ...]:  # noqa: PLR0911 - one return a kind of node
@@ -73,9 +73,9 @@ def shape_of(node: Expr, leaf: Leaf, bound: BoundNames | None = None) -> object:
     around = bound or {}
     if isinstance(node, Ident) and node.name in around:
         return ("bound", around[node.name])
-    found = leaf(node, around)
-    if found is not None:
-        return found
+    name_of_leaf = leaf(node, around)
+    if name_of_leaf is not None:
+        return name_of_leaf
     if not isinstance(node, Comprehension):
         below = tuple(shape_of(child, leaf, around) for child in children(node))
         return (type(node).__name__, own_parts(node), below)

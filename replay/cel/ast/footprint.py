@@ -169,18 +169,20 @@ class _Reader:
     def _fold(self, node: Comprehension, scope: Mapping[str, Paths]) -> Paths:
         ranges = self.trace(node.iter_range, scope)
         elements = frozenset(f"{path}[]" for path in ranges)
-        before = set(self.read)
+        earlier = set(self.read)
         accumulator = self.trace(node.accu_init, scope)
         grown = self._step(node, scope, elements, accumulator)
         if grown != accumulator:  # what the accumulator holds after one step, a second step may read
             accumulator = grown | self._step(node, scope, elements, grown)
-        found = self.trace(node.result, {**scope, node.accu_var: accumulator})
-        seen = self.read - before
+        paths = self.trace(node.result, {**scope, node.accu_var: accumulator})
+        paths_of_loop = self.read - earlier
         # How many elements there are, or which keys, is read in any case.
-        self.consume(frozenset(f"{path}?" for path in elements if not any(one.startswith(path) for one in seen)))
+        self.consume(
+            frozenset(f"{path}?" for path in elements if not any(one.startswith(path) for one in paths_of_loop))
+        )
         if node.iter_var2:
             self.consume(elements)
-        return found
+        return paths
 
     def _step(self, node: Comprehension, scope: Mapping[str, Paths], elements: Paths, accumulator: Paths) -> Paths:
         """What the accumulator may hold after one element."""

@@ -102,14 +102,14 @@ def _equality(emitter: Emitter, node: Call, operands: Operands) -> Code:
 
 def _type_test(emitter: Emitter, operands: Operands, *, negated: bool) -> Code | None:
     """`type(x) == T`."""
-    for asked, name in (operands, operands[::-1]):
+    for type_call, name in (operands, operands[::-1]):
         reference = emitter.ast.reference_map.get(name.id)
-        if not (isinstance(asked, Call) and asked.function == "type" and isinstance(name, Ident) and reference):
+        if not (isinstance(type_call, Call) and type_call.function == "type" and isinstance(name, Ident) and reference):
             continue
-        if emitter.static_kind(name) is not Kind.TYPE or emitter.is_optional(asked.args[0]):
+        if emitter.static_kind(name) is not Kind.TYPE or emitter.is_optional(type_call.args[0]):
             continue
         emitter.charge(2)
-        value = emitter.emit(asked.args[0])
+        value = emitter.emit(type_call.args[0])
         comparison = "!=" if negated else "=="
         return Code(f"({emitter.use('kind_of')}({value.text}) {comparison} {reference.name!r})", "bool")
     return None
@@ -336,9 +336,9 @@ def _function(emitter: Emitter, node: Call, operands: Operands) -> Code:
         raise NotCompiledError(f"an optional is an argument of `{node.function}`")
     body = with_trait(binding.implementation, binding.trait) if binding.trait else binding.implementation
     if codes and all(isinstance(operand, Const) and type(operand.value) is str for operand in operands):
-        known = _of_constants(body, cost, operands)
-        if known is not None:
-            return known
+        constant = _of_constants(body, cost, operands)
+        if constant is not None:
+            return constant
     name = re.sub(r"\W", "", node.function) or "operator"
     arguments = [code.text for code in codes]
     if len(codes) == 1 or (codes and binding.of_texts):

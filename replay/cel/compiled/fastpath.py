@@ -324,16 +324,16 @@ def remembering(function: Callable[..., Value], cost: Callable[..., int] | None)
     Library functions have no side effects and nobody changes their results. Texts alone are keys, because other equal values,
     such as 1 and 1.0, are not the same in CEL.
     """
-    known: dict[tuple[Value, ...], Value] = {}
+    results: dict[tuple[Value, ...], Value] = {}
 
     def remembered(*args: Value) -> Value:
         if type(args[0]) is not str:
             return call(function, cost, *args)
-        result = known.get(args)
+        result = results.get(args)
         if result is None:
             result = call(function, cost, *args)
-            if len(known) < REMEMBERED and all(type(arg) is str and len(arg) <= LONG for arg in args):
-                known[args] = result
+            if len(results) < REMEMBERED and all(type(arg) is str and len(arg) <= LONG for arg in args):
+                results[args] = result
         return result
 
     return remembered
@@ -351,16 +351,16 @@ def _check_flat(value: Value) -> None:
 def searcher(pattern: str) -> Callable[[Any], bool]:
     """`text.matches(pattern)` for one pattern, remembering the answers for the texts that come again."""
     search = compile_pattern(pattern).search
-    known: dict[str, bool] = {}
+    answers: dict[str, bool] = {}
 
     def matches(text: Any) -> bool:
-        if text in known:
-            return known[text]
+        if text in answers:
+            return answers[text]
         if type(text) is not str or len(text) > LONG:
             raise LeaveError
-        found = search(text) is not None
-        if len(known) < REMEMBERED:
-            known[text] = found
-        return found
+        is_match = search(text) is not None
+        if len(answers) < REMEMBERED:
+            answers[text] = is_match
+        return is_match
 
     return matches

@@ -35,9 +35,9 @@ def shape_of(node: Comprehension) -> FoldShape | None:
         and _is(step.args[0], accu)
         and _is(node.result, accu)
     ):
-        wanted = step.function == operator.LOGICAL_AND
-        if isinstance(init, Const) and init.value is wanted:
-            return FoldShape("all" if wanted else "exists", step.args[1])
+        starts_true = step.function == operator.LOGICAL_AND
+        if isinstance(init, Const) and init.value is starts_true:
+            return FoldShape("all" if starts_true else "exists", step.args[1])
         return None
     condition: Expr | None = None
     if step.function == operator.CONDITIONAL and _is(step.args[2], accu) and isinstance(step.args[1], Call):

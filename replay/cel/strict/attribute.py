@@ -208,15 +208,15 @@ class AbsoluteAttribute:
 
     def resolve(self, frame: Frame) -> Value:
         """The value, or the error that no name is bound."""
-        found, value = self.resolve_if_bound(frame)
-        return value if found else EvalError(f"no such attribute(s): {', '.join(self.names)}")
+        is_bound, value = self.resolve_if_bound(frame)
+        return value if is_bound else EvalError(f"no such attribute(s): {', '.join(self.names)}")
 
     def resolve_if_bound(self, frame: Frame) -> tuple[bool, Value]:
         """`(found, value)`."""
         start = frame.root() if self._from_root else frame
         for name in self.names:
-            found, value = start.resolve(name)
-            if found:
+            is_bound, value = start.resolve(name)
+            if is_bound:
                 if isinstance(value, EvalError):
                     return True, value
                 return True, apply_qualifiers(frame, value, self.qualifiers)
@@ -252,8 +252,8 @@ class MaybeAttribute:
     def resolve(self, frame: Frame) -> Value:
         """The value of the first reading that is bound."""
         for attribute in self._attributes:
-            found, value = attribute.resolve_if_bound(frame)
-            if found:
+            is_bound, value = attribute.resolve_if_bound(frame)
+            if is_bound:
                 return value
             if not attribute.qualifiers:
                 for name in filter(self._has_type, attribute.names):

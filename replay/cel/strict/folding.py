@@ -103,8 +103,8 @@ def _membership(step: CallStep) -> Step:
 def _equal_numbers(value: Value) -> list[Value]:
     """The keys under which the same number of another type is found; an int is converted to double as it is."""
     if type(value) is float:
-        whole, unsigned = lossless_int(value), lossless_uint(value)
-        return [membership_key(n) for n in (whole, unsigned) if n is not None]
+        integer, unsigned = lossless_int(value), lossless_uint(value)
+        return [membership_key(n) for n in (integer, unsigned) if n is not None]
     if type(value) is int:
         same: list[Value] = [membership_key(float(value))]
         return [*same, membership_key(Uint(value))] if value >= 0 else same

@@ -48,9 +48,9 @@ class Trace:
 
     def rounds(self, node_id: int) -> list[Trace]:
         """The trace cut after each value of a node, such as the step of a loop; what follows the last one is left out."""
-        found, begin = [], 0
+        traces, begin = [], 0
         for index, (each, _) in enumerate(self.steps):
             if each == node_id:
-                found.append(Trace(self.steps[begin : index + 1]))
+                traces.append(Trace(self.steps[begin : index + 1]))
                 begin = index + 1
-        return found
+        return traces

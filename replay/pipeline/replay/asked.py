@@ -12,8 +12,10 @@ from replay.reconstruct.server.builtin import REPRODUCED
 
 def asked_of(sets: Sets, names: frozenset[str] = frozenset(), *, with_plugins: bool = False) -> Sets:
     """What of both sets is asked; `names` are the webhooks, and plugins with a backend, that somebody answers for."""
-    found = without_shared_webhooks(sets, names)
-    return with_shared_plugins(found, REPRODUCED) if with_plugins else without_shared_plugins(found, names)
+    distinct_sets = without_shared_webhooks(sets, names)
+    return (
+        with_shared_plugins(distinct_sets, REPRODUCED) if with_plugins else without_shared_plugins(distinct_sets, names)
+    )
 
 
 def only_named(manifests: ManifestSet, names: frozenset[str]) -> ManifestSet:
@@ -45,8 +47,8 @@ def without_shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> 
 def shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """The names of the webhooks that `without_shared_webhooks` leaves out, sorted."""
     left_out: set[str] = set()
-    for whole, kept in zip(sets, without_shared_webhooks(sets, names), strict=True):
-        left_out |= _webhook_names(whole) - _webhook_names(kept)
+    for manifest_set, own_set in zip(sets, without_shared_webhooks(sets, names), strict=True):
+        left_out |= _webhook_names(manifest_set) - _webhook_names(own_set)
     return tuple(sorted(left_out))
 
 
@@ -66,10 +68,10 @@ def _without(manifests: ManifestSet, other: ManifestSet, names: frozenset[str]) 
 def _kept(
     own: tuple[WebhookConfiguration, ...], others: tuple[WebhookConfiguration, ...], names: frozenset[str]
 ) -> tuple[WebhookConfiguration, ...]:
-    kept = []
+    configurations = []
     for configuration in own:
         if configuration not in others:
-            kept.append(configuration)
-        elif asked := tuple(webhook for webhook in configuration.webhooks if webhook.name in names):
-            kept.append(replace(configuration, webhooks=asked))
-    return tuple(kept)
+            configurations.append(configuration)
+        elif webhooks := tuple(webhook for webhook in configuration.webhooks if webhook.name in names):
+            configurations.append(replace(configuration, webhooks=webhooks))
+    return tuple(configurations)

@@ -13,12 +13,12 @@ OPEN_OPERATION = "whether the object existed, so that it was updated and not cre
 
 def decide(chain: Decider, request: ReplayRequest, lister: Lister, backends: Backends | None = None) -> list[Decision]:
     """What each set of the chain decides; what depends on an operation that is not known is undetermined."""
-    asked = backends or {}
-    decisions = chain.decide(request.before_mutation, request.attributes, lister, asked)
+    backends_by_name = backends or {}
+    decisions = chain.decide(request.before_mutation, request.attributes, lister, backends_by_name)
     if request.otherwise is None:
         return decisions
-    before, attributes = request.otherwise
-    others = chain.decide(before, attributes, lister, asked)
+    other_original, attributes = request.otherwise
+    others = chain.decide(other_original, attributes, lister, backends_by_name)
     return [either(one, other) for one, other in zip(decisions, others, strict=True)]
 
 
@@ -31,8 +31,8 @@ def either(one: Decision, other: Decision) -> Decision:
         (each.policy, each.binding) for each in (*one.denials, *other.denials) if each not in denials
     )
     acting |= dict.fromkeys((each.policy, each.binding) for each in (*one.mutated, *other.mutated))
-    known = (*one.undetermined, *other.undetermined)
-    if not acting and not known:
+    gaps = (*one.undetermined, *other.undetermined)
+    if not acting and not gaps:
         acting[("", "")] = None
     open_ones = (Undetermined(policy, binding, OPEN_OPERATION) for policy, binding in acting)
     return Decision(
@@ -42,6 +42,6 @@ def either(one: Decision, other: Decision) -> Decision:
         audit_annotations={
             key: text for key, text in one.audit_annotations.items() if other.audit_annotations.get(key) == text
         },
-        undetermined=tuple(dict.fromkeys((*known, *open_ones))),
+        undetermined=tuple(dict.fromkeys((*gaps, *open_ones))),
         webhooks=tuple(call for call in one.webhooks if call in other.webhooks),
     )

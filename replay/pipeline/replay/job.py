@@ -127,8 +127,10 @@ class Job:
         """The cluster over the time of the log."""
         clock = RevisionClock(widened_samples(self.revisions, self.clock_error))
         timed = partial(widened, error=self.clock_error) if self.clock_error else None
-        made = Cluster if self.workspaces is None else ShardCluster
-        return made(self.snapshot, self.lookups, clock, timed, CollectionDeletions(self.deletions, self.clock_error))
+        cluster_class = Cluster if self.workspaces is None else ShardCluster
+        return cluster_class(
+            self.snapshot, self.lookups, clock, timed, CollectionDeletions(self.deletions, self.clock_error)
+        )
 
     @cached_property
     def chain(self) -> Chain | ShardChain:
@@ -232,8 +234,8 @@ class Job:
 
         def decisions(request: ReplayRequest, lister: Lister) -> list[Decision]:
             current, candidate = as_far_as_reached(request, self.replayer.decide(request, lister))
-            told = shown(request, candidate)
-            return [told if current is candidate else current, told]
+            shown_decision = shown(request, candidate)
+            return [shown_decision if current is candidate else current, shown_decision]
 
         def shown(request: ReplayRequest, decision: Decision) -> Decision:
             return redacted_denials(request, decision, redact=self.redact)
@@ -259,8 +261,8 @@ class Job:
         backends = self.webhooks.backends(request)
         if isinstance(self.chain, ShardChain):
             return in_force(self.chain, request, lister, backends)
-        found = decide(self.chain, request, lister, backends)
-        return with_entry(found, self.entries.get((request.record.seq, request.item)))
+        decisions = decide(self.chain, request, lister, backends)
+        return with_entry(decisions, self.entries.get((request.record.seq, request.item)))
 
     def mutations(self, request: ReplayRequest, lister: Lister) -> list[Decision]:
         """What the mutating phase of both sets makes of a request that came no further."""
@@ -271,22 +273,22 @@ class Job:
     @cached_property
     def _undone(self) -> frozenset[str]:
         """The built-in plugins that did nothing to the objects before mutation: those that are asked, or were off."""
-        asked = {each.name for manifests in self.asked for each in manifests.builtin if each.admits}
+        admitting = {each.name for manifests in self.asked for each in manifests.builtin if each.admits}
         on = {each.name for each in self.sets[0].builtin}
         off = {name for name in REPRODUCED if name not in on} if on else set()
-        return frozenset((asked | off) & REPRODUCED)
+        return frozenset((admitting | off) & REPRODUCED)
 
     def _policy_may_have_changed(self, exchange: Exchange, operation: Operation) -> bool:
         """Whether a mutating policy of the current set may match a request of an operation, by its class alone."""
         record = exchange.record
         requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
-        known = self._changed.get((requests, operation))
-        if known is None:
+        is_match = self._changed.get((requests, operation))
+        if is_match is None:
             mapper = EquivalentResourceMapper(self.cluster.discovery)
             criteria = unseen_criteria(self.asked[0], operation)
-            known = any(may_select(each, mapper)(requests) for each in criteria)
-            self._changed[requests, operation] = known
-        return known
+            is_match = any(may_select(each, mapper)(requests) for each in criteria)
+            self._changed[requests, operation] = is_match
+        return is_match
 
     @cached_property
     def _changed(self) -> dict[tuple[CoarseClass, Operation], bool]:
@@ -324,9 +326,11 @@ class Job:
         requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
         key = (requests, places)
         if key not in self._heeded:
-            read = frozenset[str]().union(*(paths for selects, paths in self._candidate_reads if selects(requests)))
-            before = frozenset((OLD_OBJECT, *place[1:]) for place in places)
-            self._heeded[key] = bool(read_places(read, places | before))
+            places_read = frozenset[str]().union(
+                *(paths for selects, paths in self._candidate_reads if selects(requests))
+            )
+            old_places = frozenset((OLD_OBJECT, *place[1:]) for place in places)
+            self._heeded[key] = bool(read_places(places_read, places | old_places))
         return self._heeded[key]
 
     @cached_property
@@ -364,14 +368,14 @@ class Job:
     def mutators(self) -> frozenset[str]:
         """The names of what mutates, as decisions name it: policies, and the configurations of webhooks that are asked."""
         unseen = [name for each in self.asked for name in policy_names(each, mutating=True)]
-        seen = [name for each in self.asked for name in webhook_mutators(each)]
-        return frozenset((*unseen, *(seen if self.webhooks.names or self.webhooks.removed else ())))
+        configurations = [name for each in self.asked for name in webhook_mutators(each)]
+        return frozenset((*unseen, *(configurations if self.webhooks.names or self.webhooks.removed else ())))
 
     def run(self, part: StorePart) -> PartResult:
         """Replay one part; its outcomes go to a file of the spool, so that they need not fit in memory together."""
         replayer = self.replayer
-        wanted = both(self.predicate, self.within) if self.within else self.predicate
-        outcomes = replayer.replay(part.objects(wanted))
+        predicate = both(self.predicate, self.within) if self.within else self.predicate
+        outcomes = replayer.replay(part.objects(predicate))
         unread = unselected(part, self.predicate, self.within, only_failed=not self.with_lines)
         replayer.pass_over(unread, outcomes)
         self.webhooks.close()
@@ -382,11 +386,11 @@ def _spooled(outcomes: PartOutcomes, path: Path) -> PartResult:
     """Write what has an order to a file: findings of each class, then lines."""
     classes = {}
     with path.open("wb") as file:
-        for requests, found in outcomes.classes.items():
-            found.findings.sort(key=lambda pending: pending.place)
-            totals = Totals(found.summary, found.fidelity, found.barred)
+        for requests, findings in outcomes.classes.items():
+            findings.findings.sort(key=lambda pending: pending.place)
+            totals = Totals(findings.summary, findings.fidelity, findings.barred)
             classes[requests] = totals, file.tell()
-            _dump(found.findings, file)
+            _dump(findings.findings, file)
         lines = file.tell()
         _dump(sorted(outcomes.lines, key=lambda line: line[0]), file)
     return PartResult(classes, path, lines)

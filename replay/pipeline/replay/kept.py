@@ -61,13 +61,13 @@ class KeptResults:
 
     def read(self) -> dict[CoarseClass, ClassResult]:
         """All that is there and whole."""
-        found = ((requests, _read(self.storage, name)) for requests, name in self.files.items())
-        return {requests: result for requests, result in found if result is not None}
+        results_by_class = ((requests, _read(self.storage, name)) for requests, name in self.files.items())
+        return {requests: result for requests, result in results_by_class if result is not None}
 
-    def write(self, made: dict[CoarseClass, ClassResult]) -> None:
+    def write(self, results: dict[CoarseClass, ClassResult]) -> None:
         """Keep the results of classes, as far as they can be written."""
         try:
-            for requests, result in made.items():
+            for requests, result in results.items():
                 if (content := _content(result)) is not None:
                     _put(self.storage, self.files[requests], content)
         except OSError:
@@ -76,18 +76,18 @@ class KeptResults:
     def read_world(self) -> World | None:
         """The candidate's world, if it is there and whole."""
         try:
-            told = _WORLD.decode(_whole(self.storage, self.world))
+            world_kept = _WORLD.decode(_whole(self.storage, self.world))
         except (OSError, msgspec.MsgspecError):
             return None
-        consequences = {each.place: each for each in told.consequences}
-        return World(consequences, told.collections, told.refused, still=Counter(told.still))
+        consequences = {each.place: each for each in world_kept.consequences}
+        return World(consequences, world_kept.collections, world_kept.refused, still=Counter(world_kept.still))
 
     def write_world(self, world: World) -> None:
         """Keep what follows from all classes, as far as it can be written, and forget the oldest results."""
-        told = _World(list(world.consequences.values()), world.collections, world.refused, dict(world.still))
+        world_to_keep = _World(list(world.consequences.values()), world.collections, world.refused, dict(world.still))
         # As for results: a store that cannot be written is a slower one.
         with suppress(OSError, *_UNKEEPABLE):
-            _put(self.storage, self.world, msgspec.msgpack.encode(told))
+            _put(self.storage, self.world, msgspec.msgpack.encode(world_to_keep))
             _forget(self.storage, (*self.files.values(), self.world))
 
 
@@ -223,8 +223,8 @@ def _oldest(modified: Mapping[str, float], most: int, used: float) -> list[str]:
 
 
 def _digest(*parts: str | bytes) -> str:
-    found = hashlib.sha256()
+    hash_ = hashlib.sha256()
     for part in parts:
         content = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-        found.update(len(content).to_bytes(8, "big") + content)
-    return found.hexdigest()[:24]
+        hash_.update(len(content).to_bytes(8, "big") + content)
+    return hash_.hexdigest()[:24]

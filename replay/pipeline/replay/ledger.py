@@ -75,10 +75,10 @@ class Ledger:
 
     def ask(self, cluster: Cluster, requests: Iterable[Asked]) -> Entries:
         """Go through requests in the order of admission."""
-        found = list(requests)
+        request_list = list(requests)
         for books in self.books:
             plugin = next(each for each in books if each is not None).least
-            for each in in_order(found, by_receipt=plugin.is_timed):
+            for each in in_order(request_list, by_receipt=plugin.is_timed):
                 if (plugin.handles(each.before.operation)) or isinstance(plugin, ResourceQuota):
                     self._ask(books, each, cluster)
         return self.entries
@@ -88,21 +88,23 @@ class Ledger:
         lister = cluster.at(request.record)
         decisions = decide(self.chain, request, lister)
         key = request.record.seq, request.item
-        known = self.entries.get(key, (ADMITTED,) * len(books))
+        entries = self.entries.get(key, (ADMITTED,) * len(books))
         sides = self.chain.asking(each.before, request.attributes, lister, {}).sides
-        seen = self.chain.validated(each.before, request.attributes, lister)
-        made = []
-        for book, side, shown, decision, before in zip(books, sides, seen, decisions, known, strict=True):
+        attributes_by_side = self.chain.validated(each.before, request.attributes, lister)
+        decisions_with_books = []
+        for book, side, shown, decision, earlier in zip(
+            books, sides, attributes_by_side, decisions, entries, strict=True
+        ):
             own = ADMITTED
             if book is not None:
                 where = cluster_of(side.lister, self.chain.context)
-                own = _one(book, each, shown, where, joined((decision, before), ()))
-            made.append(before if own is ADMITTED else joined((before, own), ()))
-        if any(own is not ADMITTED for own in made):
-            self.entries[key] = tuple(made)
+                own = _one(book, each, shown, where, joined((decision, earlier), ()))
+            decisions_with_books.append(earlier if own is ADMITTED else joined((earlier, own), ()))
+        if any(own is not ADMITTED for own in decisions_with_books):
+            self.entries[key] = tuple(decisions_with_books)
 
 
-def _one(book: Books, each: Asked, seen: Attributes, cluster: PluginCluster, decision: Decision) -> Decision:
+def _one(book: Books, each: Asked, attributes: Attributes, cluster: PluginCluster, decision: Decision) -> Decision:
     """What one plugin of one set says of a request, and what it remembers of it."""
     record = each.request.record
     time = record.received
@@ -111,8 +113,8 @@ def _one(book: Books, each: Asked, seen: Attributes, cluster: PluginCluster, dec
     if not refused and each.came_to_the_end:
         least = book.least if not is_open else copy.deepcopy(book.least)
         low, high = Effects(), Effects()
-        result, _ = asked_phase(least, seen, cluster, time, low)
-        more, _ = asked_phase(book.most, seen, cluster, time, high)
+        result, _ = asked_phase(least, attributes, cluster, time, low)
+        more, _ = asked_phase(book.most, attributes, cluster, time, high)
         if result is None or more is None:
             effects = high
         elif result.refusal is not None:
@@ -162,19 +164,19 @@ def ledger_of(chain: Chain, sets: Sequence[ManifestSet], cluster: Cluster, begin
     for plugin in BUILTIN_PLUGINS:
         if not plugin.type.is_stateful or not plugin.type.keeps_books:
             continue
-        made = [plugin.made(manifests) for manifests in sets]
-        if not any(made):
+        plugins = [plugin.made(manifests) for manifests in sets]
+        if not any(plugins):
             continue
         predicate = coarse_predicate(rules_criteria(plugin.type), mapper)
         if plugin.type is ResourceQuota:
-            namespaces = _namespaces(made, sets, cluster)
+            namespaces = _namespaces(plugins, sets, cluster)
             if namespaces is not None and not namespaces:
                 continue
-            for own, manifests in zip(made, sets, strict=True):
+            for own, manifests in zip(plugins, sets, strict=True):
                 if isinstance(own, ResourceQuota):
                     open_books(own, manifests, cluster, begin)
             predicate = _WRITES if namespaces is None else both(_WRITES, _within(namespaces))
-        books.append(tuple(None if each is None else Books(each, copy.deepcopy(each), set()) for each in made))
+        books.append(tuple(None if each is None else Books(each, copy.deepcopy(each), set()) for each in plugins))
         predicates.append(predicate)
     if not books:
         return None
@@ -190,14 +192,14 @@ def _within(namespaces: Iterable[str]) -> Predicate:
     return Predicate(f'("namespace" in ({", ".join("?" * len(names))}))', names)
 
 
-def _namespaces(made: Sequence[Plugin | None], sets: Sequence[ManifestSet], cluster: Cluster) -> set[str] | None:
+def _namespaces(plugins: Sequence[Plugin | None], sets: Sequence[ManifestSet], cluster: Cluster) -> set[str] | None:
     """The namespaces that have a quota, None where things are limited without one."""
-    if any(isinstance(each, ResourceQuota) and each.limits_without_quota for each in made):
+    if any(isinstance(each, ResourceQuota) and each.limits_without_quota for each in plugins):
         return None
-    found = {key[2] for key in cluster.keys(RESOURCE_QUOTA)}
+    namespaces = {key[2] for key in cluster.keys(RESOURCE_QUOTA)}
     for manifests in sets:
-        found |= {namespace for namespace, _ in objects_by_kind(manifests.objects).get(("", "ResourceQuota"), {})}
-    return found
+        namespaces |= {namespace for namespace, _ in objects_by_kind(manifests.objects).get(("", "ResourceQuota"), {})}
+    return namespaces
 
 
 def entries_of(store: Store, ledger: Ledger, reconstructor: Reconstructor, cluster: Cluster) -> Entries:
@@ -209,5 +211,5 @@ def _requests(store: Store, predicate: Predicate, reconstructor: Reconstructor) 
     for number in range(store.parts):
         for records in store.part(number).objects(predicate):
             for request in reconstructor.requests(records):
-                if (found := asked(request)) is not None:
-                    yield found
+                if (request_asked := asked(request)) is not None:
+                    yield request_asked

@@ -47,17 +47,17 @@ def class_results(
     results: Sequence[PartResult], unread: Iterable[tuple[str, str, str, str, int]]
 ) -> dict[CoarseClass, ClassResult]:
     """What all parts together found about each class of requests; `unread` are those that nobody needed to look at."""
-    found: dict[CoarseClass, ClassResult] = {}
+    results_of_class: dict[CoarseClass, ClassResult] = {}
     for requests in sorted({requests for result in results for requests in result.classes}):
         pieces = [(*result.classes[requests], result.spool) for result in results if requests in result.classes]
         totals = Totals()
         for piece, _, _ in pieces:
             totals.add(piece)
-        found[requests] = ClassResult(totals, _findings([(path, start) for _, start, path in pieces]))
+        results_of_class[requests] = ClassResult(totals, _findings([(path, start) for _, start, path in pieces]))
     for *columns, count in unread:
-        result = found.setdefault(CoarseClass(*columns), ClassResult(Totals(), NOTHING.findings))
+        result = results_of_class.setdefault(CoarseClass(*columns), ClassResult(Totals(), NOTHING.findings))
         result.totals.summary.count_unchanged(count)
-    return found
+    return results_of_class
 
 
 def merge(
@@ -71,36 +71,40 @@ def merge(
     """
     summary = Summary()
     ordered = [result for _, result in sorted(classes.items())]
-    known: dict[Any, Any] = {}
+    shared_values: dict[Any, Any] = {}
     for result in ordered:
         summary.add(result.totals.summary)
-        for place, _, found, _ in result.findings():
-            if not sieve.concerns(found.key):
-                summary.outcomes[found.key.outcome] -= 1
+        for place, _, finding, _ in result.findings():
+            if not sieve.concerns(finding.key):
+                summary.outcomes[finding.key.outcome] -= 1
                 summary.outcomes[OutcomeKind.UNCHANGED] += 1
                 continue
-            if sieve.accepts(found.key):
-                summary.outcomes[found.key.outcome] -= 1
+            if sieve.accepts(finding.key):
+                summary.outcomes[finding.key.outcome] -= 1
                 continue
             end = world.consequence(place)
             spared = end is not None and end.result.cause == Cause.SUCCEEDS
-            summary.add_finding(_sharing(found, known), follows=world.blame(place) is not None, spared=spared)
+            summary.add_finding(_sharing(finding, shared_values), follows=world.blame(place) is not None, spared=spared)
     return summary, merged_fidelity(result.totals.fidelity for result in ordered)
 
 
-def _sharing(found: OutcomeFinding, known: dict[Any, Any]) -> OutcomeFinding:
+def _sharing(finding: OutcomeFinding, shared_values: dict[Any, Any]) -> OutcomeFinding:
     """The same finding, made of values that are in memory once: each was read from a file on its own."""
-    key, example = found.key, found.example
+    key, example = finding.key, finding.example
 
     def shared(value: Any) -> Any:
-        return known.setdefault(value, value) if len(known) < _MOST_SHARED else known.get(value, value)
+        return (
+            shared_values.setdefault(value, value)
+            if len(shared_values) < _MOST_SHARED
+            else shared_values.get(value, value)
+        )
 
-    return found._replace(
+    return finding._replace(
         key=CellKey(key.outcome, *map(shared, key[1:])),
         example=example._replace(
             operation=shared(example.operation),
             messages=tuple(map(shared, example.messages)),
-            patch=known.setdefault(orjson.dumps(example.patch), example.patch) if example.patch else (),
+            patch=shared_values.setdefault(orjson.dumps(example.patch), example.patch) if example.patch else (),
         ),
     )
 
@@ -126,12 +130,14 @@ def write_lines(
 
 def _ended(line: Line, world: World) -> bytes:
     """How a request ends is known only now."""
-    found, blame = world.consequence(line.place), world.blame(line.place)
+    consequence, blame = world.consequence(line.place), world.blame(line.place)
     root = line.root and blame is None
-    if found is None:
+    if consequence is None:
         return ended_line(line.line, Ending(line.result, root=root))
     follows = blame.audit_id if blame is not None else ""
-    return ended_line(line.line, Ending(found.result, follows, found.repetitions, root, found.denials))
+    return ended_line(
+        line.line, Ending(consequence.result, follows, consequence.repetitions, root, consequence.denials)
+    )
 
 
 def _findings(places: Sequence[tuple[Path, int]]) -> Callable[[], Iterator[Pending]]:

@@ -33,9 +33,9 @@ def open_books(plugin: ResourceQuota, manifests: ManifestSet, cluster: Cluster, 
 
 
 def _new_quotas(manifests: ManifestSet, cluster: Cluster) -> Iterator[tuple[tuple[str, str], JSON]]:
-    known = {key[2:] for key in cluster.keys(RESOURCE_QUOTA)}
+    quota_names = {key[2:] for key in cluster.keys(RESOURCE_QUOTA)}
     for name, quota in objects_by_kind(manifests.objects).get(("", "ResourceQuota"), {}).items():
-        if name not in known:
+        if name not in quota_names:
             yield name, quota
 
 

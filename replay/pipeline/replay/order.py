@@ -40,26 +40,26 @@ def asked(request: ReplayRequest) -> Asked | None:
     record, attributes = request.record, request.attributes
     if record.verb not in _VERBS and attributes.operation is not Operation.CONNECT:
         return None
-    before = request.before_mutation
-    found = before if isinstance(before, Attributes) else attributes.with_object(before)
+    original = request.before_mutation
+    attributes_asked = original if isinstance(original, Attributes) else attributes.with_object(original)
     if request.reached is Reached.FAILED_BEFORE:
         came = record.verb != "delete" and reached_mutation(record)
-        return Asked(request, found, None, is_certain=True) if came else None
+        return Asked(request, attributes_asked, None, is_certain=True) if came else None
     if is_denied_by_policy(record):
-        return Asked(request, found, None, is_certain=True)
-    return Asked(request, found, attributes, is_certain=request.reached is Reached.VALIDATION)
+        return Asked(request, attributes_asked, None, is_certain=True)
+    return Asked(request, attributes_asked, attributes, is_certain=request.reached is Reached.VALIDATION)
 
 
 def in_order(requests: Iterable[Asked], *, by_receipt: bool) -> list[Asked]:
     """The requests in the order of their completion, as the log has them, or in that of their receipt."""
-    found = sorted(requests, key=lambda each: (each.request.record.file, each.request.record.line))
+    ordered = sorted(requests, key=lambda each: (each.request.record.file, each.request.record.line))
     places: IdentityMap[Asked, _Place] = IdentityMap()
     latest: dict[str, int] = {}
-    for each in found:
+    for each in ordered:
         record = each.request.record
         latest[record.file] = max(latest.get(record.file, 0), record.stage_time)
         places[each] = _Place(latest[record.file], record.file, record.line)
-    found.sort(key=lambda each: places[each])
+    ordered.sort(key=lambda each: places[each])
     if by_receipt:
-        found.sort(key=lambda each: each.request.record.received)
-    return found
+        ordered.sort(key=lambda each: each.request.record.received)
+    return ordered

@@ -44,11 +44,12 @@ class Ownership:
 def _depths(owners: Mapping[str, Mapping[str, tuple[str, ...]]]) -> Mapping[str, int]:
     key_of = {uid: key for key, of_key in owners.items() for uid in of_key if uid}
     above = {
-        key: {key_of.get(owner, "") for found in of_key.values() for owner in found} for key, of_key in owners.items()
+        key: {key_of.get(owner, "") for references in of_key.values() for owner in references}
+        for key, of_key in owners.items()
     }
     depths = dict.fromkeys(owners, 1)
     for _ in range(DEEPEST - 1):
-        deeper = {key: 1 + max(depths.get(each, 0) for each in found) for key, found in above.items()}
+        deeper = {key: 1 + max(depths.get(each, 0) for each in references) for key, references in above.items()}
         if deeper == depths:
             break
         depths = deeper

@@ -71,11 +71,11 @@ def job_of(  # noqa: PLR0913 - what a job is made of
 
 def with_history(store: Store, job: Job) -> Job:
     """The job with what the log tells of the cluster: what decisions look up, when revisions were stored, who owns what."""
-    found = _looked_up(job.asked, Cluster(job.snapshot).discovery)
+    lookup_kinds = _looked_up(job.asked, Cluster(job.snapshot).discovery)
     if job.workspaces is not None:
         shard = ShardCluster(job.snapshot, store.lookups(SHARD_LOOKUPS))
-        found |= {*SHARD_LOOKUPS, *_looked_up(job.asked, shard.discovery)}
-    job, lookups = looked_up(store, job, {*LOOKUPS, *RBAC, *found})
+        lookup_kinds |= {*SHARD_LOOKUPS, *_looked_up(job.asked, shard.discovery)}
+    job, lookups = looked_up(store, job, {*LOOKUPS, *RBAC, *lookup_kinds})
     ready = replace(
         job,
         lookups=lookups,
@@ -117,12 +117,12 @@ def looked_up(
     collections = store.collections(RBAC_GROUP) if job.workspaces is None else []
     if not collections:
         return job, lookups
-    known = {_rbac_key(obj) for obj in job.snapshot if key_of(obj)[0] == RBAC_GROUP} | set(lookups)
-    unseen = unseen_deletions(collections, known, builtin_discovery())
+    keys = {_rbac_key(obj) for obj in job.snapshot if key_of(obj)[0] == RBAC_GROUP} | set(lookups)
+    unseen = unseen_deletions(collections, keys, builtin_discovery())
     # An object of a kind that the snapshot lacks would make it look as if it held them all.
     kinds = {key_of(obj)[1] for obj in job.snapshot}
-    seen = [obj for obj in seen_objects(collections, known, builtin_discovery()) if key_of(obj)[1] in kinds]
-    return replace(job, snapshot=(*job.snapshot, *seen)), WithUnseen(lookups, unseen)
+    objects = [obj for obj in seen_objects(collections, keys, builtin_discovery()) if key_of(obj)[1] in kinds]
+    return replace(job, snapshot=(*job.snapshot, *objects)), WithUnseen(lookups, unseen)
 
 
 def _rbac_key(obj: JSON) -> ObjectRef:
@@ -132,8 +132,8 @@ def _rbac_key(obj: JSON) -> ObjectRef:
 
 def revisions(store: Store, job: Job) -> tuple[tuple[int, int, int], ...]:
     """When the revisions of the snapshot were stored, as far as the log tells: samples of the revision clock."""
-    found = store.answer("revisions", wanted=revisions_of(job.snapshot), error=job.clock_error)
-    return tuple((r, BEFORE if start is None else start, end) for r, start, end in found)
+    answers = store.answer("revisions", wanted=revisions_of(job.snapshot), error=job.clock_error)
+    return tuple((r, BEFORE if start is None else start, end) for r, start, end in answers)
 
 
 def job_without_history(  # noqa: PLR0913 - what a job is made of
@@ -149,13 +149,13 @@ def job_without_history(  # noqa: PLR0913 - what a job is made of
     error = clock_error(max((row[3] for row in store.answer("log_clocks")), default=0))
     sets, discovery, workspaces = prepare(store, manifests)
     mapper = EquivalentResourceMapper(discovery)
-    asked = asked_of(sets, webhooks.names, with_plugins=with_plugins)
+    distinct_sets = asked_of(sets, webhooks.names, with_plugins=with_plugins)
     return Job(
         sets=sets,
         version=manifests.version,
         snapshot=manifests.snapshot,
         trust=_trust(store, error),
-        predicate=coarse_predicate(criteria_of(asked), mapper, version=manifests.version),
+        predicate=coarse_predicate(criteria_of(distinct_sets), mapper, version=manifests.version),
         spool=spool,
         with_lines=options.outcomes is not None,
         redact=options.redact,
@@ -169,9 +169,9 @@ def job_without_history(  # noqa: PLR0913 - what a job is made of
 
 def _trust(store: Store, error: int) -> Trust:
     """Which histories the log itself proves to have gaps; none is whole where clocks are too far apart."""
-    found = Continuity()
+    evidence = Continuity()
     for group, resource, links, breaks in store.answer("continuity"):
-        found.links[GroupResource(group, resource)] += links
-        found.breaks[GroupResource(group, resource)] += breaks
-    trust = found.trust()
+        evidence.links[GroupResource(group, resource)] += links
+        evidence.breaks[GroupResource(group, resource)] += breaks
+    trust = evidence.trust()
     return Trust(trust.distrusted, whole=False) if error > MOST_TRUSTED else trust

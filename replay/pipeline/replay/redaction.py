@@ -24,8 +24,8 @@ def redactor_of(request: ReplayRequest, *, redact: bool) -> Redactor:
 
 
 def _bodies_of(request: ReplayRequest) -> Iterator[JSON | PartialObject]:
-    attributes, before = request.attributes, request.before_mutation
-    for each in (attributes.object, attributes.old_object, None if isinstance(before, Missing) else before.object):
+    attributes, original = request.attributes, request.before_mutation
+    for each in (attributes.object, attributes.old_object, None if isinstance(original, Missing) else original.object):
         if not isinstance(each, Missing):
             yield each
     for text in (request.record.request_object, request.record.response_object):
@@ -37,9 +37,9 @@ def redacted_decision(redactor: Redactor, decision: Decision) -> Decision:
     if not redactor.redact:
         return decision
     shown = {
-        name: found
+        name: part_shown
         for name, part in _PARTS
-        if (value := getattr(decision, name)) and (found := part(redactor, value)) != value
+        if (value := getattr(decision, name)) and (part_shown := part(redactor, value)) != value
     }
     return replace(decision, **shown) if shown else decision
 

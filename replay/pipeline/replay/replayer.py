@@ -105,10 +105,10 @@ class PartOutcomes:
     def of(self, record: RequestRecord) -> ClassOutcomes:
         """Where what is found about a request belongs."""
         requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
-        known = self.classes.get(requests)
-        if known is None:
-            known = self.classes[requests] = ClassOutcomes()
-        return known
+        outcomes = self.classes.get(requests)
+        if outcomes is None:
+            outcomes = self.classes[requests] = ClassOutcomes()
+        return outcomes
 
 
 @dataclass(frozen=True)
@@ -153,11 +153,11 @@ class Replayer:
                 part.lines.append(self._succeeded_line(record))
                 continue
             exchange = Exchange(record, self.cluster.discovery)
-            told = progress(exchange)
-            failed = told is not None and told.reached is Reached.FAILED_BEFORE
+            progress_ = progress(exchange)
+            failed = progress_ is not None and progress_.reached is Reached.FAILED_BEFORE
             decision = NOT_REACHED if failed else ADMITTED
-            if told is not None and failed:
-                part.of(record).summary.not_reached[told.reason] += 1
+            if progress_ is not None and failed:
+                part.of(record).summary.not_reached[progress_.reason] += 1
             outcome = self._unread(record, exchange, decision, self._gated(record, decision))
             part.of(record).summary.count(outcome)
             if self.with_lines:
@@ -211,12 +211,12 @@ class Replayer:
 
     def _replay_request(self, request: ReplayRequest, part: PartOutcomes) -> None:
         record, attributes = request.record, request.attributes
-        found, redactor = part.of(record), redactor_of(request, redact=self.redact)
+        outcomes, redactor = part.of(record), redactor_of(request, redact=self.redact)
         current, candidate = self.decisions(request)
         if request.reached is Reached.FAILED_BEFORE:
-            found.summary.not_reached[request.reached_reason] += 1
+            outcomes.summary.not_reached[request.reached_reason] += 1
         elif not is_review(record):  # a webhook does not see what the policies decide
-            found.fidelity.record(
+            outcomes.fidelity.record(
                 record.seq,
                 record.audit_id,
                 observe(record),
@@ -229,12 +229,12 @@ class Replayer:
         outcome = self._outcome(request, current, candidate, redactor)
         place = LogPosition(record.seq, request.item)
         about = stored_subject(record, subject(attributes))
-        found.summary.count(outcome)
+        outcomes.summary.count(outcome)
         if record.seq in self.gate.refused:
-            found.barred.append(about)
+            outcomes.barred.append(about)
         if outcome.outcome is not OutcomeKind.UNCHANGED:
             pending = Pending(place, about, finding(outcome), self.ends(request, outcome.outcome, (current, candidate)))
-            self._find(request, outcome, pending, found, redactor)
+            self._find(request, outcome, pending, outcomes, redactor)
         if self.with_lines:
             part.lines.append(_line(place, outcome, record))
 
@@ -259,13 +259,13 @@ class Replayer:
 
     @staticmethod
     def _find(
-        request: ReplayRequest, outcome: Outcome, pending: Pending, found: ClassOutcomes, redactor: Redactor
+        request: ReplayRequest, outcome: Outcome, pending: Pending, outcomes: ClassOutcomes, redactor: Redactor
     ) -> None:
-        found.findings.append(pending)
+        outcomes.findings.append(pending)
         if outcome.outcome in MUTATIONS:
             key = pending.finding.key
             group = (key.outcome, key.policies, key.shapes)
-            found.summary.changes.offer(group, outcome, request.before_mutation, redactor)
+            outcomes.summary.changes.offer(group, outcome, request.before_mutation, redactor)
 
     def decisions(self, request: ReplayRequest) -> list[Decision]:
         """What both sets decide about a request, as far as it came."""
@@ -354,11 +354,11 @@ def as_far_as_reached(request: ReplayRequest, decisions: Sequence[Decision]) -> 
     is_told = is_review(request.record) and decisions[0].verdict is Verdict.DENIED
     if request.reached is not Reached.UNKNOWN or is_told:
         return list(decisions)
-    made: IdentityMap[Decision, Decision] = IdentityMap()
+    decisions_made: IdentityMap[Decision, Decision] = IdentityMap()
     for decision in decisions:
-        if decision not in made:
-            made[decision] = _if_reached(decision, request.reached_reason)
-    return [made[decision] for decision in decisions]
+        if decision not in decisions_made:
+            decisions_made[decision] = _if_reached(decision, request.reached_reason)
+    return [decisions_made[decision] for decision in decisions]
 
 
 def _up_to_mutation(decision: Decision, mutating_policies: frozenset[str]) -> Decision:

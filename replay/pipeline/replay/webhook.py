@@ -69,9 +69,9 @@ class _AskedOnce:
         return [answer for review in reviews if (answer := self._answer(review)) is not None]
 
     def _answer(self, review: WebhookReview) -> WebhookAnswer | Missing | None:
-        for known, answer in self._known:
-            same_webhook = known.invocation.hook.webhook == review.invocation.hook.webhook
-            if same_webhook and known.phase == review.phase and known.request == review.request:
+        for earlier_review, answer in self._known:
+            same_webhook = earlier_review.invocation.hook.webhook == review.invocation.hook.webhook
+            if same_webhook and earlier_review.phase == review.phase and earlier_review.request == review.request:
                 return answer
         return None
 
@@ -95,16 +95,16 @@ class WebhookAnswers:
 
     def backends(self, request: ReplayRequest) -> Backends:
         """Who answers about one request."""
-        found: dict[str, WebhookBackend] = {name: _AskedOnce(backend) for name, backend in self.endpoints.items()}
+        backends: dict[str, WebhookBackend] = {name: _AskedOnce(backend) for name, backend in self.endpoints.items()}
         recorded = self.recorded | self._undone(request.record)
         if recorded:
             record = RecordedBackend(request.record, request.before_mutation, request.attributes)
-            found.update(dict.fromkeys(recorded, record))
+            backends.update(dict.fromkeys(recorded, record))
         if self.images is not None:
-            found[PLUGIN] = self.images
+            backends[PLUGIN] = self.images
         elif PLUGIN in recorded:
-            found[PLUGIN] = RecordedImages(request.record)
-        return found
+            backends[PLUGIN] = RecordedImages(request.record)
+        return backends
 
     def _undone(self, record: RequestRecord) -> frozenset[str]:
         """The removed webhooks that changed the object of a request."""
@@ -126,8 +126,8 @@ def webhook_answers(options: Iterable[str], sets: Sets) -> WebhookAnswers:
 
     Raises `ReplayError` for another form, for a name that neither set has, and for a URL that cannot be called.
     """
-    known = {webhook.name for each in sets for configuration in _all(each) for webhook in configuration.webhooks}
-    known |= {PLUGIN for each in sets for plugin in each.builtin if plugin.name == PLUGIN}
+    names = {webhook.name for each in sets for configuration in _all(each) for webhook in configuration.webhooks}
+    names |= {PLUGIN for each in sets for plugin in each.builtin if plugin.name == PLUGIN}
     endpoints: dict[str, PatientBackend] = {}
     recorded: set[str] = set()
     images: ImageReviews | ImageEndpoint | None = None
@@ -135,8 +135,8 @@ def webhook_answers(options: Iterable[str], sets: Sets) -> WebhookAnswers:
         name, separator, target = option.partition("=")
         if not separator or not name or not target:
             raise ReplayError(f"`{option}` is neither NAME=URL nor NAME={RECORDED}", path="--webhook")
-        if name not in known:
-            there_are = ", ".join(f"`{each}`" for each in sorted(known)) or "none"
+        if name not in names:
+            there_are = ", ".join(f"`{each}`" for each in sorted(names)) or "none"
             raise ReplayError(f"neither set has a webhook `{name}`; there are: {there_are}", path="--webhook")
         if name in recorded or name in endpoints or (name == PLUGIN and images is not None):
             raise ReplayError(f"`{name}` is given twice", path="--webhook")

@@ -82,36 +82,36 @@ class World:
 
         INVARIANT: what reports count and what the lines of `--outcomes` say of roots is told here alone.
         """
-        found = self.consequence(place)
-        return found.follows if found is not None else None
+        consequence = self.consequence(place)
+        return consequence.follows if consequence is not None else None
 
     @property
     def stops(self) -> dict[int, str]:
         """By the number of a collection the name of the first object that is refused."""
-        found: dict[int, str] = {}
+        first_names: dict[int, str] = {}
         for each in self.consequences.values():
             if each.item and each.result.cause == Cause.DENIED:
-                found[each.place.seq] = min(each.item, found.get(each.place.seq, each.item))
-        return found
+                first_names[each.place.seq] = min(each.item, first_names.get(each.place.seq, each.item))
+        return first_names
 
     def is_told_of_nothing(self, collection: DeletedCollection) -> bool:
         """Whether a collection of nothing ends otherwise than in the log."""
-        found = self.collections.get(collection.record.seq)
-        return found is not None and found.differs and not collection.names and not collection.is_refused
+        consequence = self.collections.get(collection.record.seq)
+        return consequence is not None and consequence.differs and not collection.names and not collection.is_refused
 
     @property
     def facts(self) -> WorldFacts:
         """What a report counts."""
         return WorldFacts.of(self.consequences.values(), self.refused, self.still.values())
 
-    def add(self, found: Iterable[Consequence]) -> None:
+    def add(self, consequences: Iterable[Consequence]) -> None:
         """Take over what a later wave knows better."""
-        for each in found:
+        for each in consequences:
             self.consequences[each.place] = each
             if each.item:
-                known = self.collections.get(each.place.seq)
-                if known is None or _RANK.get(each.result.cause, len(_RANK)) < _RANK.get(
-                    known.result.cause, len(_RANK)
+                earlier = self.collections.get(each.place.seq)
+                if earlier is None or _RANK.get(each.result.cause, len(_RANK)) < _RANK.get(
+                    earlier.result.cause, len(_RANK)
                 ):
                     self.collections[each.place.seq] = each
 
@@ -148,20 +148,20 @@ class Walk:
     def run(self, job: Job, part: StorePart) -> Walked:
         """Walk the objects of one part; the changes are those of namespaces."""
         walker = Walker(job.reconstructor, job.judge, job.elsewhere, self.wave.around)
-        found = Walked()
+        walk_result = Walked()
         for records in part.objects(self.wave.within(part).predicate):
             walked = walker.walk(records)
-            found.consequences += walked.consequences
-            found.refused += walked.refused
+            walk_result.consequences += walked.consequences
+            walk_result.refused += walked.refused
             first = records[0]
             if walked.changes and first.resource == "namespaces" and not first.api_group:
-                found.namespaces[namespace_key(first.name, first.workspace)] = walked.changes
+                walk_result.namespaces[namespace_key(first.name, first.workspace)] = walked.changes
             elif walked.changes and first.name and not first.workspace:
                 kind = self.wave.around.kinds[first.api_group, first.resource]
-                found.objects[object_key(first, kind)] = walked.changes
-            found.owners.update((uid, changes) for uid, changes in walked.owners.items() if changes)
+                walk_result.objects[object_key(first, kind)] = walked.changes
+            walk_result.owners.update((uid, changes) for uid, changes in walked.owners.items() if changes)
         job.webhooks.close()
-        return found
+        return walk_result
 
 
 @dataclass
@@ -179,14 +179,14 @@ class Beginning:
     @staticmethod
     def of(results: Iterable[ClassResult]) -> Beginning:
         """What a run found."""
-        made = Beginning()
+        beginning = Beginning()
         for totals, findings in results:
-            made.keys |= {key_of(about) for about in totals.barred} - {""}
+            beginning.keys |= {key_of(about) for about in totals.barred} - {""}
             if any(totals.summary.outcomes[kind] for kind in STORING):
-                for place, about, found, alone in findings():
-                    if found.key.outcome in STORING:
-                        made.find(place.seq, about, found.example.audit_id, alone)
-        return made
+                for place, about, finding, alone in findings():
+                    if finding.key.outcome in STORING:
+                        beginning.find(place.seq, about, finding.example.audit_id, alone)
+        return beginning
 
     def find(self, seq: int, about: ObjectRef, audit_id: str, alone: Alone | None = None) -> None:
         """Take over one request."""
@@ -206,19 +206,21 @@ def world_of(store: Store, crew: Crew[Job], begins: Beginning, progress: Progres
     if not begins.keys and not begins.nameless:
         return World()
     job = crew.job
-    found = followed_collections(store, job, begins.numbers)
-    around = WalkContext(found, begins.numbers, barred=job.gate.refused, kinds=looked_up_kinds(job))
-    first = Wave(in_collections(store, found, {}) | begins.keys, around, frozenset(begins.nameless))
+    collections = followed_collections(store, job, begins.numbers)
+    around = WalkContext(collections, begins.numbers, barred=job.gate.refused, kinds=looked_up_kinds(job))
+    first = Wave(in_collections(store, collections, {}) | begins.keys, around, frozenset(begins.nameless))
     world = _followed(_Stage(store, crew, progress, World()), first)
     if stops := world.stops:
         # What a collection leaves because it ended is known only now.
-        keys = first.keys | in_collections(store, found, stops)
+        keys = first.keys | in_collections(store, collections, stops)
         again = Wave(keys, replace(around, stops=stops), first.nameless)
         world = _followed(_Stage(store, crew, progress, World()), again)
     _retried(store, world)
     _refused_still(store, world)
     if job.with_lines:
-        world.lines = [job.replayer.unread_line(each.record) for each in found.all if world.is_told_of_nothing(each)]
+        world.lines = [
+            job.replayer.unread_line(each.record) for each in collections.all if world.is_told_of_nothing(each)
+        ]
     return world
 
 
@@ -228,14 +230,16 @@ def _followed(stage: _Stage, first: Wave) -> World:
     own = _of_kinds(keys, {("", "namespaces")})
     if own:
         walks = stage.run(Wave(own, around))
-        around = replace(around, namespaces={name: found for each in walks for name, found in each.namespaces.items()})
+        around = replace(
+            around, namespaces={name: changes for each in walks for name, changes in each.namespaces.items()}
+        )
         keys |= frozenset(in_namespaces(stage.store, around.namespaces))
     if looked_up := _of_kinds(keys, around.kinds.keys() - {("", "namespaces")}):
         walks = stage.run(Wave(looked_up, around))
-        around = replace(around, objects={key: found for each in walks for key, found in each.objects.items()})
-    found = dependent(stage.store, stage.crew.job, around.objects)
-    nameless = frozenset(key.removeprefix(AUDIT_ID) for key in found if key.startswith(AUDIT_ID))
-    named = frozenset(key for key in found if not key.startswith(AUDIT_ID))
+        around = replace(around, objects={key: changes for each in walks for key, changes in each.objects.items()})
+    changes = dependent(stage.store, stage.crew.job, around.objects)
+    nameless = frozenset(key.removeprefix(AUDIT_ID) for key in changes if key.startswith(AUDIT_ID))
+    named = frozenset(key for key in changes if not key.startswith(AUDIT_ID))
     _spread(stage, Wave((keys | named) - own, around, first.nameless | nameless))
     return stage.world
 
@@ -249,20 +253,20 @@ def _spread(stage: _Stage, first: Wave) -> None:
     """Walk each object once, after all that may own it; what owners make comes into it where they differ."""
     ownership = Ownership.of((row[0], row[1], row[2]) for row in stage.store.query("owned").rows())
     nameless = (f"{AUDIT_ID}{audit_id}" for audit_id in first.nameless)
-    wanted = {*first.keys, *nameless}
+    keys = {*first.keys, *nameless}
     walked = set[str]()
     owners: dict[str, list[OwnerChange]] = {}
     owning = frozenset(ownership.keys)
     deepest = max(ownership.depths.values(), default=0)
     for depth in range(deepest + 1):
-        now = frozenset(key for key in wanted - walked if ownership.depths.get(key, 0) <= depth)
+        now = frozenset(key for key in keys - walked if ownership.depths.get(key, 0) <= depth)
         walked |= now
         without_name = frozenset(key.removeprefix(AUDIT_ID) for key in now if key.startswith(AUDIT_ID))
         around = replace(first.around, owners=owners, owned=ownership.of_objects(now), owning=owning)
         named = frozenset(key for key in now if not key.startswith(AUDIT_ID))
-        for found in stage.run(Wave(named, around, without_name)):
-            owners.update(found.owners)
-            wanted |= ownership.owned_by(found.owners)
+        for walk_result in stage.run(Wave(named, around, without_name)):
+            owners.update(walk_result.owners)
+            keys |= ownership.owned_by(walk_result.owners)
 
 
 @dataclass(frozen=True)
@@ -280,12 +284,12 @@ class _Stage:
         self.store.rest()
         is_few = len(wave.keys) + len(wave.nameless) < FEW_OBJECTS
         parts = [self.store.whole()] if is_few else [self.store.part(number) for number in range(self.store.parts)]
-        found = self.crew.run(Walk(wave), parts, self.progress)
-        for walked in found:
+        walks = self.crew.run(Walk(wave), parts, self.progress)
+        for walked in walks:
             self.world.add(walked.consequences)
-        for username, seconds in _seconds([each for walked in found for each in walked.refused], self.store):
+        for username, seconds in _seconds([each for walked in walks for each in walked.refused], self.store):
             self.world.refused.append(attempts(retry_of(username, ""), seconds))
-        return found
+        return walks
 
 
 def _seconds(refused: Iterable[RefusedPods], store: Store) -> Iterator[tuple[str, float]]:
@@ -301,8 +305,8 @@ def _refused_still(store: Store, world: World) -> None:
     for seq, username, code, message, reason, owner in store.query("refused_creations").iter_rows():
         if not is_controller(username) or result_of(code, message, reason).cause not in (Cause.DENIED, Cause.INVALID):
             continue
-        found = world.consequences.get(LogPosition(seq, 0))
-        if found is None or not (found.differs or found.repetitions):
+        consequence = world.consequences.get(LogPosition(seq, 0))
+        if consequence is None or not (consequence.differs or consequence.repetitions):
             world.still[owner] += 1
 
 
@@ -310,9 +314,9 @@ def _retried(store: Store, world: World) -> None:
     """Make one finding of what a controller tries again and again for one owner; the rest of its batch is not sent."""
     by_owner: dict[Retry, list[Consequence]] = {}
     for place in sorted(world.consequences):
-        found = world.consequences[place]
-        if found.retry is not None:
-            by_owner.setdefault(found.retry, []).append(found)
+        consequence = world.consequences[place]
+        if consequence.retry is not None:
+            by_owner.setdefault(consequence.retry, []).append(consequence)
     if not by_owner:
         return
     uids = orjson.dumps([retry.owner for retry in by_owner]).decode()
