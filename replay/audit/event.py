@@ -68,10 +68,10 @@ def annotations_of(record: RequestRecord) -> dict[str, str]:
     return annotations_from_json(record.annotations)
 
 
-def annotations_from_json(told: str | None) -> dict[str, str]:
+def annotations_from_json(annotations_text: str | None) -> dict[str, str]:
     """The same of their JSON text."""
     try:
-        value = orjson.loads(told) if told else None
+        value = orjson.loads(annotations_text) if annotations_text else None
     except orjson.JSONDecodeError:
         return {}
     if not isinstance(value, dict):

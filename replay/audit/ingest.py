@@ -148,9 +148,9 @@ class LogReader:
             ReadFile(self.numbers.file + index, file, form_of(head_of(file, self.connection), self.formats))
             for index, file in enumerate(files)
         ]
-        known = IdentityMap((read.file, read) for read in self.files)
-        runs = batches(files, BATCH_BYTES, lambda file: known[file].kind)
-        jobs = [Batch([known[file] for file in batch], self._next_batch()) for batch in runs]
+        files_by_log = IdentityMap((file_read.file, file_read) for file_read in self.files)
+        runs = batches(files, BATCH_BYTES, lambda file: files_by_log[file].kind)
+        jobs = [Batch([files_by_log[file] for file in batch], self._next_batch()) for batch in runs]
         if self.elsewhere is not None:
             jobs = self.elsewhere.read(jobs, self.numbers.parts, self.target, self.progress)
         self._run(jobs, workers)
@@ -183,14 +183,14 @@ class LogReader:
             running: dict[Future[None], int] = {
                 pool.submit(self._read_batch, cursor, job): job.size for cursor, job in zip(cursors, jobs, strict=True)
             }
-            done, waiting = 0, set(running)
+            done_count, waiting = 0, set(running)
             try:
                 while waiting:
                     finished, waiting = wait(waiting, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
-                    done += sum(running[future] for future in finished)
+                    done_count += sum(running[future] for future in finished)
                     for future in finished:
                         future.result()
-                    self.progress(READING, done, total)
+                    self.progress(READING, done_count, total)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 for connection in self._running:
@@ -211,46 +211,46 @@ class LogReader:
     def copied(self, cursor: duckdb.DuckDBPyConnection, batch: Batch) -> bool:
         """Write the rows of a batch whose files can be read as they are; whether they can."""
         try:
-            if not batch.files[0].form.text and not any(is_altered(read.file) for read in batch.files):
+            if not batch.files[0].form.text and not any(is_altered(file.file) for file in batch.files):
                 self._copy_lines(cursor, batch.files, batch.number)
                 return True
         except _UNREADABLE as error:
             _raise_if_disk_full(error, self.target.parents[1])
         return False
 
-    def _read_by_line(self, cursor: duckdb.DuckDBPyConnection, read: ReadFile, batch: int) -> None:
+    def _read_by_line(self, cursor: duckdb.DuckDBPyConnection, source: ReadFile, batch: int) -> None:
         """Read a file that is damaged, or has lines that are too long, so that only these are lost; or one that is not JSON."""
-        target = self.target / f"rewritten-{read.number}"
-        documents = read.form.text.documents if read.form.text else None
+        target = self.target / f"rewritten-{source.number}"
+        documents = source.form.text.documents if source.form.text else None
         try:
-            file, longest = rewritten(read.file, target, documents)
+            file, longest = rewritten(source.file, target, documents)
         except DamagedError:
-            self.damaged.append(Reject(read.file.name, 0, RejectReason.DAMAGED, "", ""))
-            read.file = salvage(read.file, self.target / f"salvaged-{read.number}")
-            file, longest = rewritten(read.file, target, documents)
+            self.damaged.append(Reject(source.file.name, 0, RejectReason.DAMAGED, "", ""))
+            source.file = salvage(source.file, self.target / f"salvaged-{source.number}")
+            file, longest = rewritten(source.file, target, documents)
         if file.size and longest < LONGEST_LINE and documents:
-            self._copy_lines(cursor, [replace(read, file=file)], batch)
+            self._copy_lines(cursor, [replace(source, file=file)], batch)
         elif file.size:
             try:
-                self._copy_long(replace(read, file=file), batch, longest)
+                self._copy_long(replace(source, file=file), batch, longest)
             except _UNREADABLE:
-                if read.form.layout is Layout.LINES:
+                if source.form.layout is Layout.LINES:
                     raise
-                self._copy_documents(replace(read, file=file), batch, target.with_suffix(".split"))
+                self._copy_documents(replace(source, file=file), batch, target.with_suffix(".split"))
         target.unlink()
 
-    def _copy_long(self, read: ReadFile, batch: int, longest: int) -> None:
+    def _copy_long(self, source: ReadFile, batch: int, longest: int) -> None:
         """Write the rows of a file whose longest line or document has so many bytes."""
         # DuckDB wants room for a longest line in every thread, more than the others have together.
         memory = f"{max(longest * _MEMORY_FOR_LINE >> 20, 1024)}MB"
         with connect(str(self.target), threads=1, memory=memory) as connection:
             self._running.append(connection)
-            self._copy_lines(connection, [read], batch, longest)
+            self._copy_lines(connection, [source], batch, longest)
 
-    def _copy_documents(self, read: ReadFile, batch: int, target: Path) -> None:
+    def _copy_documents(self, source: ReadFile, batch: int, target: Path) -> None:
         """Write the rows of a file with damaged documents, so that only these are lost; an array is one of them."""
-        file, longest = split(read.file, target)
-        self._copy_long(replace(read, file=file, form=replace(read.form, layout=Layout.LINES)), batch, longest)
+        file, longest = split(source.file, target)
+        self._copy_long(replace(source, file=file, form=replace(source.form, layout=Layout.LINES)), batch, longest)
         target.unlink()
 
     def _copy_lines(
@@ -288,17 +288,17 @@ class LogReader:
             shutil.rmtree(directory, ignore_errors=True)
             raise
 
-    def _read_documents(self, read: ReadFile) -> None:
+    def _read_documents(self, source: ReadFile) -> None:
         """Read a file that is not one event a line: documents over several lines, or an array of events."""
         for layout in (Layout.DOCUMENTS, Layout.ARRAY):
             batch = self._next_batch()
             try:
-                form = replace(read.form, layout=layout)
-                self._copy_lines(self.connection, [replace(read, form=form)], batch)
+                form = replace(source.form, layout=layout)
+                self._copy_lines(self.connection, [replace(source, form=form)], batch)
             except _UNREADABLE as error:
                 _raise_if_disk_full(error, self.target.parents[1])
                 continue
-            read.first_row = batch << ROW_BITS
+            source.first_row = batch << ROW_BITS
             return
 
     def _read_lists(self) -> None:

@@ -62,12 +62,12 @@ def refusal_of_nothing(rejects: Rejects) -> str:
     if not rejects.total:
         return "no audit event: the log is empty"
     reason, count = rejects.counts.most_common(1)[0]
-    told = f"no audit event: {count} of {rejects.total} unusable lines are `{reason}` ({EXPLANATIONS[reason]})"
+    reason_text = f"no audit event: {count} of {rejects.total} unusable lines are `{reason}` ({EXPLANATIONS[reason]})"
     fields = beginning(rejects.examples[reason][0].text)
     if reason not in (RejectReason.NOT_AN_EVENT, RejectReason.MALFORMED) or not isinstance(fields, dict) or not fields:
-        return told
+        return reason_text
     named = ", ".join(f"`{name}`" for name in fields)
     return (
-        f"{told}; no known format has lines with the fields {named}: "
+        f"{reason_text}; no known format has lines with the fields {named}: "
         f"say what wrote them with --from {'|'.join(products())}, or see docs/logs.md"
     )

@@ -42,21 +42,23 @@ def located(rows: Iterable[RejectedRow], files: Sequence[ReadFile]) -> Iterator[
     by_file: dict[int, list[RejectedRow]] = {}
     for row in rows:
         by_file.setdefault(row.file, []).append(row)
-    for read in files:
-        found = sorted(by_file.get(read.number, ()), key=lambda row: row.row)
-        if found:
-            lines = _lines(read, {row.row - read.first_row: row.reason is RejectReason.MALFORMED for row in found})
-            yield from (_reject(read, row, lines) for row in found)
+    for file in files:
+        reject_rows = sorted(by_file.get(file.number, ()), key=lambda row: row.row)
+        if reject_rows:
+            lines = _lines(
+                file, {row.row - file.first_row: row.reason is RejectReason.MALFORMED for row in reject_rows}
+            )
+            yield from (_reject(file, row, lines) for row in reject_rows)
 
 
-def _reject(read: ReadFile, row: RejectedRow, lines: Mapping[int, _Line]) -> Reject:
+def _reject(source: ReadFile, row: RejectedRow, lines: Mapping[int, _Line]) -> Reject:
     """One reject; a line that the second reading does not reach lies behind the damage of a compressed file."""
-    place, before = row.row - read.first_row, read.file.lines_before
+    place, lines_before = row.row - source.first_row, source.file.lines_before
     line = lines.get(place)
     if line is None:
-        return Reject(read.file.name, before + place + 1, RejectReason.DAMAGED, row.audit_id, "")
+        return Reject(source.file.name, lines_before + place + 1, RejectReason.DAMAGED, row.audit_id, "")
     text = line.beginning.decode("utf-8", "replace").rstrip("\r\n")
-    return Reject(read.file.name, before + line.number, line.reason or row.reason, row.audit_id, text)
+    return Reject(source.file.name, lines_before + line.number, line.reason or row.reason, row.audit_id, text)
 
 
 def _reason(text: bytes, form: FileForm) -> RejectReason:
@@ -72,26 +74,26 @@ def _reason(text: bytes, form: FileForm) -> RejectReason:
     return RejectReason.NOT_AN_EVENT if is_other else RejectReason.MALFORMED
 
 
-def _lines(read: ReadFile, places: Mapping[int, bool]) -> dict[int, _Line]:
+def _lines(source: ReadFile, places: Mapping[int, bool]) -> dict[int, _Line]:
     """The lines at some places, counted from 0 without blank lines, as the reader of all lines counts them.
 
     What is wrong with a line is looked at where the place asks for it.
     """
-    wanted = iter(sorted(places))
-    found: dict[int, _Line] = {}
-    target = next(wanted, None)
+    wanted_places = iter(sorted(places))
+    lines: dict[int, _Line] = {}
+    target = next(wanted_places, None)
     place = -1
-    with open_log(read.file) as stream:
-        for number, text in _documents(stream) if read.form.layout is Layout.DOCUMENTS else _numbered(stream):
+    with open_log(source.file) as stream:
+        for number, text in _documents(stream) if source.form.layout is Layout.DOCUMENTS else _numbered(stream):
             if not text.strip(_BLANK):
                 continue
             place += 1
             if place == target:
-                found[place] = _Line(number, text[:SHOWN], _reason(text, read.form) if places[place] else None)
-                target = next(wanted, None)
+                lines[place] = _Line(number, text[:SHOWN], _reason(text, source.form) if places[place] else None)
+                target = next(wanted_places, None)
                 if target is None:
                     break
-    return found
+    return lines
 
 
 def _documents(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:

@@ -110,10 +110,10 @@ class StoreReader:
                 "the query is of a form in which Secrets cannot be hidden: write a SELECT, or give --no-redact"
             )
         nodes = [*_nodes(tree["statements"])]
-        made = {entry["key"] for node in nodes for entry in node.get("cte_map", {}).get("map", ())}
+        names = {entry["key"] for node in nodes for entry in node.get("cte_map", {}).get("map", ())}
         for node in nodes:
             name = _source(node)
-            if name is not None and name not in (_SHOWN | made) - _BELOW:
+            if name is not None and name not in (_SHOWN | names) - _BELOW:
                 raise ReplayError(
                     f"`{name}` cannot be read while Secrets are hidden: ask {_NAMED}, or give --no-redact"
                 )

@@ -91,10 +91,10 @@ def log_files(arguments: Sequence[str | Path], spool: Path, held: ExitStack) -> 
     """
     finder = _Finder(spool, held)
     for listing in range(_LISTINGS):
-        before = len(finder.found)
+        count_before = len(finder.found)
         for argument in arguments:
             finder.find(str(argument), is_first=listing == 0)
-        if len(finder.found) == before:
+        if len(finder.found) == count_before:
             break
     if not finder.found:
         raise AuditLogError("no audit log given: name files, directories, globs, or `-` for standard input")
@@ -145,9 +145,9 @@ class _Finder:
             self._read_once.add(path)
             self._add_copy("<stdin>", _pieces(sys.stdin.buffer))
             return
-        found = os.stat(path)  # noqa: PTH116 - /dev/fd/63 is a name, not a path to normalise
-        if stat.S_ISREG(found.st_mode):
-            if (found.st_dev, found.st_ino) not in self.found:
+        status = os.stat(path)  # noqa: PTH116 - /dev/fd/63 is a name, not a path to normalise
+        if stat.S_ISREG(status.st_mode):
+            if (status.st_dev, status.st_ino) not in self.found:
                 self._add_file(path)
             return
         self._read_once.add(path)
@@ -159,8 +159,8 @@ class _Finder:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._held.callback(os.close, descriptor)
         is_marked = os.pread(descriptor, len(_BOM), 0) == _BOM
-        found = os.fstat(descriptor)
-        key = (found.st_dev, found.st_ino)
+        status = os.fstat(descriptor)
+        key = (status.st_dev, status.st_ino)
         if is_marked:
             with os.fdopen(os.dup(descriptor), "rb") as file:
                 self._add_copy(path, _pieces(file), key)
@@ -241,9 +241,9 @@ def plain_file(name: str, path: Path, lines_before: int = 0) -> LogFile:
     return LogFile(name, str(path), "none", stamp_of(path.stat()), lines_before)
 
 
-def stamp_of(found: os.stat_result) -> Stamp:
+def stamp_of(status: os.stat_result) -> Stamp:
     """What tells whether a file is still what it was."""
-    return Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def open_log(file: LogFile) -> BinaryIO:

@@ -78,19 +78,19 @@ def _silent(_what: str, _done: int, _total: int) -> None:
 class Store:
     """An open store. Close it, or use `with`: closing removes what was only for one run."""
 
-    def __init__(self, storage: Storage, *, kept: bool) -> None:
+    def __init__(self, storage: Storage, *, is_kept: bool) -> None:
         """Use `Store.open`."""
         self.storage = storage
-        self._kept = kept
+        self._kept = is_kept
         self._stack = ExitStack()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._prepared: list[str] = []
         try:
-            if kept:
+            if is_kept:
                 self._stack.enter_context(storage.locked(READERS, IN_USE, shared=True))
                 sweep(storage)
-            self._spill = self._stack.enter_context(scratch()) if kept else storage.local("spill")
-            self._catalog = read_catalog(storage) if kept else Catalog()
+            self._spill = self._stack.enter_context(scratch()) if is_kept else storage.local("spill")
+            self._catalog = read_catalog(storage) if is_kept else Catalog()
             require_whole(storage, self._catalog)
         except BaseException:
             self._stack.close()
@@ -109,7 +109,7 @@ class Store:
                 storage = opened(location, stack)
                 read_catalog(storage)
                 storage.make(SEGMENTS)
-                store = cls(storage, kept=True)
+                store = cls(storage, is_kept=True)
             except OSError as error:
                 raise store_error(error, str(location)) from error
             store._stack.push(stack.pop_all())
@@ -125,8 +125,8 @@ class Store:
     def _for_one_run(cls) -> Store:
         """A store that `close` removes."""
         with ExitStack() as stack:
-            made = stack.enter_context(scratch()).resolve()
-            store = cls(DirectoryStorage(made), kept=False)
+            directory = stack.enter_context(scratch()).resolve()
+            store = cls(DirectoryStorage(directory), is_kept=False)
             store._stack.push(stack.pop_all())
             return store
 
@@ -174,11 +174,11 @@ class Store:
         `StoreError` if the store cannot be written. The store is then as it was.
         """
         with self._failures(), ExitStack() as stack:
-            found = log_files(arguments, self._input_directory(stack), stack)
-            digests = {file: file.digest() for file in found} if self._kept else {}
+            files = log_files(arguments, self._input_directory(stack), stack)
+            digests = {file: file.digest() for file in files} if self._kept else {}
             if digests and self._catalog.digests.issuperset(digests.values()):
-                return IngestReport(known_files=len(found))  # nothing is written: a read-only store will do
-            return self._locked_ingest(stack, found, digests, _Reading(progress, formats, elsewhere))
+                return IngestReport(known_files=len(files))  # nothing is written: a read-only store will do
+            return self._locked_ingest(stack, files, digests, _Reading(progress, formats, elsewhere))
 
     def append(
         self, files: Sequence[LogFile], positions: Sequence[Position] | None, formats: Sequence[LogFormat] = ()
@@ -187,10 +187,12 @@ class Store:
 
         Files whose content the store has are not read again. Raises `StoreError`; the store is then as it was.
         """
-        known = tuple(self._catalog.positions if positions is None else positions)
+        positions_known = tuple(self._catalog.positions if positions is None else positions)
         with self._failures(), ExitStack() as stack:
             digests = {file: file.digest() for file in files}
-            return self._locked_ingest(stack, list(files), digests, _Reading(_silent, formats, positions=known))
+            return self._locked_ingest(
+                stack, list(files), digests, _Reading(_silent, formats, positions=positions_known)
+            )
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
@@ -210,7 +212,7 @@ class Store:
         return path
 
     def _locked_ingest(
-        self, stack: ExitStack, found: list[LogFile], digests: dict[LogFile, str], reading: _Reading
+        self, stack: ExitStack, files: list[LogFile], digests: dict[LogFile, str], reading: _Reading
     ) -> IngestReport:
         if self._kept:
             stack.enter_context(self.storage.locked(WRITERS, BUSY))
@@ -218,16 +220,16 @@ class Store:
             sweep_segments(self.storage)  # nobody else writes now: what does not count was left by a killed process
         target = self.storage.workspace(SEGMENTS)
         stack.callback(shutil.rmtree, target, ignore_errors=True)
-        return self._ingest(target, found, digests, reading)
+        return self._ingest(target, files, digests, reading)
 
     def _ingest(
-        self, target: Path, found: list[LogFile], digests: dict[LogFile, str], reading: _Reading
+        self, target: Path, logs: list[LogFile], digests: dict[LogFile, str], reading: _Reading
     ) -> IngestReport:
-        known = self._catalog.digests
-        files = [file for file in found if digests.get(file) not in known]
+        digests_known = self._catalog.digests
+        files = [file for file in logs if digests.get(file) not in digests_known]
         if not files:
             self._keep(reading.positions)
-            return IngestReport(known_files=len(found))
+            return IngestReport(known_files=len(logs))
         catalog = self._catalog
         numbers = SegmentNumbers(catalog.parts or self._parts_for(files), catalog.batch, catalog.file)
         self._disconnect()
@@ -235,7 +237,7 @@ class Store:
             self._connect(INGEST_MEMORY), target, numbers, reading.progress, reading.formats, reading.elsewhere
         )
         segment = write_segment(reader, files, is_first=not catalog.segments)
-        report = report_of(segment, files, len(found) - len(files))
+        report = report_of(segment, files, len(logs) - len(files))
         if not segment.events and not catalog.segments:
             if reading.positions is None:
                 raise AuditLogError(refusal_of_nothing(segment.rejects), path=files[0].name if len(files) == 1 else "")
@@ -250,11 +252,11 @@ class Store:
         """Make positions of a live log those that the store knows, where there is nothing else to write."""
         if positions is not None and (positions != self._catalog.positions or not self.storage.has(CATALOG)):
             self._catalog = replace(self._catalog, positions=positions)
-            write_store(self.storage, self._catalog, kept=self._kept)
+            write_store(self.storage, self._catalog, durable=self._kept)
 
     def _parts_for(self, files: Iterable[LogFile]) -> int:
-        wanted = sum(file.expected_bytes for file in files) // PART_BYTES + 1
-        return max(min(wanted, MOST_PARTS), FEWEST_KEPT_PARTS if self._kept else 1)
+        part_count = sum(file.expected_bytes for file in files) // PART_BYTES + 1
+        return max(min(part_count, MOST_PARTS), FEWEST_KEPT_PARTS if self._kept else 1)
 
     def _commit(
         self, reader: LogReader, segment: Segment, digests: dict[int, str], positions: tuple[Position, ...] | None
@@ -264,13 +266,13 @@ class Store:
         name = f"{numbers.batch:06}-{numbers.file:06}"
         data = finished(reader)
         if self._kept and not self._catalog.segments and not self.storage.has(CATALOG):
-            write_store(self.storage, self._catalog, kept=True)  # a segment without a catalog is a damaged store
+            write_store(self.storage, self._catalog, durable=True)  # a segment without a catalog is a damaged store
         self.storage.adopt(reader.target, f"{SEGMENTS}/{name}", durable=self._kept)
         entry = segment_entry(name, segment, digests, data)
         segments = (*self._catalog.segments, entry)
-        known = self._catalog.positions if positions is None else positions
-        catalog = Catalog(numbers.parts, numbers.batch, numbers.file, segments, known)
-        write_store(self.storage, catalog, kept=self._kept)
+        log_positions = self._catalog.positions if positions is None else positions
+        catalog = Catalog(numbers.parts, numbers.batch, numbers.file, segments, log_positions)
+        write_store(self.storage, catalog, durable=self._kept)
         self._catalog = catalog
         self._disconnect()
 
@@ -325,8 +327,8 @@ class Store:
 
         They are in a file that stands as long as the store is open.
         """
-        wanted = sorted(set(resources))
-        parts = first_parts(self.parts) if set(wanted) <= set(LOOKED_UP) else self.parts
+        names = sorted(set(resources))
+        parts = first_parts(self.parts) if set(names) <= set(LOOKED_UP) else self.parts
         self._spill.mkdir(exist_ok=True)
         descriptor, path = tempfile.mkstemp(prefix="lookups-", dir=self._spill)
         os.close(descriptor)
@@ -334,7 +336,7 @@ class Store:
             (
                 row
                 for part in range(parts)
-                for rows in self._records("writes", "object_name", resources=wanted, part=part)
+                for rows in self._records("writes", "object_name", resources=names, part=part)
                 for row in rows
             ),
             Path(path),
@@ -343,7 +345,7 @@ class Store:
     def collections(self, group: str | None = None, *, refused: bool = False) -> list[RequestRecord]:
         """All successful `deletecollection` requests in order, or those of an API group; `refused` adds what policies refused."""
         rows = self._records("collections", "identity", group=group, refused=refused)
-        return [record for found in rows for _, record in found]
+        return [record for batch in rows for _, record in batch]
 
     def _records(self, name: str, key: str, **parameters: Any) -> Iterator[Iterable[tuple[Any, RequestRecord]]]:
         yield from numbered_records(self._connect().sql(queries.text(name), params=parameters), key)

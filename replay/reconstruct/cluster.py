@@ -81,39 +81,39 @@ class Cluster:
         self._writes = records if isinstance(records, Mapping) else _by_object(records)
         self.discovery = builtin_discovery().with_crds(self._crds())
         self._keys: dict[tuple[str, str], dict[ObjectKey, ObjectRef | None]] = {}
-        for found, key in self._written():
-            self._keys.setdefault(found[:2], {})[found] = key
-        for found in self._objects:
-            self._keys.setdefault(found[:2], {}).setdefault(found, None)
+        for key_at_place, key in self._written():
+            self._keys.setdefault(key_at_place[:2], {})[key_at_place] = key
+        for key_at_place in self._objects:
+            self._keys.setdefault(key_at_place[:2], {}).setdefault(key_at_place, None)
         self._histories: dict[ObjectKey, History] = {}
 
     def _crds(self) -> list[JSON]:
         """The CustomResourceDefinitions of the log, then those of the snapshot, which are newer or complete them."""
         records = [
             record
-            for key, found in self._writes.items()
+            for key, crds in self._writes.items()
             if key.resource == "customresourcedefinitions"
-            for record in found
+            for record in crds
         ]
         logged = (
             Exchange(r, builtin_discovery(), checked=True) for r in sorted(records, key=lambda r: (r.seq, r.audit_id))
         )
-        found = [
+        crds = [
             exchange.response.json
             for exchange in logged
             if exchange.succeeded and isinstance(exchange.response.json, dict)
         ]
-        return [obj for obj in (*found, *self.snapshot) if (key_of(obj)[0], key_of(obj)[1]) == CRD]
+        return [obj for obj in (*crds, *self.snapshot) if (key_of(obj)[0], key_of(obj)[1]) == CRD]
 
     @property
     def crds(self) -> list[JSON]:
         """All CustomResourceDefinitions that are known, one of each name: the snapshot's, else the log's last."""
-        found: dict[str, JSON] = {}
+        states_by_name: dict[str, JSON] = {}
         for key in self._keys.get(CRD, {}):
             states = [effect.state for effect in self._history(key).effects if effect.state is not None]
             if states:
-                found[key[3]] = states[-1]
-        return [found[name] for name in sorted(found)]
+                states_by_name[key[3]] = states[-1]
+        return [states_by_name[name] for name in sorted(states_by_name)]
 
     def schemas_of(self, workspace: str) -> Schemas:
         """What is known of the fields of each kind in a workspace of kcp; the same everywhere in other servers."""
@@ -203,28 +203,28 @@ class Cluster:
 
     def _history(self, key: ObjectKey) -> History:
         """The history of a known object; the one that nobody asked for longest is forgotten."""
-        found = self._histories.pop(key, None)
-        if found is None:
+        history = self._histories.pop(key, None)
+        if history is None:
             written = self._keys[key[:2]][key]
             records = self._writes[written] if written is not None else ()
             exchanges = [Exchange(self._timed(r) if self._timed else r, self.discovery, checked=True) for r in records]
-            known = [exchange for exchange in exchanges if exchange.parent_kind is not None]
+            exchanges_known = [exchange for exchange in exchanges if exchange.parent_kind is not None]
             collected = self.deletions.effects_on(written or self._named(key))
-            found = History(known, self._objects.get(key), self.clock, collected=collected)
+            history = History(exchanges_known, self._objects.get(key), self.clock, collected=collected)
             if len(self._histories) >= MOST_HISTORIES:
                 del self._histories[next(iter(self._histories))]
-        self._histories[key] = found
-        return found
+        self._histories[key] = history
+        return history
 
 
 def _by_object(records: Iterable[RequestRecord]) -> Writes:
     """Records by what they are about; a generated name stands in the response."""
-    found: dict[ObjectRef, list[RequestRecord]] = {}
+    records_by_object: dict[ObjectRef, list[RequestRecord]] = {}
     for record in records:
         name = record.name or str(Body(record.response_object).metadata.get("name") or "")
         if name:
-            found.setdefault(object_ref(record, name), []).append(record)
-    return found
+            records_by_object.setdefault(object_ref(record, name), []).append(record)
+    return records_by_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +237,8 @@ class ClusterLister:
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
         """See `Lister.get`; what was changing at that time is a `PartialObject`."""
-        known = self.known(kind, namespace, name)
-        return attribute(known, kind.kind) if known is not None else None
+        state = self.known(kind, namespace, name)
+        return attribute(state, kind.kind) if state is not None else None
 
     def known(self, kind: GroupVersionKind, namespace: str, name: str) -> Known | Missing | None:
         """The object with how it was known; None if it is known not to exist."""
@@ -251,8 +251,8 @@ class ClusterLister:
                 f"{kind.kind} `{_named(namespace, name)}` is in neither snapshot nor log",
                 "give a snapshot of the cluster (--cluster)",
             )
-        found = _state(history, self.start, self.end)
-        return None if isinstance(found, Known) and found.value is None else found
+        state = _state(history, self.start, self.end)
+        return None if isinstance(state, Known) and state.value is None else state
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
         """See `Lister.list`."""
@@ -260,16 +260,16 @@ class ClusterLister:
             return Missing(
                 kind.kind, f"the snapshot holds no {kind.kind}", "give a snapshot of the cluster (--cluster)"
             )
-        found = []
+        objects = []
         for key in sorted(self.cluster.keys(kind), key=lambda key: key[2:]):
             if namespace is None or key[2] == namespace:
-                known = self.known(kind, key[2], key[3])
-                if isinstance(known, Missing):
-                    return Missing(kind.kind, known.reason, known.fix)
-                if known is not None:
-                    value = attribute(known, kind.kind)
-                    found.append(value)
-        return found
+                state = self.known(kind, key[2], key[3])
+                if isinstance(state, Missing):
+                    return Missing(kind.kind, state.reason, state.fix)
+                if state is not None:
+                    value = attribute(state, kind.kind)
+                    objects.append(value)
+        return objects
 
 
 def _named(namespace: str, name: str) -> str:
@@ -292,10 +292,10 @@ def _state(history: History, start: int, end: int) -> Known | Missing:
         places = places[1:]
     if settled[0] < 0 and not _creates(history, 0):
         return Missing("", "it was changing at the time, and what it was before is not known")
-    found = [history.after(place) for place in places]
+    states = [history.after(place) for place in places]
     if _is_absent(history, places[-1]) and len(places) > 1:
-        found = found[:-1]
-    return merged(found, "it was changing at the time of the request")
+        states = states[:-1]
+    return merged(states, "it was changing at the time of the request")
 
 
 def _before_all(history: History) -> Known | Missing:

@@ -40,5 +40,5 @@ def is_pending(item: JSON, options: JSON) -> bool:
     period = get(item, ("metadata", "deletionGracePeriodSeconds")) or 0
     if not get(item, ("metadata", "deletionTimestamp")) or period <= 0:
         return False
-    asked = get(options, ("gracePeriodSeconds",))
-    return not isinstance(asked, int) or asked >= period
+    seconds = get(options, ("gracePeriodSeconds",))
+    return not isinstance(seconds, int) or seconds >= period

@@ -57,10 +57,10 @@ def _may_create(exchange: Exchange) -> bool:
 def _by_history(exchange: Exchange, history: History) -> tuple[Operation, ...]:
     """By what the log shows of the object before the request; before all that it shows, by what came first."""
     record = exchange.record
-    before = history.at(record.received, record.stage_time)
-    if isinstance(before, Known):
-        return _CREATE if before.value is None else _UPDATE
-    if before is None:
+    state = history.at(record.received, record.stage_time)
+    if isinstance(state, Known):
+        return _CREATE if state.value is None else _UPDATE
+    if state is None:
         if not history.effects:
             return _EITHER
         first = history.effects[0].exchange

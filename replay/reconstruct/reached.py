@@ -186,9 +186,9 @@ def _is_of_kubernetes(owner: str) -> bool:
 
 def progress_of(exchange: Exchange, olds: OldObjects) -> RequestProgress:
     """How far a request came."""
-    told = progress(exchange)
-    if told is not None:
-        return _deleting_already(exchange, olds) or told
+    how_far = progress(exchange)
+    if how_far is not None:
+        return _deleting_already(exchange, olds) or how_far
     record = exchange.record
     if record.code == 404:
         return _not_found(exchange, olds.history)
@@ -210,8 +210,8 @@ def _deleting_already(exchange: Exchange, olds: OldObjects) -> RequestProgress |
     if not is_pending(exchange.response.json, exchange.request.json):
         return None
     stored = revision(exchange.response.metadata)
-    known = stored is not None and olds.history.index_of(exchange) is None
-    if known or deletion_began_before(exchange.response.metadata, exchange.record.received):
+    is_known = stored is not None and olds.history.index_of(exchange) is None
+    if is_known or deletion_began_before(exchange.response.metadata, exchange.record.received):
         return RequestProgress(Reached.FAILED_BEFORE, "its graceful deletion was under way, so that nothing was asked")
     if not olds.trusted:
         return RequestProgress(Reached.UNKNOWN, "its graceful deletion may have been under way")
@@ -223,9 +223,9 @@ def _not_found(exchange: Exchange, history: History) -> RequestProgress:
 
     Where it may have gone before and nobody wrote to it meanwhile, it had gone.
     """
-    found = history.at(exchange.record.received, exchange.record.stage_time)
-    is_settled = isinstance(found, Missing) and history.trusted and not _is_contended(exchange, history)
-    if found is None or is_settled or (isinstance(found, Known) and found.value is None):
+    state = history.at(exchange.record.received, exchange.record.stage_time)
+    is_settled = isinstance(state, Missing) and history.trusted and not _is_contended(exchange, history)
+    if state is None or is_settled or (isinstance(state, Known) and state.value is None):
         return RequestProgress(Reached.FAILED_BEFORE, "the object did not exist")
     return RequestProgress(Reached.UNKNOWN, "the object was deleted at the same time")
 

@@ -48,32 +48,32 @@ class WithUnseen(Mapping[ObjectRef, list[RequestRecord]]):
 
 
 def seen_objects(
-    collections: Iterable[RequestRecord], known: Collection[ObjectRef], discovery: Discovery
+    collections: Iterable[RequestRecord], known_keys: Collection[ObjectRef], discovery: Discovery
 ) -> list[JSON]:
-    """The objects that responses list and that are not `known`, as they were."""
-    found: dict[ObjectRef, JSON] = {}
+    """The objects that responses list and that are not `known_keys`, as they were."""
+    objects: dict[ObjectRef, JSON] = {}
     for record, items in _items(collections, discovery):
         for item in items or ():
             name = str((item.get("metadata") or {}).get("name") or "")
-            if name and (key := object_ref(record, name)) not in known:
-                found[key] = item
-    return list(found.values())
+            if name and (key := object_ref(record, name)) not in known_keys:
+                objects[key] = item
+    return list(objects.values())
 
 
 def unseen_deletions(
-    collections: Iterable[RequestRecord], known: Collection[ObjectRef], discovery: Discovery
+    collections: Iterable[RequestRecord], known_keys: Collection[ObjectRef], discovery: Discovery
 ) -> dict[ObjectRef, list[RequestRecord]]:
-    """The deletions of what there may have been where a response does not list it: objects that are not `known`."""
-    found: dict[ObjectRef, list[RequestRecord]] = {}
+    """The deletions of what there may have been where a response does not list it: objects that are not `known_keys`."""
+    records_by_key: dict[ObjectRef, list[RequestRecord]] = {}
     for record, items in _items(collections, discovery):
         if items is None:
             one = record._replace(
                 verb="delete", name=selected_name(record.request_uri) or _UNSEEN, response_object=_GONE
             )
             key = object_ref(one, one.name)
-            if key not in known:
-                found.setdefault(key, []).append(one)
-    return found
+            if key not in known_keys:
+                records_by_key.setdefault(key, []).append(one)
+    return records_by_key
 
 
 def _items(

@@ -85,14 +85,14 @@ def _with_grace_period(exchange: Exchange, options: JSON, old: Known | Missing) 
 
 def _grace_period(options: JSON, old: Known | Missing) -> int | None:
     """The grace period for a pod; None where it is not known. Zero needs no pod to stay zero."""
-    asked = options.get("gracePeriodSeconds")
-    if asked == 0:
+    seconds = options.get("gracePeriodSeconds")
+    if seconds == 0:
         return 0
     if isinstance(old, Missing) or old.value is None or any(hole.path[0] in ("spec", "status") for hole in old.holes):
         return None
     if not get(old.value, ("spec", "nodeName")) or get(old.value, ("status", "phase")) in ("Failed", "Succeeded"):
         return 0
-    period = asked if isinstance(asked, int) else get(old.value, ("spec", "terminationGracePeriodSeconds")) or 0
+    period = seconds if isinstance(seconds, int) else get(old.value, ("spec", "terminationGracePeriodSeconds")) or 0
     return 1 if period < 0 else int(period)
 
 

@@ -31,14 +31,14 @@ def reviewed_request(exchange: Exchange, namespace_object: Known | Missing) -> R
         return replace(attributes_of(as_sent_to_webhook(request)), namespace_object=namespace)
 
     attributes = told(review["request"])
-    before = told(review["mutating"]) if review.get("mutating") else attributes
+    original = told(review["mutating"]) if review.get("mutating") else attributes
     basis = {
         "object": None if attributes.object is None else Basis.RECORDED,
         "oldObject": None if attributes.old_object is None else Basis.RECORDED,
         "namespaceObject": basis_of(namespace_object),
     }
     if review.get("isValidated", True):
-        return ReplayRequest(exchange.record, attributes, before, basis)
+        return ReplayRequest(exchange.record, attributes, original, basis)
     # Policies are asked before the webhooks of the same phase: one may have denied it.
     reason = "no webhook was asked about its validation"
-    return ReplayRequest(exchange.record, attributes, before, basis, Reached.UNKNOWN, reason)
+    return ReplayRequest(exchange.record, attributes, original, basis, Reached.UNKNOWN, reason)

@@ -38,18 +38,18 @@ def read_snapshot(path: Path) -> list[JSON]:
         files = sorted(file for file in path.rglob("*") if file.is_file() and _is_snapshot(file))
         if not files:
             raise SnapshotError(f"no {', '.join(_SUFFIXES)} file in the directory", path=str(path))
-        return [found for file in files for found in read_snapshot(file)]
+        return [obj for file in files for obj in read_snapshot(file)]
     try:
         content = _content(path)
     except (OSError, EOFError) as error:
         raise SnapshotError(f"cannot be read: {error}", path=str(path)) from error
-    return [found for line, document in _documents(path, content) for found in _objects(path, line, document)]
+    return [obj for line, document in _documents(path, content) for obj in _objects(path, line, document)]
 
 
 def revisions_of(snapshot: Iterable[JSON]) -> list[int]:
     """The revisions at which the objects of a snapshot were stored, sorted: when that was is asked of the log."""
-    found = (revision(obj.get("metadata")) for obj in snapshot)
-    return sorted({each for each in found if each is not None})
+    revisions = (revision(obj.get("metadata")) for obj in snapshot)
+    return sorted({each for each in revisions if each is not None})
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:

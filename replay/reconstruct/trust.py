@@ -41,5 +41,5 @@ class Continuity:
     def trust(self) -> Trust:
         """The rule of this module."""
         broken = self.breaks.total()
-        whole = broken <= TOLERATED_SHARE * (broken + self.links.total())
-        return Trust(frozenset(resource for resource, count in self.breaks.items() if count), whole)
+        is_whole = broken <= TOLERATED_SHARE * (broken + self.links.total())
+        return Trust(frozenset(resource for resource, count in self.breaks.items() if count), is_whole)

@@ -74,7 +74,7 @@ class Collector:
         number = collection.items.get(uid)
         exchange = Exchange(collection.record, self.reconstructor.cluster.discovery)
         stop = self.stops.get(collection.record.seq)
-        name = next((told.exchange.record.name for told in self.told if told.exchange.record.name), "")
+        name = next((step.exchange.record.name for step in self.told if step.exchange.record.name), "")
         return Collecting(collection, exchange, number, namespace, name, looked_up, stop is not None and stop < name)
 
     def concerns(self, collection: Collection, uid: str, branches: Sequence[Branch]) -> bool:
@@ -137,14 +137,14 @@ class Collector:
             lister = WorldLister(lister, met.looked_up.states)
         is_gone_in_log = met.number is not None
         gone: State = None if is_gone_in_log else GONE
-        kept: State = here if is_gone_in_log or branch.state is not None else None
+        state: State = here if is_gone_in_log or branch.state is not None else None
         if met.exchange.dry_run:
-            gone = kept = branch.state
+            gone = state = branch.state
         decision = self.judge.elsewhere(self.elsewhere.deleted(met.exchange, here), lister).decision
         if decision.denials:
-            yield ServerAnswer(denied(decision), kept, decision)
+            yield ServerAnswer(denied(decision), state, decision)
         elif decision.verdict is Verdict.UNDETERMINED:
-            yield ServerAnswer(UNKNOWN, here if is_gone_in_log else kept)
+            yield ServerAnswer(UNKNOWN, here if is_gone_in_log else state)
             yield ServerAnswer(UNKNOWN, gone)
         else:
             yield ServerAnswer(met.admitted, gone)
@@ -156,8 +156,8 @@ class Collector:
     def _log_state(self, passed: int) -> Known | Missing:
         """The object as the last write of the log left it, of as many requests."""
         history = self.told[0].olds.history
-        for told in reversed(self.told[:passed]):
-            place = history.index_of(told.exchange)
+        for step in reversed(self.told[:passed]):
+            place = history.index_of(step.exchange)
             if place is not None:
                 return history.after(place)
         return Missing("", "no write to it is logged")

@@ -62,19 +62,19 @@ class Collections(NamedTuple):
     @property
     def all(self) -> Iterator[Collection]:
         """All of them, in no particular order."""
-        return (each for found in self.by_place.values() for each in found)
+        return (each for collections in self.by_place.values() for each in collections)
 
     @staticmethod
     def of(records: Iterable[RequestRecord], discovery: Discovery) -> Collections:
         """Those that deleted something or may delete something elsewhere; bodies are not kept."""
-        found: dict[tuple[str, str, str, str], list[Collection]] = {}
+        by_place: dict[tuple[str, str, str, str], list[Collection]] = {}
         for record in records:
             listed = list(_listed(Exchange(record, discovery)))
             items = {uid: number for uid, number, _ in listed if uid}
             names = tuple(name for _, _, name in listed)
             key = (record.api_group, record.resource, record.namespace, record.workspace)
-            found.setdefault(key, []).append(Collection(record._replace(response_object=None), items, names))
-        return Collections({key: tuple(collections) for key, collections in found.items()})
+            by_place.setdefault(key, []).append(Collection(record._replace(response_object=None), items, names))
+        return Collections({key: tuple(collections) for key, collections in by_place.items()})
 
     def about(self, record: RequestRecord) -> tuple[Collection, ...]:
         """Those that may be about the object of a record."""

@@ -17,9 +17,9 @@ _DELETED = '"deletionTimestamp"'
 class Existence:
     """What the answers to an object's requests tell, one after the other."""
 
-    def __init__(self, told: Sequence[reconstructor.RebuildStep]) -> None:
-        """`told` are all requests of the object; none of them has come yet."""
-        self._told = told
+    def __init__(self, steps: Sequence[reconstructor.RebuildStep]) -> None:
+        """`steps` are all requests of the object; none of them has come yet."""
+        self._told = steps
         self._known: dict[int, bool] = {}
         self.passed = 0
         """How many have been answered."""
@@ -34,15 +34,15 @@ class Existence:
 
     def before(self, place: int) -> bool:
         """Whether it is there when as many requests have been answered."""
-        found: bool | None = None
+        is_there: bool | None = None
         for index in range(place, -1, -1):
-            found = self._known.get(index)
-            if found is None and index > 0:
-                found = _shows(self._told[index - 1])
-            if found is not None:
+            is_there = self._known.get(index)
+            if is_there is None and index > 0:
+                is_there = _shows(self._told[index - 1])
+            if is_there is not None:
                 break
-        known = self._known[place] = _existed_before(self._told[0]) if found is None else found
-        return known
+        is_there_now = self._known[place] = _existed_before(self._told[0]) if is_there is None else is_there
+        return is_there_now
 
     @property
     def now(self) -> bool:
@@ -55,9 +55,9 @@ def is_creation(record: RequestRecord) -> bool:
     return record.verb == "create" and not record.subresource
 
 
-def _shows(told: reconstructor.RebuildStep) -> bool | None:
+def _shows(step: reconstructor.RebuildStep) -> bool | None:
     """Whether the object is there after a request, None if its answer does not tell."""
-    exchange = told.exchange
+    exchange = step.exchange
     record = exchange.record
     if not exchange.succeeded:
         if record.code == NOT_FOUND and not record.status_message.startswith("namespaces "):
@@ -69,14 +69,14 @@ def _shows(told: reconstructor.RebuildStep) -> bool | None:
         return True
     effect = effect_of(exchange)
     if effect is not None and effect.kind is EffectKind.EVICTION:
-        return _is_left(told)
+        return _is_left(step)
     return effect.kind is not EffectKind.GONE if effect is not None else None
 
 
-def _is_left(told: reconstructor.RebuildStep) -> bool:
+def _is_left(step: reconstructor.RebuildStep) -> bool:
     """Whether a pod is there after its eviction, which removes one that runs nowhere at once."""
-    history = told.olds.history
-    place = history.index_of(told.exchange)
+    history = step.olds.history
+    place = history.index_of(step.exchange)
     after = history.after(place) if place is not None else None
     return not isinstance(after, Known) or after.value is not None
 

@@ -49,8 +49,10 @@ class Judge:
 
     def seen(self, request: ReplayRequest, lister: Lister) -> Object:
         """The object that the candidate's validating phase is shown for a request of the log."""
-        told = self.chain.validated(request.before_mutation, request.attributes, lister, self.backends(request))
-        return told[1].object
+        shown_attributes = self.chain.validated(
+            request.before_mutation, request.attributes, lister, self.backends(request)
+        )
+        return shown_attributes[1].object
 
     def elsewhere(self, request: ReplayRequest, lister: Lister) -> Judged:
         """The candidate about a request that was made for another object: no mutator has touched it yet."""

@@ -76,22 +76,22 @@ class LookedUpInTime:
     def __init__(self, changes: LookedUpChanges) -> None:
         """Of no change in particular."""
         self._changes = changes
-        self._places = sorted({change.place for found in changes.values() for change in found})
+        self._places = sorted({change.place for changes_of_object in changes.values() for change in changes_of_object})
         self._after: dict[int, LookedUp] = {}
 
     def at(self, place: LogPosition) -> LookedUp:
         """What a request finds."""
         passed = bisect_left(self._places, place)
-        found = self._after.get(passed)
-        if found is None:
-            found = self._after[passed] = self._put_together(place)
-        return found
+        lister = self._after.get(passed)
+        if lister is None:
+            lister = self._after[passed] = self._put_together(place)
+        return lister
 
     def _put_together(self, place: LogPosition) -> LookedUp:
         states: dict[ObjectKey, Known | Missing] = {}
         blame: Blame | None = None
-        for key, found in self._changes.items():
-            branches = branches_at(found, place)
+        for key, object_changes in self._changes.items():
+            branches = branches_at(object_changes, place)
             if branches != SAME:
                 state = branches[0].state
                 states[key] = _OPEN if len(branches) > 1 or state is None else content(state)
@@ -118,10 +118,12 @@ class WorldLister:
         own = {key: state for key, state in self._states.items() if key[:2] == (kind.group, kind.kind)}
         if isinstance(listed, Missing) or not own:
             return listed
-        kept = [each for each in listed if not any(_is(each, key) for key in own)]
+        objects = [each for each in listed if not any(_is(each, key) for key in own)]
         here = (state for key, state in own.items() if namespace in (None, key[2]))
-        kept += [attribute(state, kind.kind) for state in here if isinstance(state, Missing) or state.value is not None]
-        return kept
+        objects += [
+            attribute(state, kind.kind) for state in here if isinstance(state, Missing) or state.value is not None
+        ]
+        return objects
 
 
 def _is(obj: JSON | PartialObject | Missing, key: ObjectKey) -> bool:
@@ -136,8 +138,8 @@ def refused(record: RequestRecord, lister: Lister) -> RequestEnd | None:
     What they did not let in brought nothing that the log holds.
     """
     is_forbidden, _ = _authorized(record.annotations)
-    asked = attributes_from_uri(record.user, record.verb, record.request_uri)
-    answer = RBACAuthorizer(lister).authorize(asked)
+    attributes = attributes_from_uri(record.user, record.verb, record.request_uri)
+    answer = RBACAuthorizer(lister).authorize(attributes)
     if isinstance(answer, Missing):
         return UNKNOWN
     if answer.allowed != is_forbidden:
@@ -148,18 +150,18 @@ def refused(record: RequestRecord, lister: Lister) -> RequestEnd | None:
 @lru_cache(maxsize=4096)
 def _authorized(annotations: str | None) -> tuple[bool, frozenset[ObjectKey]]:
     """Whether the authorizers refused a request, and the binding and the role that allowed it."""
-    told = annotations_from_json(annotations)
-    is_forbidden = told.get("authorization.k8s.io/decision") == "forbid"
-    return is_forbidden, granting(told.get("authorization.k8s.io/reason", ""))
+    annotation_map = annotations_from_json(annotations)
+    is_forbidden = annotation_map.get("authorization.k8s.io/decision") == "forbid"
+    return is_forbidden, granting(annotation_map.get("authorization.k8s.io/reason", ""))
 
 
 @lru_cache(maxsize=1024)
 def granting(reason: str) -> frozenset[ObjectKey]:
     """The binding and the role that allowed a request; neither where something else did."""
-    found = _ALLOWED.match(reason)
-    if found is None:
+    match = _ALLOWED.match(reason)
+    if match is None:
         return frozenset()
-    binding, name, namespace, role, role_name = found.groups()
+    binding, name, namespace, role, role_name = match.groups()
     place = namespace or ""
     role_place = place if role == ROLE.kind else ""
     return frozenset({(RBAC_GROUP, binding, place, name), (RBAC_GROUP, role, role_place, role_name)})

@@ -96,11 +96,11 @@ def makes_pods(record: RequestRecord) -> bool:
 class Made:
     """The pods that one object gets in this world alone: a Deployment by its ReplicaSets, a StatefulSet, a Job."""
 
-    def __init__(self, told: Sequence[reconstructor.RebuildStep], judge: Judge, elsewhere: Elsewhere) -> None:
-        """`told` are all requests about the object, for which pods are made (`makes_pods`)."""
-        record = told[0].exchange.record
+    def __init__(self, steps: Sequence[reconstructor.RebuildStep], judge: Judge, elsewhere: Elsewhere) -> None:
+        """`steps` are all requests about the object, for which pods are made (`makes_pods`)."""
+        record = steps[0].exchange.record
         self._maker = _MAKERS[record.api_group, record.resource]
-        self._told = told
+        self._told = steps
         self._judge = judge
         self._elsewhere = elsewhere
         self._template: JSON = None
@@ -135,34 +135,34 @@ class Made:
     def _of_log(self) -> set[bytes]:
         """The templates that the object had in the log: their pods are there, or were never wanted."""
         if self._logged is None:
-            shown = (told.exchange.response.json for told in self._told if told.exchange.concerns_parent)
+            shown = (step.exchange.response.json for step in self._told if step.exchange.concerns_parent)
             templates = (get(body, ("spec", "template")) for body in shown)
             self._logged = {_key(each) for each in templates if isinstance(each, dict)}
         return self._logged
 
     def _is_refused(self, step: WorldStep, template: JSON) -> bool:
         request = step.in_namespace(self._elsewhere.created(self._creation(step, template), step.lister))
-        decision, made = self._judge.elsewhere(request, step.lister)
-        before, after = request.before_mutation, known_of(made)
+        decision, validated = self._judge.elsewhere(request, step.lister)
+        original, after = request.before_mutation, known_of(validated)
         if decision.denials or breaks_metadata(decision.patch):
             return True
-        if not isinstance(before, Attributes) or not isinstance(after, Known):
+        if not isinstance(original, Attributes) or not isinstance(after, Known):
             return False
-        sent = known_of(before.object)
+        original_object = known_of(original.object)
         schema = self._judge.schemas.for_kind(request.attributes.kind)
-        return isinstance(sent, Known) and breaks_rules(schema, after, sent, decision.patch)
+        return isinstance(original_object, Known) and breaks_rules(schema, after, original_object, decision.patch)
 
     def _creation(self, step: WorldStep, template: JSON) -> Exchange:
         """The request that the controller would send."""
         record, metadata, maker = step.record, template.get("metadata") or {}, self._maker
         name = maker.name.format(record.name)
         reference = {"apiVersion": maker.api_version, "kind": maker.kind, "name": name, "uid": "", "controller": True}
-        kept = {key: metadata[key] for key in ("annotations", "finalizers") if metadata.get(key)}
+        own_metadata = {key: metadata[key] for key in ("annotations", "finalizers") if metadata.get(key)}
         pod = {
             "kind": "Pod",
             "apiVersion": "v1",
             "metadata": {
-                **kept,
+                **own_metadata,
                 "generateName": f"{name}-",
                 "namespace": record.namespace,
                 "labels": {**(metadata.get("labels") or {}), **dict.fromkeys(maker.added, "new")},
@@ -170,7 +170,7 @@ class Made:
             },
             "spec": template.get("spec"),
         }
-        sent = record._replace(
+        request_record = record._replace(
             verb="create",
             request_uri=f"/api/v1/namespaces/{record.namespace}/pods",
             user=maker.user,
@@ -188,7 +188,7 @@ class Made:
             request_object=orjson.dumps(pod).decode(),
             response_object=None,
         )
-        return Exchange(sent, self._elsewhere.reconstructor.cluster.discovery)
+        return Exchange(request_record, self._elsewhere.reconstructor.cluster.discovery)
 
 
 def _key(template: JSON) -> bytes:

@@ -43,9 +43,9 @@ def left_by(presence: Presence, step: WorldStep) -> Known | Missing:
     return Missing("", "it was made before, for another object of the same name") if is_named else GONE
 
 
-def owners_of(known: Known | Missing) -> list[str]:
+def owners_of(state: Known | Missing) -> list[str]:
     """The uids of the owners of an object, as far as it is known."""
-    references = get(known.value, ("metadata", "ownerReferences")) if isinstance(known, Known) else None
+    references = get(state.value, ("metadata", "ownerReferences")) if isinstance(state, Known) else None
     return [str(each["uid"]) for each in references or () if isinstance(each, dict) and each.get("uid")]
 
 

@@ -66,10 +66,10 @@ FORBIDDEN = RequestEnd(Cause.FORBIDDEN, 403)
 
 def merged_end(ends: Iterable[RequestEnd]) -> RequestEnd:
     """What several possible ends of a request have in common."""
-    found = list(dict.fromkeys(ends))
-    if len({end.cause for end in found}) > 1:
+    distinct = list(dict.fromkeys(ends))
+    if len({end.cause for end in distinct}) > 1:
         return UNKNOWN
-    return found[0]._replace(certain=all(end.certain for end in found))
+    return distinct[0]._replace(certain=all(end.certain for end in distinct))
 
 
 def answered(record: RequestRecord) -> RequestEnd:
@@ -98,8 +98,8 @@ def _success(code: int) -> RequestEnd:
 
 def refusers(record: RequestRecord) -> frozenset[str]:
     """The policy and the binding, or the webhook, that refused a request of the log."""
-    found = _DENIED.search(record.status_message)
-    return frozenset(name for name in found.groups() if name) if found is not None else frozenset()
+    match = _DENIED.search(record.status_message)
+    return frozenset(name for name in match.groups() if name) if match is not None else frozenset()
 
 
 class Alone(NamedTuple):

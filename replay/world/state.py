@@ -89,14 +89,14 @@ def merged_branches(branches: list[Branch]) -> tuple[Branch, ...]:
     """The branches that differ from each other."""
     if len(branches) == 1:
         return tuple(branches)
-    kept: list[Branch] = []
+    distinct: list[Branch] = []
     for branch in branches:
-        if not any(_alike(branch.state, other.state) for other in kept):
-            kept.append(branch)
-    if len(kept) <= MOST_BRANCHES:
-        return tuple(kept)
-    absent = next((branch for branch in kept if branch.is_absent), None)
-    unknown = Branch(Missing("", "it may have been changed in too many ways"), kept[0].blame)
+        if not any(_alike(branch.state, other.state) for other in distinct):
+            distinct.append(branch)
+    if len(distinct) <= MOST_BRANCHES:
+        return tuple(distinct)
+    absent = next((branch for branch in distinct if branch.is_absent), None)
+    unknown = Branch(Missing("", "it may have been changed in too many ways"), distinct[0].blame)
     return (unknown,) if absent is None else (absent, unknown)
 
 

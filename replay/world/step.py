@@ -49,14 +49,14 @@ class WorldStep:
 
     def __init__(
         self,
-        told: reconstructor.RebuildStep,
+        step: reconstructor.RebuildStep,
         rebuilder: Reconstructor,
         judge: Judge,
         namespace: NamespaceAt,
         existence: Existence,
     ) -> None:
         """`existence` tells whether the log's object was there; `namespace` what the request's namespace is in the other world."""
-        self.exchange = told.exchange
+        self.exchange = step.exchange
         self.record = self.exchange.record
         self.place = LogPosition(self.record.seq, 0)
         self.logged = answered(self.record)
@@ -78,7 +78,7 @@ class WorldStep:
         """The version of the object in this world, None where nothing is told of it."""
         self._existence = existence
         self._position = existence.passed
-        self._told = told
+        self._told = step
         self._rebuilder = rebuilder
         self._judge = judge
 
@@ -127,17 +127,17 @@ class WorldStep:
             return request
         value = self.namespace.value
         attributes = replace(request.attributes, namespace_object=value)
-        before = request.before_mutation
-        if isinstance(before, Attributes):
-            before = replace(before, namespace_object=value)
-        return replace(request, attributes=attributes, before_mutation=before)
+        original = request.before_mutation
+        if isinstance(original, Attributes):
+            original = replace(original, namespace_object=value)
+        return replace(request, attributes=attributes, before_mutation=original)
 
     @cached_property
     def is_reached(self) -> bool:
         """Whether policies were asked, as far as the log tells."""
-        told = progress(self.exchange) if not self.exchange.succeeded else None
-        if told is not None:
-            return told.reached is not Reached.FAILED_BEFORE
+        how_far = progress(self.exchange) if not self.exchange.succeeded else None
+        if how_far is not None:
+            return how_far.reached is not Reached.FAILED_BEFORE
         return self.request.reached is not Reached.FAILED_BEFORE
 
     @cached_property
@@ -150,11 +150,11 @@ class WorldStep:
             or self.is_invalid_by_current
         ):
             return False
-        told = progress(self.exchange)
-        if told is None:  # it depends on the object
+        how_far = progress(self.exchange)
+        if how_far is None:  # it depends on the object
             return False
-        is_open = told.plugin == _LIFECYCLE or told.reason in (*_OF_THE_NAMESPACE, *_OF_POLICIES)
-        return told.reached is Reached.FAILED_BEFORE and not is_open
+        is_open = how_far.plugin == _LIFECYCLE or how_far.reason in (*_OF_THE_NAMESPACE, *_OF_POLICIES)
+        return how_far.reached is Reached.FAILED_BEFORE and not is_open
 
     @property
     def conflicts(self) -> bool:
@@ -184,8 +184,8 @@ class WorldStep:
     @cached_property
     def is_of_namespace(self) -> bool:
         """Whether it failed for its namespace."""
-        told = progress(self.exchange)
-        return told is not None and (told.plugin == _LIFECYCLE or told.reason in _OF_THE_NAMESPACE)
+        how_far = progress(self.exchange)
+        return how_far is not None and (how_far.plugin == _LIFECYCLE or how_far.reason in _OF_THE_NAMESPACE)
 
     @cached_property
     def is_invalid_by_current(self) -> bool:
@@ -196,15 +196,15 @@ class WorldStep:
         if not (mutation if isinstance(mutation, bool) else mutation(self.record)):
             return False
         current, _ = self.decisions
-        before = self.request.before_mutation
-        sent = known_of(before.object) if isinstance(before, Attributes) else before
-        if not current.patch or isinstance(sent, Missing):
+        original = self.request.before_mutation
+        body = known_of(original.object) if isinstance(original, Attributes) else original
+        if not current.patch or isinstance(body, Missing):
             return False
         try:
-            mutated = Known(json_patch.apply(sent.value, current.patch), Basis.RECONSTRUCTED, sent.holes)
+            mutated = Known(json_patch.apply(body.value, current.patch), Basis.RECONSTRUCTED, body.holes)
         except JSONPatchError:
             return False
-        return breaks_rules(self._judge.schemas.for_kind(self.request.attributes.kind), mutated, sent, current.patch)
+        return breaks_rules(self._judge.schemas.for_kind(self.request.attributes.kind), mutated, body, current.patch)
 
     @cached_property
     def is_refused_by_current(self) -> bool:
@@ -250,11 +250,11 @@ class WorldStep:
             return False
         if breaks_metadata(self.candidate.patch):
             return True
-        seen, before = known_of(self.seen), known_of(request.before_mutation.object)
-        if isinstance(seen, Missing) or isinstance(before, Missing):
+        mutated, original = known_of(self.seen), known_of(request.before_mutation.object)
+        if isinstance(mutated, Missing) or isinstance(original, Missing):
             return False
         schema = self._judge.schemas.for_kind(request.attributes.kind)
-        return breaks_rules(schema, seen, before, self.candidate.patch)
+        return breaks_rules(schema, mutated, original, self.candidate.patch)
 
     @property
     def is_newly_denied(self) -> bool:
@@ -357,8 +357,8 @@ class WorldStep:
         """Whether the log's request was invalid, and not for what it found."""
         if self.record.code != INVALID.code or self.logged.cause == Cause.DENIED:
             return False
-        made = written if self.record.verb == "patch" and isinstance(written, Known) else None
-        if made is not None and is_mended(self.exchange.response.json, made):
+        patched_object = written if self.record.verb == "patch" and isinstance(written, Known) else None
+        if patched_object is not None and is_mended(self.exchange.response.json, patched_object):
             return False
         old, new = self.before, known_of(self.request.attributes.object)
         if isinstance(old, Missing) or isinstance(new, Missing) or old.value is None:

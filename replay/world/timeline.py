@@ -59,5 +59,5 @@ def presence_at(owners: OwnerChanges, uid: str, place: LogPosition) -> OwnerChan
     if not changes:
         return None
     index = bisect_left(changes, place, key=lambda change: change.place)
-    found = changes[index - 1] if index else None
-    return found if found is not None and found.presence is not Presence.SAME else None
+    presence = changes[index - 1] if index else None
+    return presence if presence is not None and presence.presence is not Presence.SAME else None

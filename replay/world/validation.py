@@ -54,15 +54,15 @@ def changes_immutable(resource: GroupResource, old: Known, new: Known) -> bool:
     )
 
 
-def breaks_rules(schema: Schema | None, value: Known, before: Known, patch: Sequence[JSON]) -> bool:
+def breaks_rules(schema: Schema | None, value: Known, original: Known, patch: Sequence[JSON]) -> bool:
     """Whether a mutated object breaks a rule that the object before it kept; only what the patch touches is looked at.
 
     Labels and annotations (`ValidateObjectMeta`, `ValidateLabels`), and what the schema states: required fields and types of all
     kinds, limits and patterns of custom ones.
     """
     touched = {_above_list(str(operation["path"])) for operation in patch}
-    found = set(_broken(schema, value, touched))
-    return bool(found) and not found <= set(_broken(schema, before, touched))
+    breaches = set(_broken(schema, value, touched))
+    return bool(breaches) and not breaches <= set(_broken(schema, original, touched))
 
 
 def breaks_schema(schema: Schema | None, value: Known) -> bool:
@@ -132,12 +132,12 @@ class PatchRules:
 
     def _is_harmless(self, kind: GroupVersionKind, operation: JSON) -> bool:
         key = (kind, orjson.dumps(operation))
-        known = self._known.get(key)
-        if known is None:
+        is_harmless = self._known.get(key)
+        if is_harmless is None:
             if len(self._known) >= MOST_OPERATIONS:
                 self._known.clear()
-            known = self._known[key] = _is_harmless(self._schemas.for_kind(kind), operation)
-        return known
+            is_harmless = self._known[key] = _is_harmless(self._schemas.for_kind(kind), operation)
+        return is_harmless
 
 
 def breaks_metadata(patch: Sequence[JSON]) -> bool:
@@ -193,10 +193,11 @@ def _nested(path: FieldPath, value: JSON) -> JSON:
 
 def touches_metadata(patch: Sequence[JSON]) -> bool:
     """Whether a patch may change more of `metadata` than labels and annotations."""
-    kept = ("/metadata/labels", "/metadata/annotations")
+    harmless_paths = ("/metadata/labels", "/metadata/annotations")
     paths = (str(operation["path"]) for operation in patch)
     return any(
-        path in ("", "/metadata") or (path.startswith("/metadata/") and not path.startswith(kept)) for path in paths
+        path in ("", "/metadata") or (path.startswith("/metadata/") and not path.startswith(harmless_paths))
+        for path in paths
     )
 
 
@@ -209,17 +210,17 @@ def _broken(schema: Schema | None, value: Known, touched: set[FieldPath]) -> Ite
         open_paths = {hole.path for hole in value.holes}
         for at in touched:
             below = _at(schema, at)
-            found = _against(below, get(value.value, at), at) if below is not None else ()
-            yield from (path for path in found if path not in open_paths)
+            problems = _against(below, get(value.value, at), at) if below is not None else ()
+            yield from (path for path in problems if path not in open_paths)
 
 
 def _at(schema: Schema, path: FieldPath) -> Schema | None:
     """The schema of what stands at a path."""
-    found: Schema | None = schema
+    node: Schema | None = schema
     for part in path:
-        if found is not None:
-            found = found.items if found.type == "array" else found.field(str(part))
-    return found
+        if node is not None:
+            node = node.items if node.type == "array" else node.field(str(part))
+    return node
 
 
 def _broken_metadata(metadata: JSON, at: FieldPath) -> Iterator[FieldPath]:
@@ -261,9 +262,9 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def _breaks(schema: Schema, value: JSON) -> bool:
-    wanted = _TYPES.get(schema.type)
+    types = _TYPES.get(schema.type)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if wanted is not None and not schema.int_or_string and not isinstance(value, wanted):
+    if types is not None and not schema.int_or_string and not isinstance(value, types):
         return not (schema.format == "quantity" or is_number)
     enum, pattern = schema.constraint("enum"), schema.constraint("pattern")
     if isinstance(enum, list) and value not in enum:
@@ -301,5 +302,5 @@ def lacks_required(value: JSON) -> bool:
     return isinstance(containers, list) and any(isinstance(each, dict) and not each.get("image") for each in containers)
 
 
-def _is_open(path: FieldPath, known: Known) -> bool:
-    return any(hole.path[: len(path)] == path or path[: len(hole.path)] == hole.path for hole in known.holes)
+def _is_open(path: FieldPath, state: Known) -> bool:
+    return any(hole.path[: len(path)] == path or path[: len(hole.path)] == hole.path for hole in state.holes)

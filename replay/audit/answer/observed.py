@@ -147,7 +147,7 @@ def _failures(text: str | None) -> tuple[Mapping[str, Any], ...]:
 
 
 def _mutations(annotations: Mapping[str, str]) -> tuple[WebhookMutation, ...]:
-    found = []
+    mutations = []
     for key, text in annotations.items():
         match = (
             re.fullmatch(r"round_(\d+)_index_(\d+)", key.removeprefix(_MUTATION)) if key.startswith(_MUTATION) else None
@@ -156,7 +156,7 @@ def _mutations(annotations: Mapping[str, str]) -> tuple[WebhookMutation, ...]:
             continue
         value = _object(text)
         patch = _object(annotations.get(_PATCH + match[0], ""))
-        found.append(
+        mutations.append(
             WebhookMutation(
                 int(match[1]),
                 int(match[2]),
@@ -166,7 +166,7 @@ def _mutations(annotations: Mapping[str, str]) -> tuple[WebhookMutation, ...]:
                 tuple(patch["patch"]) if isinstance(patch.get("patch"), list) else None,
             )
         )
-    return tuple(sorted(found, key=lambda mutation: (mutation.round, mutation.index)))
+    return tuple(sorted(mutations, key=lambda mutation: (mutation.round, mutation.index)))
 
 
 def _object(text: str) -> dict[str, Any]:

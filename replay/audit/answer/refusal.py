@@ -200,14 +200,14 @@ WORDINGS: Final = (
 @lru_cache(maxsize=1024)
 def wording_of(message: str, resource: str = "") -> RefusalWording | None:
     """The wording that a message has, None where none is known; `resource` is that of the request."""
-    known = (each for each in WORDINGS if not each.never_of or each.never_of != resource)
-    return next((each for each in known if each.pattern.search(message)), None)
+    wordings = (each for each in WORDINGS if not each.never_of or each.never_of != resource)
+    return next((each for each in wordings if each.pattern.search(message)), None)
 
 
 def refused_by(message: str, resource: str = "") -> str:
     """The built-in plugin that a response message is of, empty where none is recognised."""
-    found = wording_of(message, resource)
-    return found.plugin if found is not None else ""
+    wording = wording_of(message, resource)
+    return wording.plugin if wording is not None else ""
 
 
 def sql_refused_by(message: str, resource: str) -> str:

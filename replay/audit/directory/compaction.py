@@ -43,7 +43,7 @@ def compactable(segments: Iterable[SegmentEntry]) -> list[tuple[SegmentEntry, ..
     for segment in segments:
         size = (segment.events.bit_length() - 1) // (TOGETHER.bit_length() - 1)
         alike[segment.last // _DAY, size].append(segment)
-    runs = (tuple(_not_too_large(found)) for found in alike.values())
+    runs = (tuple(_not_too_large(alike_segments)) for alike_segments in alike.values())
     return [run for run in runs if len(run) >= TOGETHER]
 
 
@@ -67,15 +67,15 @@ def compact_store(storage: Storage) -> int:
 
 def _compacted(storage: Storage) -> int:
     with storage.locked(WRITERS, BUSY), storage.locked(READERS, IN_USE, patience=0):
-        before = catalog = read_catalog(storage)
+        old_catalog = catalog = read_catalog(storage)
         require_whole(storage, replace(catalog, segments=sum(compactable(catalog.segments), ())))
         for run in compactable(catalog.segments):
             merged = _merged(storage, run)
             segments = (merged if each is run[0] else each for each in catalog.segments if each not in run[1:])
             catalog = replace(catalog, segments=tuple(segments))
-            write_store(storage, catalog, kept=True)
+            write_store(storage, catalog, durable=True)
         sweep_segments(storage)
-    return len(before.segments) - len(catalog.segments)
+    return len(old_catalog.segments) - len(catalog.segments)
 
 
 def _merged(storage: Storage, run: Sequence[SegmentEntry]) -> SegmentEntry:
@@ -103,15 +103,15 @@ def _merged(storage: Storage, run: Sequence[SegmentEntry]) -> SegmentEntry:
 
 def _sources(storage: Storage, run: Sequence[SegmentEntry]) -> dict[str, list[Path]]:
     """The files that become one, by its path: the rows of each part, and each of the other tables."""
-    found: dict[str, list[Path]] = defaultdict(list)
+    sources: dict[str, list[Path]] = defaultdict(list)
     for segment in run:
         for file in segment.data:
             path = PurePosixPath(file.path)
             part = f"rows/{path.parent.name}/{path.parent.name}.parquet"
-            found[part if path.parent.name else file.path].append(
+            sources[part if path.parent.name else file.path].append(
                 storage.local(f"{SEGMENTS}/{segment.name}/{file.path}")
             )
-    return found
+    return sources
 
 
 def _write(connection: duckdb.DuckDBPyConnection, sources: Sequence[Path], target: Path) -> None:

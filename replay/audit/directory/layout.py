@@ -40,7 +40,7 @@ def _has_rows(file: DataFile, part: int | None = None) -> bool:
 def segment_entry(name: str, segment: Segment, digests: Mapping[int, str], data: tuple[DataFile, ...]) -> SegmentEntry:
     """A segment as the catalog names it; `digests` are those of its files by number."""
     files = tuple(
-        FileEntry(read.file.name, digests.get(read.number, ""), read.file.size, read.lines) for read in segment.files
+        FileEntry(file.file.name, digests.get(file.number, ""), file.file.size, file.lines) for file in segment.files
     )
     return SegmentEntry(
         name=name,
@@ -53,10 +53,10 @@ def segment_entry(name: str, segment: Segment, digests: Mapping[int, str], data:
     )
 
 
-def write_store(storage: Storage, catalog: Catalog, *, kept: bool) -> None:
+def write_store(storage: Storage, catalog: Catalog, *, durable: bool) -> None:
     """Make a catalog the one that counts."""
-    write_catalog(storage, catalog, durable=kept)
-    if kept:
+    write_catalog(storage, catalog, durable=durable)
+    if durable:
         # Relative, so that a store can be moved: `open.sql` is read where the variable `store` says, or here.
         relative = tables(DirectoryStorage(Path()), catalog)
         views = "\n".join([relative.variables("getvariable('store')"), queries.text("ingest_views"), decision_views()])

@@ -35,8 +35,8 @@ class Lookups(Mapping[ObjectRef, list[RequestRecord]]):
         """The records of an object; raises KeyError."""
         offset, length = self._places[key]
         # The file was written by this run, in a directory that only this user may read.
-        found: list[RequestRecord] = pickle.loads(os.pread(self._file, length, offset))  # noqa: S301
-        return found
+        records: list[RequestRecord] = pickle.loads(os.pread(self._file, length, offset))  # noqa: S301
+        return records
 
     def __iter__(self) -> Iterator[ObjectRef]:
         """The objects, in no particular order."""

@@ -14,9 +14,11 @@ from replay.errors import StoreError
 from replay.storage.storage import Storage
 
 
-def kept_segments(segments: Sequence[SegmentEntry], before: int, octets: int | None = None) -> tuple[SegmentEntry, ...]:
+def kept_segments(
+    segments: Sequence[SegmentEntry], instant: int, octets: int | None = None
+) -> tuple[SegmentEntry, ...]:
     """The ingests whose last request was not before an instant (microseconds), the newest of them that take so many bytes at most."""
-    recent = sorted((segment for segment in segments if segment.last >= before), key=lambda segment: -segment.last)
+    recent = sorted((segment for segment in segments if segment.last >= instant), key=lambda segment: -segment.last)
     sizes = accumulate(segment_octets(segment) for segment in recent)
     names = {segment.name for segment, size in zip(recent, sizes, strict=True) if octets is None or size <= octets}
     return tuple(segment for segment in segments if segment.name in names)
@@ -27,18 +29,18 @@ def segment_octets(segment: SegmentEntry) -> int:
     return sum(file.size for file in segment.data)
 
 
-def prune_store(storage: Storage, before: int, octets: int | None = None) -> int:
+def prune_store(storage: Storage, instant: int, octets: int | None = None) -> int:
     """Forget the ingests of a store that are not among the `kept_segments`; returns how many.
 
     What an interrupted ingest left is removed too. Raises `StoreError` if another process uses the store.
     """
     with storage.locked(WRITERS, BUSY), storage.locked(READERS, IN_USE, patience=0):
         catalog = read_catalog(storage)
-        kept = kept_segments(catalog.segments, before, octets)
-        write_store(storage, replace(catalog, segments=kept), kept=True)
+        recent = kept_segments(catalog.segments, instant, octets)
+        write_store(storage, replace(catalog, segments=recent), durable=True)
         storage.remove(REMEMBERED)
         sweep_segments(storage)
-    return len(catalog.segments) - len(kept)
+    return len(catalog.segments) - len(recent)
 
 
 def sweep(storage: Storage) -> None:

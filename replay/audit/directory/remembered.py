@@ -30,15 +30,15 @@ def remembered(
     about = f"{SCHEMA} {code_digest()} {json.dumps(asdict(catalog))} ".encode()
     key = hashlib.sha256(about + question).hexdigest()[:32]
     place = f"{REMEMBERED}/{name}.{key}"
-    if (found := _read(storage, place)) is not None:
-        return found
-    made = make()
+    if (content := _read(storage, place)) is not None:
+        return content
+    content_made = make()
     try:
-        storage.put(place, _check(place, made) + made)
+        storage.put(place, _check(place, content_made) + content_made)
         _forget_oldest(storage, name)
     except OSError:
         pass  # a store that cannot be written is asked every time
-    return made
+    return content_made
 
 
 def _read(storage: Storage, place: str) -> bytes | None:
@@ -47,8 +47,8 @@ def _read(storage: Storage, place: str) -> bytes | None:
         content = storage.read(place)
     except OSError:
         return None
-    found = content[_CHECK:]
-    return found if _check(place, found) == content[:_CHECK] else None
+    body = content[_CHECK:]
+    return body if _check(place, body) == content[:_CHECK] else None
 
 
 def _check(place: str, content: bytes) -> bytes:
@@ -71,7 +71,7 @@ def code_digest() -> str:
     Files are told by size and time, as reading all of them takes longer than most answers.
     """
     package = Path(__file__).parents[1]
-    found = [path for path in package.rglob("*") if path.suffix in (".py", ".json")]
-    stats = sorted((str(path), path.stat()) for path in (*found, *queries.folder().glob("*.sql")))
+    paths = [path for path in package.rglob("*") if path.suffix in (".py", ".json")]
+    stats = sorted((str(path), path.stat()) for path in (*paths, *queries.folder().glob("*.sql")))
     lines = (f"{os.path.relpath(path, package)} {stat.st_size} {stat.st_mtime_ns}" for path, stat in stats)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()

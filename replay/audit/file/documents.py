@@ -29,11 +29,11 @@ def documents(stream: BinaryIO, longest: int) -> Iterator[LogDocument]:
     while True:
         chunk = stream.read(_CHUNK)
         text, begin = rest + chunk, 0
-        for found in _BETWEEN.finditer(text, start):
-            if not chunk or found.end() + _AROUND < len(text):
-                yield _document(text[begin : found.end()], line, longest)
-                line += text.count(b"\n", begin, found.end())
-                begin = found.end()
+        for separator in _BETWEEN.finditer(text, start):
+            if not chunk or separator.end() + _AROUND < len(text):
+                yield _document(text[begin : separator.end()], line, longest)
+                line += text.count(b"\n", begin, separator.end())
+                begin = separator.end()
         rest = text[begin:]
         if len(rest) > longest + _CHUNK:  # of what is too long the beginning is enough
             cut = len(rest) - 2 * _AROUND

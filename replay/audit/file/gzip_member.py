@@ -35,14 +35,14 @@ class GzipReader(io.RawIOBase):
         """Fill a part of the buffer; 0 at the end."""
         while self._begun():
             try:
-                found = self._member.decompress(self._rest, len(buffer))
+                data = self._member.decompress(self._rest, len(buffer))
             except zlib.error as error:
                 raise AlteredError(self._start) from error
             self._rest = self._member.unconsumed_tail
-            if found:
-                buffer[: len(found)] = found
-                self._given += len(found)
-                return len(found)
+            if data:
+                buffer[: len(data)] = data
+                self._given += len(data)
+                return len(data)
         return 0
 
     def _begun(self) -> bool:

@@ -44,10 +44,10 @@ class ZstdReader(io.RawIOBase):
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         """Fill a part of the buffer; 0 at the end."""
         while self._stream is not None or self._begin():
-            if found := self._read(len(buffer)):
-                buffer[: len(found)] = found
-                self._given += len(found)
-                return len(found)
+            if data := self._read(len(buffer)):
+                buffer[: len(data)] = data
+                self._given += len(data)
+                return len(data)
             if self._frame.end is None:
                 raise EOFError
             self._stream = None
@@ -96,10 +96,10 @@ class _Range(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         self._file.seek(self._place)
-        left = size if self._end is None else min(size, self._end - self._place)
-        found = self._file.read(left)
-        self._place += len(found)
-        return found
+        size_left = size if self._end is None else min(size, self._end - self._place)
+        data = self._file.read(size_left)
+        self._place += len(data)
+        return data
 
 
 def _frames(file: BinaryIO) -> Iterator[ZstdFrame]:

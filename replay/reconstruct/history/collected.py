@@ -52,12 +52,12 @@ class CollectionDeletion(NamedTuple):
             if selected_name(self.request_uri) not in (None, name):
                 return None
             return Effect(EffectKind.COLLECTED, self.start, self.end, None)
-        found = self.items.get(name)
-        if found is None:
+        item = self.items.get(name)
+        if item is None:
             return None
-        lingers = found.kept or (self.api_group, self.resource) in _LINGERS
+        lingers = item.kept or (self.api_group, self.resource) in _LINGERS
         kind = EffectKind.COLLECTED if lingers else EffectKind.GONE
-        return Effect(kind, self.start, self.end, None, uid=found.uid)
+        return Effect(kind, self.start, self.end, None, uid=item.uid)
 
 
 class CollectionDeletions:
@@ -67,10 +67,10 @@ class CollectionDeletions:
         """`rows` as the query answers them; times may be wrong by `error` microseconds."""
         self._by_place: dict[tuple[str, str, str, str], list[CollectionDeletion]] = {}
         for row in rows:
-            found = _of_row(row, error)
-            self._by_place.setdefault((found.api_group, found.resource, found.namespace, found.workspace), []).append(
-                found
-            )
+            deletion = _of_row(row, error)
+            self._by_place.setdefault(
+                (deletion.api_group, deletion.resource, deletion.namespace, deletion.workspace), []
+            ).append(deletion)
 
     def effects_on(self, about: ObjectRef) -> Iterator[Effect]:
         """What they did to one object, by time."""
@@ -84,7 +84,9 @@ def _of_row(row: Row, error: int) -> CollectionDeletion:
     group, resource, namespace, received, stage_time, uri, items, *workspace = row
     assert isinstance(received, int)
     assert isinstance(stage_time, int)
-    listed = {name: Deleted(uid, bool(kept)) for name, uid, kept in items} if isinstance(items, list | tuple) else None
+    listed = (
+        {name: Deleted(uid, bool(is_left)) for name, uid, is_left in items} if isinstance(items, list | tuple) else None
+    )
     return CollectionDeletion(
         str(group),
         str(resource),
@@ -103,18 +105,18 @@ def settled(effects: Sequence[Effect]) -> list[Effect]:
     It did nothing to an object that is seen later, the same as before and not being deleted; one that is followed by another
     object of the same name is gone.
     """
-    kept: list[Effect] = []
+    certain: list[Effect] = []
     for index, effect in enumerate(effects):
         if effect.kind is EffectKind.COLLECTED:
-            earlier = next((each.uid for each in reversed(kept) if each.uid), "")
+            earlier = next((each.uid for each in reversed(certain) if each.uid), "")
             later = next((each for each in effects[index + 1 :] if each.uid), None)
             own = effect.uid or earlier
             if later is not None and own and later.uid != own:
                 effect.kind = EffectKind.GONE
             elif later is not None and later.uid == own and later.start >= effect.end and _is_alive(later):
                 continue
-        kept.append(effect)
-    return kept
+        certain.append(effect)
+    return certain
 
 
 def _is_alive(effect: Effect) -> bool:

@@ -14,7 +14,7 @@ MICROSECONDS = 1_000_000
 TOPOLOGY = "topology.kubernetes.io/"
 
 
-def after_binding(before: Known, exchange: Exchange, following: JSON) -> Known | Missing:
+def after_binding(pod: Known, exchange: Exchange, following: JSON) -> Known | Missing:
     """A pod after `pods/binding` (`pkg/registry/core/pod/storage.BindingREST`): node, labels, annotations, PodScheduled.
 
     `following` is the next state that the log holds: it shows the topology labels that PodTopologyLabels had copied from
@@ -24,12 +24,12 @@ def after_binding(before: Known, exchange: Exchange, following: JSON) -> Known |
     node = get(binding, ("target", "name"))
     if not isinstance(node, str):
         return Missing("", "the pod was bound to a node by a request that is logged without its body", "record it")
-    state = before.as_basis(Basis.RECONSTRUCTED).with_value(("spec", "nodeName"), node)
+    state = pod.as_basis(Basis.RECONSTRUCTED).with_value(("spec", "nodeName"), node)
     for name in ("annotations", "labels"):
         added = get(binding, ("metadata", name))
         if added:
             path = ("metadata", name)
-            state = state.with_value(path, {**(get(before.value, path) or {}), **added})
+            state = state.with_value(path, {**(get(pod.value, path) or {}), **added})
     if get(state.value, ("status", "nominatedNodeName")):
         state = state.without(("status", "nominatedNodeName"))
     for name, label in (get(following, ("metadata", "labels")) or {}).items():
@@ -42,14 +42,14 @@ def _scheduled(state: Known, exchange: Exchange, following: JSON) -> Known:
     """The PodScheduled condition becomes true (`podutil.UpdatePodCondition`); its time is the second of the write."""
     path = ("status", "conditions")
     conditions = list(get(state.value, path) or [])
-    found = [index for index, condition in enumerate(conditions) if condition.get("type") == "PodScheduled"]
-    if found and conditions[found[0]].get("status") == "True":
-        changed = conditions[found[0]].get("lastTransitionTime")
+    indices = [index for index, condition in enumerate(conditions) if condition.get("type") == "PodScheduled"]
+    if indices and conditions[indices[0]].get("status") == "True":
+        changed = conditions[indices[0]].get("lastTransitionTime")
     else:
         shown = _scheduled_at(following)
         changed = shown or second(exchange.record.received)
     condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": changed}
-    index = found[0] if found else len(conditions)
+    index = indices[0] if indices else len(conditions)
     conditions[index : index + 1] = [condition]
     state = state.with_value(path, conditions)
     if (
@@ -80,7 +80,7 @@ def as_removed(exchange: Exchange | None) -> Known | None:
     return Known(exchange.response.json, Basis.RECONSTRUCTED, (hole,))
 
 
-def after_scale(before: Known, exchange: Exchange) -> Known | Missing:
+def after_scale(workload: Known, exchange: Exchange) -> Known | Missing:
     """A workload after a write of its `scale`: another number of replicas, the response has its revision.
 
     Replicas are at `spec.replicas` for all built-in kinds; a custom resource may declare another path.
@@ -88,32 +88,36 @@ def after_scale(before: Known, exchange: Exchange) -> Known | Missing:
     scale = exchange.response.json
     kind = exchange.parent_kind
     if kind is None or kind.group not in ("apps", ""):
-        return _after_custom_scale(before, scale)
+        return _after_custom_scale(workload, scale)
     replicas = get(scale, ("spec", "replicas")) or 0
-    state = before.as_basis(Basis.RECONSTRUCTED)
-    if get(before.value, ("spec", "replicas")) != replicas:
+    state = workload.as_basis(Basis.RECONSTRUCTED)
+    if get(workload.value, ("spec", "replicas")) != replicas:
         state = state.with_value(("spec", "replicas"), replicas)
-        generation = get(before.value, ("metadata", "generation"))
+        generation = get(workload.value, ("metadata", "generation"))
         if isinstance(generation, int):
             state = state.with_value(("metadata", "generation"), generation + 1)
     state = state.with_value(("metadata", "resourceVersion"), get(scale, ("metadata", "resourceVersion")))
     return state.with_holes([Hole(("metadata", "managedFields"), "its scale was written, which changes managedFields")])
 
 
-def _after_custom_scale(before: Known, scale: JSON) -> Known:
+def _after_custom_scale(resource_state: Known, scale: JSON) -> Known:
     """A custom resource after a write of its `scale`: its definition says which field of `spec` that is."""
     reason = "its scale was written, and where its definition keeps it is not looked at"
     holes = [Hole(path, reason) for path in (("spec",), ("metadata", "generation"), ("metadata", "managedFields"))]
     written = get(scale, ("metadata", "resourceVersion"))
-    return before.as_basis(Basis.RECONSTRUCTED).with_value(("metadata", "resourceVersion"), written).with_holes(holes)
+    return (
+        resource_state.as_basis(Basis.RECONSTRUCTED)
+        .with_value(("metadata", "resourceVersion"), written)
+        .with_holes(holes)
+    )
 
 
-def after_partial_metadata(before: Known, exchange: Exchange) -> Known | Missing:
+def after_partial_metadata(obj: Known, exchange: Exchange) -> Known | Missing:
     """An object after a patch whose response is its metadata alone: the rest is as before if the patch left it alone."""
     patch = exchange.request.json
     if not isinstance(patch, dict) or set(patch) - {"metadata", "apiVersion", "kind"}:
         return Missing("", "a write before it is logged with the object's metadata alone", "record its response")
-    return before.as_basis(Basis.RECONSTRUCTED).with_value(("metadata",), exchange.response.metadata)
+    return obj.as_basis(Basis.RECONSTRUCTED).with_value(("metadata",), exchange.response.metadata)
 
 
 def second(microseconds: int) -> str:
@@ -143,11 +147,11 @@ def scale_of(workload: Known) -> Known | Missing:
     if any(hole.path[:1] != ("metadata",) for hole in workload.holes):
         return Missing("", "the object that is scaled is known in parts only")
     metadata = body.get("metadata") or {}
-    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    copied_fields = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     scale: dict[str, JSON] = {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
-        "metadata": {name: metadata[name] for name in kept if name in metadata},
+        "metadata": {name: metadata[name] for name in copied_fields if name in metadata},
         "spec": {},
         "status": {"replicas": get(body, ("status", "replicas")) or 0},
     }
@@ -165,7 +169,7 @@ def scale_of(workload: Known) -> Known | Missing:
 def _custom_scale(body: JSON, workload: Known) -> Known:
     """The Scale of a custom resource, whose definition says where its replicas are (`apiextensions-apiserver`, `scaleFromCustomResource`)."""
     metadata = body.get("metadata") or {}
-    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    copied_fields = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     reason = "where the definition of the resource keeps it is not looked at"
     holes = [Hole((part,), reason) for part in ("spec", "status")]
     holes += [Hole(("metadata", "managedFields"), "managedFields of a Scale are not recorded")]
@@ -175,7 +179,7 @@ def _custom_scale(body: JSON, workload: Known) -> Known:
     scale = {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
-        "metadata": {name: metadata[name] for name in kept if name in metadata},
+        "metadata": {name: metadata[name] for name in copied_fields if name in metadata},
         "spec": {},
         "status": {},
     }

@@ -39,58 +39,65 @@ class Overlap(Enum):
     """A deletion, another eviction, or a write that is not known: whose fields the pod has is open."""
 
 
-def after_eviction(before: Known, exchange: Exchange, following: JSON, overlap: Overlap) -> Known:
-    """A pod that an eviction found in the state `before`; null where it was removed at once.
+def after_eviction(pod: Known, exchange: Exchange, following: JSON, overlap: Overlap) -> Known:
+    """A pod that an eviction found, in the state that it had; null where it was removed at once.
 
     `following` is the next state that the log shows, None if it shows none; `overlap` says what ran at the same time.
     """
-    if overlap is Overlap.NONE and _is_removed_at_once(before, exchange, following):
+    if overlap is Overlap.NONE and _is_removed_at_once(pod, exchange, following):
         return Known(None, Basis.RECONSTRUCTED)
-    state = before.as_basis(Basis.RECONSTRUCTED).with_holes([Hole(path, _REASON) for path in (_REVISION, _MANAGED)])
+    state = pod.as_basis(Basis.RECONSTRUCTED).with_holes([Hole(path, _REASON) for path in (_REVISION, _MANAGED)])
     state = _with_condition(state, following)
-    period = None if overlap is Overlap.DELETION else _grace_period(before, exchange)
+    period = None if overlap is Overlap.DELETION else _grace_period(pod, exchange)
     if period is None or (overlap is Overlap.BINDING and get(following, _PERIOD) != period):
         return state.with_holes([Hole(path, _REASON) for path in (_TIMESTAMP, _PERIOD, _GENERATION)])
-    generation = get(before.value, _GENERATION)
+    generation = get(pod.value, _GENERATION)
     if isinstance(generation, int) and generation > 0:
         state = state.with_value(_GENERATION, generation + 1)
     return _deleting(state, exchange, following, period)
 
 
-def perhaps_evicted(found: Known) -> Known:
+def perhaps_evicted(pod: Known) -> Known:
     """A pod that an eviction may or may not have written to, once or twice: its condition and its deletion are open."""
-    known = [condition.get("type") for condition in get(found.value, _CONDITIONS) or ()]
-    paths = (_TIMESTAMP, _PERIOD, _GENERATION, _REVISION, _MANAGED, *(() if CONDITION in known else (_CONDITIONS,)))
-    return found.as_basis(Basis.RECONSTRUCTED).with_holes([Hole(path, _RACE) for path in paths])
+    condition_types = [condition.get("type") for condition in get(pod.value, _CONDITIONS) or ()]
+    paths = (
+        _TIMESTAMP,
+        _PERIOD,
+        _GENERATION,
+        _REVISION,
+        _MANAGED,
+        *(() if CONDITION in condition_types else (_CONDITIONS,)),
+    )
+    return pod.as_basis(Basis.RECONSTRUCTED).with_holes([Hole(path, _RACE) for path in paths])
 
 
-def _is_removed_at_once(before: Known, exchange: Exchange, following: JSON) -> bool:
+def _is_removed_at_once(pod: Known, exchange: Exchange, following: JSON) -> bool:
     """Whether nothing keeps the pod: it runs nowhere, or needs no time to end (`podStrategy.CheckGracefulDelete`)."""
-    found = before.value
-    if any(hole.path[0] in ("spec", "status") or hole.path == _FINALIZERS for hole in before.holes):
+    value = pod.value
+    if any(hole.path[0] in ("spec", "status") or hole.path == _FINALIZERS for hole in pod.holes):
         return False
-    if get(found, _FINALIZERS) or (following is not None and get(following, _UID) == get(found, _UID)):
+    if get(value, _FINALIZERS) or (following is not None and get(following, _UID) == get(value, _UID)):
         return False
-    if not get(found, ("spec", "nodeName")) or get(found, ("status", "phase")) in _TERMINATED:
+    if not get(value, ("spec", "nodeName")) or get(value, ("status", "phase")) in _TERMINATED:
         return True
     return bool(get(exchange.request.json, ("deleteOptions", "gracePeriodSeconds")) == 0)
 
 
-def _grace_period(before: Known, exchange: Exchange) -> int | None:
+def _grace_period(pod: Known, exchange: Exchange) -> int | None:
     """The grace period of a deletion that leaves the pod (`podStrategy.CheckGracefulDelete`), None if it is not known to."""
-    found = before.value
-    if any(hole.path[0] != "metadata" or hole.path in (_TIMESTAMP, _GENERATION) for hole in before.holes):
+    value = pod.value
+    if any(hole.path[0] != "metadata" or hole.path in (_TIMESTAMP, _GENERATION) for hole in pod.holes):
         return None
-    if get(found, _TIMESTAMP) or not get(found, ("spec", "nodeName")):
+    if get(value, _TIMESTAMP) or not get(value, ("spec", "nodeName")):
         return None
-    if get(found, ("status", "phase")) in _TERMINATED:
+    if get(value, ("status", "phase")) in _TERMINATED:
         return None
     body = exchange.request.json
     if not isinstance(body, dict):
         return None
     period = get(body, ("deleteOptions", "gracePeriodSeconds"))
     if period is None:
-        period = get(found, ("spec", "terminationGracePeriodSeconds"))
+        period = get(value, ("spec", "terminationGracePeriodSeconds"))
     return period if isinstance(period, int) and period > 0 else None
 
 
@@ -110,11 +117,11 @@ def _deleting(state: Known, exchange: Exchange, following: JSON, period: int) ->
 def _with_condition(state: Known, following: JSON) -> Known:
     """The state with the condition as a later one shows it: it came last, unless that one shows another order."""
     conditions = get(state.value, _CONDITIONS) or []
-    known = [condition.get("type") for condition in conditions]
-    if CONDITION in known:
+    condition_types = [condition.get("type") for condition in conditions]
+    if CONDITION in condition_types:
         return state
     shown = get(following, _CONDITIONS) or []
     place = next((index for index, condition in enumerate(shown) if condition.get("type") == CONDITION), None)
-    if place is None or any(condition.get("type") in known for condition in shown[place:]):
+    if place is None or any(condition.get("type") in condition_types for condition in shown[place:]):
         return state.with_holes([Hole(_CONDITIONS, _REASON)])
     return state.with_value(_CONDITIONS, [*conditions, shown[place]])

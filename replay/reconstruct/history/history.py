@@ -114,9 +114,9 @@ class History:
 
     def binding_at_revision(self, at: int) -> int | None:
         """The place of the binding that stored a revision: the only write between two others, neither a deletion."""
-        for before, own, following in zip(self.effects, self.effects[1:], self.effects[2:], strict=False):
-            if own.kind is EffectKind.BINDING and before.state is not None and following.state is not None:
-                is_between = (before.revision or at) < at < (following.revision or at)
+        for earlier, own, following in zip(self.effects, self.effects[1:], self.effects[2:], strict=False):
+            if own.kind is EffectKind.BINDING and earlier.state is not None and following.state is not None:
+                is_between = (earlier.revision or at) < at < (following.revision or at)
                 if is_between and not (following.state.get("metadata") or {}).get("deletionTimestamp"):
                     return self.index_of(own.exchange) if own.exchange is not None else None
         return None
@@ -139,17 +139,17 @@ class History:
         if effect.kind is EffectKind.UNKNOWN or effect.exchange is None or index == 0 or not self.trusted:
             fault = effect.exchange.response.fault if effect.exchange is not None else ""
             return Missing("", f"of a write before it, {fault}" if fault else _NO_STATE, "record its response")
-        before = self.after(index - 1)
-        if isinstance(before, Missing) or before.value is None:
+        earlier = self.after(index - 1)
+        if isinstance(earlier, Missing) or earlier.value is None:
             return Missing("", "the state before a write that is logged without the whole object is not known")
         if effect.kind is EffectKind.EVICTION:
-            return after_eviction(before, effect.exchange, self._shown_after(index), self._overlap(index))
+            return after_eviction(earlier, effect.exchange, self._shown_after(index), self._overlap(index))
         if effect.kind is EffectKind.BINDING:
             following = next((later.state for later in self.effects[index + 1 :] if later.state is not None), None)
-            return after_binding(before, effect.exchange, following)
+            return after_binding(earlier, effect.exchange, following)
         if effect.kind is EffectKind.SCALE:
-            return after_scale(before, effect.exchange)
-        return after_partial_metadata(before, effect.exchange)
+            return after_scale(earlier, effect.exchange)
+        return after_partial_metadata(earlier, effect.exchange)
 
     def _is_missed_after(self, index: int) -> bool:
         """Whether a request did not find the object after an effect (-1: before all) and before the next one."""
@@ -175,15 +175,15 @@ class History:
         own, settled = self.effects[index], index - 1
         while settled >= 0 and self.effects[settled].kind is not EffectKind.STATE:
             settled -= 1
-        found = Overlap.NONE
+        overlap = Overlap.NONE
         for other in self.effects[settled + 1 :]:
             if other is own or other.start >= own.end or other.end <= own.start:
                 continue
             if other.is_deletion or other.kind in (EffectKind.EVICTION, EffectKind.UNKNOWN):
                 return Overlap.DELETION
             if other.kind is EffectKind.BINDING:
-                found = Overlap.BINDING
-        return found
+                overlap = Overlap.BINDING
+        return overlap
 
     def settled_before(self, at: int) -> bool:
         """Whether all effects were complete at an instant."""
@@ -212,18 +212,18 @@ class History:
         places = self.window(start, end)
         if places[0] < 0 and (len(places) == 1 or not self._is_creation(0)):
             return self.at(start, end)
-        found: list[Known | Missing] = []
+        states: list[Known | Missing] = []
         for place in places:
             if place < 0:
                 continue
             after = self._spared(place) or self.after(place)
             if isinstance(after, Missing) or after.value is not None:
-                found.append(after)
+                states.append(after)
             elif self.effects[place].kind is EffectKind.EVICTION:
-                found += [perhaps_evicted(state) for state in found[-1:] if isinstance(state, Known)]
+                states += [perhaps_evicted(state) for state in states[-1:] if isinstance(state, Known)]
             elif place != places[0] and (removed := as_removed(self.effects[place].exchange)) is not None:
-                found.append(removed)
-        return merged(found, "it was being changed at the same time") if found else Known(None, Basis.RECORDED)
+                states.append(removed)
+        return merged(states, "it was being changed at the same time") if states else Known(None, Basis.RECORDED)
 
     def _spared(self, place: int) -> Known | None:
         """The state after deletions of a collection that did not remove the object, if it is known; None after other effects.
@@ -233,11 +233,11 @@ class History:
         first = place
         while first >= 0 and self.effects[first].kind is EffectKind.COLLECTED and not self.effects[first].uid:
             first -= 1
-        before = self.after(first) if 0 <= first < place else None
-        if not isinstance(before, Known) or before.value is None:
+        earlier = self.after(first) if 0 <= first < place else None
+        if not isinstance(earlier, Known) or earlier.value is None:
             return None
         reason = "a request that deleted others of its resource may have begun to delete it"
-        return before.as_basis(Basis.RECONSTRUCTED).with_holes(Hole(path, reason) for path in _OF_DELETION)
+        return earlier.as_basis(Basis.RECONSTRUCTED).with_holes(Hole(path, reason) for path in _OF_DELETION)
 
     def _is_creation(self, place: int) -> bool:
         exchange = self.effects[place].exchange
@@ -314,12 +314,12 @@ def _revision_then_time(effect: Effect) -> tuple[int, bool, bool, int, int]:
 
 def _without_repetitions(numbered: list[Effect]) -> list[Effect]:
     """A write that changes nothing stores nothing and answers with the revision that is there: the first one wrote."""
-    kept: list[Effect] = []
+    distinct: list[Effect] = []
     for effect in numbered:
-        if kept and kept[-1].revision == effect.revision and effect.kind is not EffectKind.GONE:
+        if distinct and distinct[-1].revision == effect.revision and effect.kind is not EffectKind.GONE:
             continue
-        kept.append(effect)
-    return kept
+        distinct.append(effect)
+    return distinct
 
 
 def _place(ordered: list[Effect], effect: Effect) -> int:

@@ -56,22 +56,22 @@ class OldObjects:
     def of(self, exchange: Exchange) -> Known | Missing:
         """The object that an UPDATE or DELETE found, in the kind of the request (a Scale for `scale`); never null."""
         if exchange.record.subresource == "scale":
-            found = self._scale(exchange)
+            old = self._scale(exchange)
         elif exchange.record.verb == "delete":
-            found = self._deleted(exchange)
+            old = self._deleted(exchange)
         else:
-            found = self._updated(exchange)
-        if isinstance(found, Known) and found.value is None:
+            old = self._updated(exchange)
+        if isinstance(old, Known) and old.value is None:
             return Missing("", "the object was deleted at about the same time", RECORD_RESPONSES)
-        return found
+        return old
 
     def last(self, exchange: Exchange) -> Known | Missing:
         """The state of the history before a request, by revision where both have one, else by time."""
         place = self.history.place_before(exchange)
         if place is not None:
-            found = self.history.after(place) if place >= 0 else _nothing_before()
-            raced = isinstance(found, Known) and found.value and self.history.is_evicted_meanwhile(exchange)
-            return perhaps_evicted(found) if isinstance(found, Known) and raced else found
+            state = self.history.after(place) if place >= 0 else _nothing_before()
+            raced = isinstance(state, Known) and state.value and self.history.is_evicted_meanwhile(exchange)
+            return perhaps_evicted(state) if isinstance(state, Known) and raced else state
         at = revision(exchange.response.metadata) if exchange.succeeded and exchange.concerns_parent else None
         repeated = self.history.index_at_revision(at) if at is not None else None
         if repeated is not None:
@@ -85,9 +85,9 @@ class OldObjects:
             # What was not stored answers with the version that it found (`registry.DryRunnableStorage.GuaranteedUpdate`).
             named = revision(exchange.response.metadata)
         if named is not None:
-            found = self._at_revision(exchange, named)
-            if not isinstance(found, Missing) or not exchange.succeeded:
-                return found
+            state = self._at_revision(exchange, named)
+            if not isinstance(state, Missing) or not exchange.succeeded:
+                return state
         last = self._guarded(self.last(exchange))
         if not exchange.succeeded or exchange.shape is not BodyShape.OBJECT:
             return last if named is None else Missing("", _unknown_revision(named), RECORD_RESPONSES)
@@ -104,9 +104,13 @@ class OldObjects:
             return self.history.after(index)
         place = self.history.index_of(exchange)
         if place is not None and place > 1:
-            before = self.history.effects[place - 1]
-            known = [e.revision for e in self.history.effects[: place - 1] if e.revision is not None]
-            if before.kind is EffectKind.BINDING and before.revision is None and (not known or known[-1] < named):
+            earlier = self.history.effects[place - 1]
+            earlier_revisions = [e.revision for e in self.history.effects[: place - 1] if e.revision is not None]
+            if (
+                earlier.kind is EffectKind.BINDING
+                and earlier.revision is None
+                and (not earlier_revisions or earlier_revisions[-1] < named)
+            ):
                 state = self.history.after(place - 1)
                 if not isinstance(state, Missing) and self._fits(exchange, state):
                     return state.with_value(_REVISION, str(named))
@@ -129,9 +133,9 @@ class OldObjects:
             return Known(after, Basis.RECORDED)
         is_apply = form_of(exchange) is PatchForm.APPLY
         if not isinstance(last, Missing) and last.value is not None:
-            found = self._confirmed(exchange, last, None if is_apply else touched(patch))
-            if found is not None:
-                return found
+            state = self._confirmed(exchange, last, None if is_apply else touched(patch))
+            if state is not None:
+                return state
             if self.trusted and self.mutated(exchange) and _is_same(last.value, after):
                 return last
         if is_apply or patch is None:
@@ -146,8 +150,8 @@ class OldObjects:
         if changed and self.trusted and _went_away(exchange):
             return _patched_away(exchange, last, changed)
         ignored = (*_WRITTEN_BY_ALL, *(hole.path for hole in last.holes))
-        whole = changed is None or agrees(last.value, after, (*changed, *ignored))
-        if not (whole and _generations_agree(last.value, after) and _is_same(last.value, after)):
+        is_whole = changed is None or agrees(last.value, after, (*changed, *ignored))
+        if not (is_whole and _generations_agree(last.value, after) and _is_same(last.value, after)):
             return None
         if changed is None:
             return last if self.trusted else _gap()
@@ -161,24 +165,24 @@ class OldObjects:
         open_metadata = ("labels", "annotations", "finalizers", "ownerReferences", "managedFields")
         holes = [Hole(("status",), reason, RECORD_RESPONSES)]
         holes += [Hole(("metadata", name), reason, RECORD_RESPONSES) for name in open_metadata]
-        known = Known(exchange.response.json, Basis.RECONSTRUCTED, tuple(holes))
-        return known.with_value(_REVISION, str(named))
+        state = Known(exchange.response.json, Basis.RECONSTRUCTED, tuple(holes))
+        return state.with_value(_REVISION, str(named))
 
     def _deleted(self, exchange: Exchange) -> Known | Missing:
         named = precondition(exchange)
         is_shown = exchange.succeeded and exchange.shape is BodyShape.OBJECT
         if named is not None and not (is_shown and _went_away(exchange)):
-            found = self._at_precondition(exchange, named)
-            if found is not None:
-                return found
+            state = self._at_precondition(exchange, named)
+            if state is not None:
+                return state
         last = self.last(exchange)
         if not is_shown:
             return self._guarded(last)
         metadata = exchange.response.metadata
         shown = Known(exchange.response.json, Basis.RECORDED)
         if _went_away(exchange):
-            found = self._with_revision(shown, last)
-            return found if _won_the_removal(metadata) else _lost_the_removal(found, last)
+            state = self._with_revision(shown, last)
+            return state if _won_the_removal(metadata) else _lost_the_removal(state, last)
         if not isinstance(last, Missing) and last.value is not None:
             phase = [("status", "phase")] if exchange.record.resource == "namespaces" else []
             ignored = (*_WRITTEN_BY_ALL, *_DELETION, _FINALIZERS, *phase, *(hole.path for hole in last.holes))
@@ -194,19 +198,19 @@ class OldObjects:
 
         Whatever is validated before the deletion's own first write has that version (`storage.Preconditions.Check`).
         """
-        told = f"ResourceVersion in precondition: {named}," in exchange.record.status_message
-        if not (exchange.succeeded or exchange.record.code == NOT_FOUND or told):
+        precondition = f"ResourceVersion in precondition: {named}," in exchange.record.status_message
+        if not (exchange.succeeded or exchange.record.code == NOT_FOUND or precondition):
             return None
         index = self.history.index_at_revision(named)
         if index is None:
             index = self.history.binding_at_revision(named)
-        found = None if index is None else self.history.after(index)
-        return found.with_value(_REVISION, str(named)) if isinstance(found, Known) and found.value else None
+        state = None if index is None else self.history.after(index)
+        return state.with_value(_REVISION, str(named)) if isinstance(state, Known) and state.value else None
 
     def _with_revision(self, shown: Known, last: Known | Missing) -> Known:
         """The revision of a state that a deletion shows: that of the history if the states are the same."""
-        whole = not isinstance(last, Missing) and last.value is not None and not last.holes
-        if isinstance(last, Known) and whole and agrees(last.value, shown.value, (_REVISION,)):
+        is_whole = not isinstance(last, Missing) and last.value is not None and not last.holes
+        if isinstance(last, Known) and is_whole and agrees(last.value, shown.value, (_REVISION,)):
             return last
         hole = Hole(_REVISION, "a deletion answers with a resourceVersion of its own", RECORD_RESPONSES)
         return shown.with_holes([hole])
@@ -273,26 +277,28 @@ def _patched_away(exchange: Exchange, last: Known, changed: list[FieldPath]) -> 
     ignored = (*changed, *_WRITTEN_BY_ALL, *_DELETION, *(hole.path for hole in last.holes))
     if not _is_same(last.value, after) or not agrees(last.value, after, ignored):
         return None
-    found = Known(after, Basis.RECONSTRUCTED)
+    state = Known(after, Basis.RECONSTRUCTED)
     for path in changed:
         value = get(last.value, path)
-        found = found.with_value(path, value) if value is not None else found.without(path)
+        state = state.with_value(path, value) if value is not None else state.without(path)
     holes = [Hole(_MANAGED, "a patch changed it, and what was there before is not recorded", RECORD_RESPONSES)]
     if exchange.record.subresource != "status":
         holes.append(Hole(_GENERATION, "the patch may have counted as a new generation", RECORD_RESPONSES))
-    return found.with_holes(holes)
+    return state.with_holes(holes)
 
 
-def _is_open(path: FieldPath, known: Known) -> bool:
+def _is_open(path: FieldPath, state: Known) -> bool:
     """Whether a path has to do with a hole."""
-    return any(_overlaps(path, hole.path) for hole in known.holes)
+    return any(_overlaps(path, hole.path) for hole in state.holes)
 
 
 def _filled(last: Known, exchange: Exchange, changed: list[FieldPath]) -> Known:
     """A state with the fields that the history does not tell, but the response does, since the patch left them alone."""
     for hole in last.holes:
-        kept = hole.path == _GENERATION and exchange.record.subresource == "status"
-        if (kept or hole.path not in _WRITTEN_BY_ALL) and not any(_overlaps(hole.path, path) for path in changed):
+        is_unchanged = hole.path == _GENERATION and exchange.record.subresource == "status"
+        if (is_unchanged or hole.path not in _WRITTEN_BY_ALL) and not any(
+            _overlaps(hole.path, path) for path in changed
+        ):
             value = get(exchange.response.json, hole.path)
             last = last.with_value(hole.path, value) if value is not None else last.without(hole.path)
     return last
@@ -312,14 +318,14 @@ def _won_the_removal(metadata: dict[str, JSON]) -> bool:
     return not metadata.get("deletionTimestamp") or revision(metadata) is not None
 
 
-def _lost_the_removal(found: Known, last: Known | Missing) -> Known | Missing:
+def _lost_the_removal(state: Known, last: Known | Missing) -> Known | Missing:
     """Either the object that the deletion wrote or the one before it, which differ in the fields of the deletion."""
     if not isinstance(last, Missing) and last.value is not None:
         ignored = (*_WRITTEN_BY_ALL, *_DELETION, *(hole.path for hole in last.holes))
-        if agrees(last.value, found.value, ignored):
-            return merged([found, last], _REMOVAL_RACE, RECORD_RESPONSES)
+        if agrees(last.value, state.value, ignored):
+            return merged([state, last], _REMOVAL_RACE, RECORD_RESPONSES)
     paths = (*_DELETION, _GENERATION)
-    return found.as_basis(Basis.RECONSTRUCTED).with_holes([Hole(path, _REMOVAL_RACE) for path in paths])
+    return state.as_basis(Basis.RECONSTRUCTED).with_holes([Hole(path, _REMOVAL_RACE) for path in paths])
 
 
 def deletion_began_before(metadata: dict[str, JSON], received: int) -> bool:
@@ -327,8 +333,8 @@ def deletion_began_before(metadata: dict[str, JSON], received: int) -> bool:
     at = metadata.get("deletionTimestamp")
     if not isinstance(at, str):
         return False
-    asked = datetime.fromisoformat(at).timestamp() - (metadata.get("deletionGracePeriodSeconds") or 0)
-    return asked < received // MICROSECONDS
+    asked_at = datetime.fromisoformat(at).timestamp() - (metadata.get("deletionGracePeriodSeconds") or 0)
+    return asked_at < received // MICROSECONDS
 
 
 def _before_deletion(exchange: Exchange, shown: Known) -> Known:
@@ -357,19 +363,19 @@ def _is_repetition(history: History, exchange: Exchange) -> bool:
     return at is not None and history.index_of(exchange) is None and history.index_at_revision(at) is not None
 
 
-def _generations_agree(before: JSON, after: JSON) -> bool:
+def _generations_agree(old: JSON, after: JSON) -> bool:
     """Whether at most one change of the specification lies between two states."""
-    one, other = get(before, _GENERATION), get(after, _GENERATION)
+    one, other = get(old, _GENERATION), get(after, _GENERATION)
     if not isinstance(one, int) or not isinstance(other, int):
         return bool(one == other)
-    if get(before, ("spec",)) == get(after, ("spec",)):
+    if get(old, ("spec",)) == get(after, ("spec",)):
         return bool(other == one or get(after, _DELETION[0]))
     return bool(other == one + 1)
 
 
-def _is_same(before: JSON, after: JSON) -> bool:
+def _is_same(old: JSON, after: JSON) -> bool:
     """Whether two states are of one object, not of two with the same name."""
-    return bool(get(before, ("metadata", "uid")) == get(after, ("metadata", "uid")))
+    return bool(get(old, ("metadata", "uid")) == get(after, ("metadata", "uid")))
 
 
 def _nothing_before() -> Missing:

@@ -44,8 +44,8 @@ def form_of(exchange: Exchange) -> PatchForm:
 def touched(patch: JSON) -> list[FieldPath]:
     """The paths that a JSON, merge or strategic merge patch can have changed; a list counts as one path."""
     if isinstance(patch, list):
-        found = [_pointer(operation[name]) for operation in patch for name in ("path", "from") if name in operation]
-        return [_above_list(path) for path in found]
+        paths = [_pointer(operation[name]) for operation in patch for name in ("path", "from") if name in operation]
+        return [_above_list(path) for path in paths]
     return list(_merged_paths(patch, ()))
 
 
@@ -101,21 +101,21 @@ def _is_covered(at: FieldPath, paths: list[FieldPath], after: JSON) -> bool:
     return isinstance(value, dict) and bool(value) and all(_is_covered((*at, key), paths, after) for key in value)
 
 
-def applied(patch: JSON, form: PatchForm, before: JSON) -> JSON:
+def applied(patch: JSON, form: PatchForm, value: JSON) -> JSON:
     """The object after a JSON or merge patch; raises UnappliedPatchError where the log does not tell enough.
 
-    `before` is not changed. A map patch with strategic directives, or with a list of objects that a strategic merge
+    `value` is not changed. A map patch with strategic directives, or with a list of objects that a strategic merge
     would join by key, cannot be applied without the kind's schema and content type.
     """
     if form is PatchForm.JSON:
-        return _json_patched(patch, before)
+        return _json_patched(patch, value)
     if form is PatchForm.APPLY:
         raise UnappliedPatchError("an apply configuration is merged by field ownership, which the log does not state")
     if not isinstance(patch, dict):
         raise UnappliedPatchError("the patch is not recorded")
     if is_ambiguous(patch):
         raise UnappliedPatchError("the content type of the patch is not recorded, and its forms differ for lists")
-    return merge_patched(patch, before)
+    return merge_patched(patch, value)
 
 
 def is_ambiguous(patch: JSON) -> bool:
@@ -127,11 +127,11 @@ def is_ambiguous(patch: JSON) -> bool:
     return any(key.startswith("$") or is_ambiguous(value) for key, value in patch.items())
 
 
-def merge_patched(patch: JSON, before: JSON) -> JSON:
+def merge_patched(patch: JSON, base: JSON) -> JSON:
     """RFC 7386."""
     if not isinstance(patch, dict):
         return patch
-    after = dict(before) if isinstance(before, dict) else {}
+    after = dict(base) if isinstance(base, dict) else {}
     for key, value in patch.items():
         if value is None:
             after.pop(key, None)
@@ -140,9 +140,9 @@ def merge_patched(patch: JSON, before: JSON) -> JSON:
     return after
 
 
-def _json_patched(patch: list[dict[str, Any]], before: JSON) -> JSON:
+def _json_patched(patch: list[dict[str, Any]], value: JSON) -> JSON:
     """RFC 6902; any failure makes the request fail on the server too."""
-    after = before
+    after = value
     try:
         for operation in patch:
             after = _operation(operation, after)
@@ -151,25 +151,25 @@ def _json_patched(patch: list[dict[str, Any]], before: JSON) -> JSON:
     return after
 
 
-def _operation(operation: dict[str, Any], before: JSON) -> JSON:
+def _operation(operation: dict[str, Any], document: JSON) -> JSON:
     """One operation of a JSON patch."""
     name, path = operation["op"], _pointer(operation["path"])
     if name == "test":
-        if _at(before, path) != operation["value"]:
+        if _at(document, path) != operation["value"]:
             raise ValueError(name)
-        return before
+        return document
     if name == "remove":
-        return _changed(before, path, remove=True)
+        return _changed(document, path, remove=True)
     if name == "replace":
-        _at(before, path)
-        return _changed(before, path, operation["value"], replace=True)
+        _at(document, path)
+        return _changed(document, path, operation["value"], replace=True)
     if name == "add":
-        return _changed(before, path, operation["value"])
+        return _changed(document, path, operation["value"])
     source = _pointer(operation["from"])
-    value = _at(before, source)
+    value = _at(document, source)
     if name == "move":
-        before = _changed(before, source, remove=True)
-    return _changed(before, path, value)
+        document = _changed(document, source, remove=True)
+    return _changed(document, path, value)
 
 
 def _at(value: JSON, path: FieldPath) -> JSON:
@@ -207,7 +207,7 @@ def _changed(value: JSON, path: FieldPath, leaf: JSON = None, *, remove: bool = 
     return fields
 
 
-def agrees(before: JSON, after: JSON, paths: Iterable[FieldPath]) -> bool:
+def agrees(old: JSON, new: JSON, paths: Iterable[FieldPath]) -> bool:
     """Whether two states are equal but for what lies at or below the given paths."""
     ignored: _Tree = {}
     for path in paths:
@@ -215,7 +215,7 @@ def agrees(before: JSON, after: JSON, paths: Iterable[FieldPath]) -> bool:
         for part in path:
             at = at.setdefault(part, {})
         at[_ALL] = {}
-    return _equal_apart(before, after, ignored)
+    return _equal_apart(old, new, ignored)
 
 
 _Tree = dict[str | int | None, Any]

@@ -26,7 +26,7 @@ from replay.reconstruct.patch.strategic_merge import StrategicMergeError, has_di
 from replay.reconstruct.record.exchange import Exchange
 
 
-def after_patch(exchange: Exchange, before: JSON, *, strategic: bool | None = None) -> JSON:
+def after_patch(exchange: Exchange, value: JSON, *, strategic: bool | None = None) -> JSON:
     """The object after a JSON, merge or strategic merge patch; raises `UnappliedPatchError` where the log leaves it open.
 
     `strategic` tells of a map for a built-in kind which of the two it is, None where that is not known.
@@ -34,11 +34,11 @@ def after_patch(exchange: Exchange, before: JSON, *, strategic: bool | None = No
     patch, form, schema = exchange.request.json, form_of(exchange), builtin_schema(exchange)
     if form is PatchForm.MERGE and isinstance(patch, dict):
         if schema is not None:
-            return _after_map(schema, before, patch, strategic=strategic)
+            return _after_map(schema, value, patch, strategic=strategic)
         if exchange.api_resource is not None and exchange.api_resource.custom:
-            return merge_patched(patch, before)
-    after = applied(patch, form, before)
-    return after if schema is None else settled(schema, after, before)
+            return merge_patched(patch, value)
+    after = applied(patch, form, value)
+    return after if schema is None else settled(schema, after, value)
 
 
 def builtin_schema(exchange: Exchange) -> Schema | None:
@@ -52,42 +52,42 @@ def _builtin() -> Schemas:
     return Schemas()
 
 
-def is_strategic(exchange: Exchange, before: JSON, after: JSON, ignored: Iterable[FieldPath]) -> bool | None:
+def is_strategic(exchange: Exchange, old: JSON, after: JSON, ignored: Iterable[FieldPath]) -> bool | None:
     """Which of two forms a map patch has that made one object of another; None where both, or neither, did."""
-    found = []
+    forms = []
     for strategic in (True, False):
         try:
-            made = after_patch(exchange, before, strategic=strategic)
+            result = after_patch(exchange, old, strategic=strategic)
         except UnappliedPatchError:
             continue
-        if agrees(made, after, ignored):
-            found.append(strategic)
-    return found[0] if len(found) == 1 else None
+        if agrees(result, after, ignored):
+            forms.append(strategic)
+    return forms[0] if len(forms) == 1 else None
 
 
-def _after_map(schema: Schema, before: JSON, patch: dict[str, JSON], *, strategic: bool | None) -> JSON:
+def _after_map(schema: Schema, value: JSON, patch: dict[str, JSON], *, strategic: bool | None) -> JSON:
     """The object after a map patch of one of two forms; one that the server refuses is not the one that was sent."""
     if not is_ambiguous(patch):
-        return settled(schema, merge_patched(patch, before), before)
-    found = []
+        return settled(schema, merge_patched(patch, value), value)
+    objects = []
     try:
         if strategic is not False:
-            found.append(settled(schema, strategic_merge(schema, before, patch), before))
+            objects.append(settled(schema, strategic_merge(schema, value, patch), value))
     except StrategicMergeError as error:
         if has_directive(patch):
             raise UnappliedPatchError("the strategic merge patch does not fit the object") from error
     if strategic is not True and not has_directive(patch):
-        found.append(settled(schema, merge_patched(patch, before), before))
-    if not found or any(after != found[0] for after in found):
+        objects.append(settled(schema, merge_patched(patch, value), value))
+    if not objects or any(after != objects[0] for after in objects):
         raise UnappliedPatchError("the content type of the patch is not recorded, and its forms differ for lists")
-    return found[0]
+    return objects[0]
 
 
-def settled(schema: Schema, after: JSON, before: JSON) -> JSON:
+def settled(schema: Schema, after: JSON, old: JSON) -> JSON:
     """The object as its Go type holds it, with the defaults of what a patch left out; raises `UnappliedPatchError`."""
     try:
-        written = round_trip(schema, after, before)
+        written = round_trip(schema, after, old)
     except DecodeError as error:
         raise UnappliedPatchError("the patch does not fit the kind of the object") from error
-    set_defaults(schema, written, before)
+    set_defaults(schema, written, old)
     return written

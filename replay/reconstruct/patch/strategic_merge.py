@@ -35,14 +35,14 @@ def has_directive(patch: JSON) -> bool:
     return isinstance(patch, list) and any(map(has_directive, patch))
 
 
-def strategic_merge(schema: Schema, before: Map, patch: Map) -> Map:
+def strategic_merge(schema: Schema, original: Map, patch: Map) -> Map:
     """The object after the patch; neither argument is changed, and parts that it leaves alone are the same objects.
 
-    `schema` is that of `before`. Raises `StrategicMergeError`.
+    `schema` is that of `original`. Raises `StrategicMergeError`.
     """
     if _PATCH in patch:
         return _directed_map(patch)
-    after, rest = _retained(before, patch), dict(patch)
+    after, rest = _retained(original, patch), dict(patch)
     _check_deletions(rest)
     _merge_ordered(schema, after, rest)
     for key, value in rest.items():
@@ -70,10 +70,10 @@ def _directed_map(patch: Map) -> Map:
 
 def _field(schema: Schema, name: str) -> Schema:
     """The schema of a field, which the Go type must have."""
-    found = schema.field(name)
-    if found is None:
+    field_schema = schema.field(name)
+    if field_schema is None:
         raise StrategicMergeError(f"there is no field `{name}`")
-    return found
+    return field_schema
 
 
 def _strategy(field: Schema) -> str:
@@ -92,8 +92,8 @@ def _replace(after: Map, name: str, value: JSON) -> None:
 def _plain(value: JSON) -> JSON:
     """A value of a patch without nulls in its maps, and without maps that are directives."""
     if isinstance(value, dict):
-        kept = {key: inner for key, inner in value.items() if inner is not None and not _is_directive(inner)}
-        return {key: _plain(inner) for key, inner in kept.items()}
+        entries = {key: inner for key, inner in value.items() if inner is not None and not _is_directive(inner)}
+        return {key: _plain(inner) for key, inner in entries.items()}
     if isinstance(value, list):
         return [_plain(inner) for inner in value if not _is_directive(inner)]
     return value
@@ -103,17 +103,17 @@ def _is_directive(value: JSON) -> bool:
     return isinstance(value, dict) and _PATCH in value
 
 
-def _retained(before: Map, patch: Map) -> Map:
+def _retained(original: Map, patch: Map) -> Map:
     """A copy of a map with the fields that `$retainKeys` names; all without it."""
     if _RETAIN not in patch:
-        return dict(before)
+        return dict(original)
     retained = patch[_RETAIN]
     if not isinstance(retained, list):
         raise StrategicMergeError("`$retainKeys` is not a list")
     for key, value in patch.items():
         if value is not None and key != _RETAIN and not key.startswith((_ORDER, _DELETE)) and key not in retained:
             raise StrategicMergeError(f"`{key}` is not among the `$retainKeys`")
-    return {key: value for key, value in before.items() if key in retained}
+    return {key: value for key, value in original.items() if key in retained}
 
 
 def _check_deletions(patch: Map) -> None:
@@ -155,10 +155,10 @@ def _overwritten(field: Schema, old: list[JSON], new: list[JSON], identity: Call
     """
     if not any(_is_directive(item) for item in new) or _strategy(field) != "merge":
         return old
-    left, added = _directed(field, old, new)
-    known = [identity(item) for item in left]
-    fresh = [item for item in added if identity(item) not in known]
-    return [*left, *fresh[: len(old) - len(left)]] if left is not added else old
+    remaining, added = _directed(field, old, new)
+    identities = [identity(item) for item in remaining]
+    fresh = [item for item in added if identity(item) not in identities]
+    return [*remaining, *fresh[: len(old) - len(remaining)]] if remaining is not added else old
 
 
 def _merged_list(field: Schema, old: list[JSON], new: list[JSON], *, is_deletion: bool) -> list[JSON]:
@@ -187,11 +187,11 @@ def _merged_list(field: Schema, old: list[JSON], new: list[JSON], *, is_deletion
 
 def _directed(field: Schema, old: list[JSON], new: list[JSON]) -> tuple[list[JSON], list[JSON]]:
     """Both lists after the items of the patch that are directives: delete one item, or replace the whole list."""
-    kept, replaces = [], False
+    items, replaces = [], False
     for item in new:
         directive = item.get(_PATCH)
         if _PATCH not in item:
-            kept.append(item)
+            items.append(item)
         elif directive == "replace":
             replaces = True
         elif directive == "delete" and field.patch_merge_key in item:
@@ -199,7 +199,7 @@ def _directed(field: Schema, old: list[JSON], new: list[JSON]) -> tuple[list[JSO
             old = [each for each in old if each.get(field.patch_merge_key) != gone]
         else:
             raise StrategicMergeError(f"unknown patch type `{directive}`")
-    return (kept, []) if replaces else (old, kept)
+    return (items, []) if replaces else (old, items)
 
 
 def _identity(field: Schema, items: Sequence[JSON]) -> Callable[[JSON], Any]:
@@ -220,45 +220,45 @@ def _identity(field: Schema, items: Sequence[JSON]) -> Callable[[JSON], Any]:
 
 def _check_order(new: Sequence[JSON], order: Sequence[JSON], identity: Callable[[JSON], Any]) -> None:
     """The items of a patch must stand in the stated order; a directive after the last of them is one too many."""
-    left = [item for item in new if not (_is_directive(item) and item[_PATCH] == "delete")]
+    remaining = [item for item in new if not (_is_directive(item) and item[_PATCH] == "delete")]
     if not order:
         return
     for stated in order:
-        while left and _is_directive(left[0]):
-            left.pop(0)
-        if left and identity(left[0]) == identity(stated):
-            left.pop(0)
-    if left:
+        while remaining and _is_directive(remaining[0]):
+            remaining.pop(0)
+        if remaining and identity(remaining[0]) == identity(stated):
+            remaining.pop(0)
+    if remaining:
         raise StrategicMergeError("the order of a list is not the one that is stated for it")
 
 
 def _unique(items: Iterable[JSON]) -> list[JSON]:
-    found: list[JSON] = []
+    distinct: list[JSON] = []
     for item in items:
-        if item not in found:
-            found.append(item)
-    return found
+        if item not in distinct:
+            distinct.append(item)
+    return distinct
 
 
 def _in_order(
-    merged: list[JSON], patched: Sequence[JSON], server: Sequence[JSON], identity: Callable[[JSON], Any]
+    merged: list[JSON], patch_items: Sequence[JSON], server: Sequence[JSON], identity: Callable[[JSON], Any]
 ) -> list[JSON]:
     """The items in the order of the patch, and the server's own among them where they stood before.
 
     Of an item of each kind the patch's comes first, unless both were there before in the other order.
     """
-    of_patch, of_server = [identity(item) for item in patched], [identity(item) for item in server]
-    left = sorted(
+    of_patch, of_server = [identity(item) for item in patch_items], [identity(item) for item in server]
+    server_items = sorted(
         (item for item in merged if identity(item) not in of_patch), key=lambda item: _place(of_server, identity(item))
     )
     right = sorted(
         (item for item in merged if identity(item) in of_patch), key=lambda item: of_patch.index(identity(item))
     )
     ordered: list[JSON] = []
-    while left and right:
-        one, other = _place(of_server, identity(left[0])), _place(of_server, identity(right[0]))
-        ordered.append(left.pop(0) if _NEVER < one < other else right.pop(0))
-    return [*ordered, *left, *right]
+    while server_items and right:
+        one, other = _place(of_server, identity(server_items[0])), _place(of_server, identity(right[0]))
+        ordered.append(server_items.pop(0) if _NEVER < one < other else right.pop(0))
+    return [*ordered, *server_items, *right]
 
 
 def _place(order: list[Any], item: JSON) -> int:

@@ -72,8 +72,8 @@ class Exchange:
         """The kind that admission names for the request (`Scale` for `deployments/scale`)."""
         if self._kind is None:
             subresource = self.record.subresource
-            known = self._discovery.kind(self.resource, subresource) if subresource else None
-            self._kind = known or (self.parent_kind if self.concerns_parent else None)
+            kind = self._discovery.kind(self.resource, subresource) if subresource else None
+            self._kind = kind or (self.parent_kind if self.concerns_parent else None)
         return self._kind
 
     @property

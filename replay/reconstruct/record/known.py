@@ -58,14 +58,14 @@ def _apart_from(holes: tuple[Hole, ...], path: FieldPath) -> tuple[Hole, ...]:
     return holes and tuple(hole for hole in holes if hole.path[: len(path)] != path)
 
 
-def attribute(known: Known | Missing, root: str) -> JSON | PartialObject | Missing | None:
+def attribute(state: Known | Missing, root: str) -> JSON | PartialObject | Missing | None:
     """What `Attributes` carries for an object that is called `root` in CEL (`object`, `oldObject`)."""
-    if isinstance(known, Missing):
-        return Missing(root, known.reason, known.fix)
-    if not known.holes or known.value is None:
-        return known.value
-    value, missing = known.value, []
-    for hole in outermost(known.holes):
+    if isinstance(state, Missing):
+        return Missing(root, state.reason, state.fix)
+    if not state.holes or state.value is None:
+        return state.value
+    value, missing = state.value, []
+    for hole in outermost(state.holes):
         leaf = Missing(root + rendered(hole.path), hole.reason, hole.fix)
         value = replaced(value, hole.path, leaf)
         missing.append(leaf)
@@ -74,18 +74,18 @@ def attribute(known: Known | Missing, root: str) -> JSON | PartialObject | Missi
 
 def outermost(holes: Iterable[Hole]) -> list[Hole]:
     """The holes that do not lie in another one."""
-    kept: list[Hole] = []
+    distinct: list[Hole] = []
     for hole in sorted(holes, key=lambda hole: len(hole.path)):
-        if not any(hole.path[: len(outer.path)] == outer.path for outer in kept):
-            kept.append(hole)
-    return kept
+        if not any(hole.path[: len(outer.path)] == outer.path for outer in distinct):
+            distinct.append(hole)
+    return distinct
 
 
-def basis_of(known: Known | Missing) -> Basis | None:
+def basis_of(state: Known | Missing) -> Basis | None:
     """The basis that an outcome shows: None where the API says null."""
-    if isinstance(known, Missing):
+    if isinstance(state, Missing):
         return Basis.MISSING
-    return None if known.value is None else known.basis
+    return None if state.value is None else state.basis
 
 
 def rendered(path: FieldPath) -> str:
@@ -186,7 +186,7 @@ def merged(candidates: Sequence[Known | Missing], reason: str, fix: str = "") ->
         holes = [Hole(path, reason, fix) for path in sorted(differences(first.value, other.value), key=str)]
         if any(not hole.path for hole in holes):
             return Missing("", reason, fix)
-        known = {hole.path for hole in first.holes}
-        extra = [hole for hole in (*other.holes, *holes) if hole.path not in known]
+        paths = {hole.path for hole in first.holes}
+        extra = [hole for hole in (*other.holes, *holes) if hole.path not in paths]
         first = Known(first.value, Basis.RECONSTRUCTED, (*first.holes, *extra))
     return first

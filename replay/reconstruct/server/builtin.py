@@ -51,27 +51,27 @@ REPRODUCED = frozenset(
 
 
 def after_builtin_mutators(
-    sent: Known, exchange: Exchange, lister: Lister, *, creating: bool, undone: frozenset[str] = frozenset()
+    obj: Known, exchange: Exchange, lister: Lister, *, creating: bool, undone: frozenset[str] = frozenset()
 ) -> Known:
     """The object as the mutating policies get it; what plugins do that are `undone` is not done here."""
     record = exchange.record
     if record.subresource:
-        return sent
+        return obj
     group_resource = (record.api_group, record.resource)
     if group_resource == ("", "pods"):
-        return _with_pod_plugins(sent, exchange, lister, undone, creating=creating)
+        return _with_pod_plugins(obj, exchange, lister, undone, creating=creating)
     if not creating:
-        return sent
+        return obj
     if group_resource == ("", "nodes") and "TaintNodesByCondition" not in undone:
-        return _with_fields(sent, "spec", with_not_ready_taint(sent.value.get("spec") or {}))
+        return _with_fields(obj, "spec", with_not_ready_taint(obj.value.get("spec") or {}))
     finalizer = FINALIZERS.get(group_resource)
     if finalizer is None or "StorageObjectInUseProtection" in undone:
-        return sent
-    return _with_fields(sent, "metadata", with_finalizer(sent.value.get("metadata") or {}, finalizer))
+        return obj
+    return _with_fields(obj, "metadata", with_finalizer(obj.value.get("metadata") or {}, finalizer))
 
 
-def _with_fields(sent: Known, part: str, fields: dict[str, JSON]) -> Known:
-    return sent.with_fields((part,), fields) if fields else sent
+def _with_fields(obj: Known, part: str, fields: dict[str, JSON]) -> Known:
+    return obj.with_fields((part,), fields) if fields else obj
 
 
 def _with_pod_plugins(
@@ -113,13 +113,13 @@ def _priority_class(name: str, lister: Lister) -> JSON | Missing:
     classes = lister.list(PRIORITY_CLASS, None)
     if isinstance(classes, Missing):
         return Missing("", "PriorityClasses are not in the snapshot")
-    read = ("value", "preemptionPolicy", "globalDefault")
-    if any(isinstance(field_of(each, field_path), Missing) for each in classes for field_path in read):
+    fields = ("value", "preemptionPolicy", "globalDefault")
+    if any(isinstance(field_of(each, field_path), Missing) for each in classes for field_path in fields):
         return Missing("", "a PriorityClass was changing at the time of the request")
-    known = [each.value if isinstance(each, PartialObject) else each for each in classes]
+    priority_classes = [each.value if isinstance(each, PartialObject) else each for each in classes]
     if not name:
-        return global_default(known) or {}
-    return next((each for each in known if each["metadata"]["name"] == name), {})
+        return global_default(priority_classes) or {}
+    return next((each for each in priority_classes if each["metadata"]["name"] == name), {})
 
 
 def _with_service_account(pod: Known, namespace: str, shown: JSON, lister: Lister) -> Known:
@@ -138,9 +138,9 @@ def _with_service_account(pod: Known, namespace: str, shown: JSON, lister: Liste
 
 def _mounts_token(pod: Known, shown: JSON, account: JSON | PartialObject | Missing | None) -> bool | None:
     """Whether the token is mounted; None where that is not known."""
-    asked = get(pod.value, ("spec", "automountServiceAccountToken"))
-    if asked is not None:
-        return bool(asked)
+    is_automounted = get(pod.value, ("spec", "automountServiceAccountToken"))
+    if is_automounted is not None:
+        return bool(is_automounted)
     if shown is not None:
         return token_volume_name(shown.get("spec")) is not None
     automount = account if account is None else field_of(account, "automountServiceAccountToken")

@@ -33,25 +33,25 @@ class DefaultClasses:
         for row in sorted(shown, key=lambda row: row[1:3]):
             self._shown.setdefault(row[0], []).append(row)
 
-    def filled(self, sent: Known, exchange: Exchange, lister: Lister, *, mutated: bool) -> Known:
+    def filled(self, obj: Known, exchange: Exchange, lister: Lister, *, mutated: bool) -> Known:
         """An object that is created, with its default class; a `mutated` response does not tell who set the class."""
         if (exchange.record.api_group, exchange.record.resource) == ("", "pods"):
             is_left = exchange.record.subresource or "Priority" in self.undone
-            return sent if is_left else self._with_default_priority(sent)
+            return obj if is_left else self._with_default_priority(obj)
         default_of = _DEFAULTS.get((exchange.record.api_group, exchange.record.resource))
         if default_of is None or exchange.record.subresource or f"Default{default_of.kind.kind}" in self.undone:
-            return sent
-        if not default_of.is_needed(sent.value):
-            return sent
+            return obj
+        if not default_of.is_needed(obj.value):
+            return obj
         path: FieldPath = ("spec", default_of.field)
         if exchange.succeeded and exchange.shape is BodyShape.OBJECT:
             got = get(exchange.response.json, path)
             if got is None or not mutated:
-                return sent if got is None else sent.with_value(path, got)
+                return obj if got is None else obj.with_value(path, got)
         default = self._default(default_of, exchange, lister, mutated=mutated)
         if isinstance(default, Missing):
-            return sent.with_holes([Hole(path, default.reason, default.fix)])
-        return sent if default is None else sent.with_value(path, default)
+            return obj.with_holes([Hole(path, default.reason, default.fix)])
+        return obj if default is None else obj.with_value(path, default)
 
     def _with_default_priority(self, pod: Known) -> Known:
         """A pod of which the PriorityClass is not known: others that got none prove that there was no global default."""

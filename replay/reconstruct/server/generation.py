@@ -53,45 +53,45 @@ _NOT_BEGUN = frozenset({("storage.k8s.io", "csidrivers")})
 """Resources whose generation is not set on creation."""
 
 
-def created(known: Known, resource: GroupResource, api_resource: APIResource | None) -> Known:
+def created(state: Known, resource: GroupResource, api_resource: APIResource | None) -> Known:
     """A new object with its first generation; a kind that counts none keeps what its client sent."""
     if api_resource is None:
-        return known.with_holes([Hole(_PATH, "whether the server counts generations of the kind is not known")])
+        return state.with_holes([Hole(_PATH, "whether the server counts generations of the kind is not known")])
     if api_resource.custom or (resource in _COUNTED and resource not in _NOT_BEGUN):
-        return known.with_value(_PATH, 1)
-    return known
+        return state.with_value(_PATH, 1)
+    return state
 
 
-def changed(known: Known, old: Known, resource: GroupResource, api_resource: APIResource | None) -> Known:
+def changed(state: Known, old: Known, resource: GroupResource, api_resource: APIResource | None) -> Known:
     """A changed object, status already as it will be, with the generation of the old one or the next."""
-    before = get(old.value, _PATH)
-    if any(hole.path == _PATH for hole in old.holes) or not (before is None or isinstance(before, int)):
-        return known.with_holes([Hole(_PATH, "the generation before the request is not known")])
+    old_generation = get(old.value, _PATH)
+    if any(hole.path == _PATH for hole in old.holes) or not (old_generation is None or isinstance(old_generation, int)):
+        return state.with_holes([Hole(_PATH, "the generation before the request is not known")])
     if api_resource is None:
-        return known.with_holes([Hole(_PATH, _OPEN)])
-    paths = _everything(known.value, old.value) if api_resource.custom else _COUNTED.get(resource, ())
-    counts = _is_change(known, old, paths)
+        return state.with_holes([Hole(_PATH, _OPEN)])
+    paths = _everything(state.value, old.value) if api_resource.custom else _COUNTED.get(resource, ())
+    counts = _is_change(state, old, paths)
     if counts is None:
-        return known.with_holes([Hole(_PATH, _OPEN)])
+        return state.with_holes([Hole(_PATH, _OPEN)])
     if counts:
-        return known.with_value(_PATH, (before or 0) + 1)
-    return known.without(_PATH) if before is None else known.with_value(_PATH, before)
+        return state.with_value(_PATH, (old_generation or 0) + 1)
+    return state.without(_PATH) if old_generation is None else state.with_value(_PATH, old_generation)
 
 
-def _everything(known: JSON, old: JSON) -> tuple[FieldPath, ...]:
+def _everything(value: JSON, old: JSON) -> tuple[FieldPath, ...]:
     """All of a custom resource but its metadata (`customresource.customResourceStrategy.PrepareForUpdate`)."""
-    return tuple((name,) for name in sorted({*known, *old}) if name != "metadata")
+    return tuple((name,) for name in sorted({*value, *old}) if name != "metadata")
 
 
-def _is_change(known: Known, old: Known, paths: tuple[FieldPath, ...]) -> bool | None:
+def _is_change(state: Known, old: Known, paths: tuple[FieldPath, ...]) -> bool | None:
     """Whether two objects differ at one of the paths; None where that depends on what is not known.
 
     `Semantic.DeepEqual` takes an absent field for an empty one of its Go type, which JSON does not tell from a pointer.
     """
     unclear = False
     for path in paths:
-        one, other = get(known.value, path), get(old.value, path)
-        if any(_overlaps(hole.path, path) for hole in (*known.holes, *old.holes)):
+        one, other = get(state.value, path), get(old.value, path)
+        if any(_overlaps(hole.path, path) for hole in (*state.holes, *old.holes)):
             unclear = True
         elif one != other:
             if _without_empty(one) != _without_empty(other):
@@ -107,8 +107,8 @@ def _overlaps(one: FieldPath, other: FieldPath) -> bool:
 def _without_empty(value: JSON) -> JSON:
     """A value without whatever a Go type may leave out."""
     if isinstance(value, dict):
-        kept = {name: _without_empty(field) for name, field in value.items()}
-        return {name: field for name, field in kept.items() if field} or None
+        fields = {name: _without_empty(field) for name, field in value.items()}
+        return {name: field for name, field in fields.items() if field} or None
     if isinstance(value, list):
         return [_without_empty(item) for item in value] or None
     return value or None

@@ -38,11 +38,13 @@ def with_limits(pod: Known, namespace: str, shown: JSON, lister: Lister) -> Know
 
 def _with_defaults(pod: Known, defaults: ContainerDefaults) -> Known:
     spec = own_spec(pod.value)
-    told = fill_containers(spec, defaults)
-    if not told:
+    annotation_parts = fill_containers(spec, defaults)
+    if not annotation_parts:
         return pod
     fields = {field: spec[field] for field, _ in CONTAINERS if field in spec}
-    return pod.with_fields(("spec",), fields).with_value(("metadata", "annotations", ANNOTATION), annotation(told))
+    return pod.with_fields(("spec",), fields).with_value(
+        ("metadata", "annotations", ANNOTATION), annotation(annotation_parts)
+    )
 
 
 def _as_shown(pod: Known, shown: JSON) -> Known:

@@ -32,13 +32,13 @@ def write_options(exchange: Exchange, operation: Operation) -> JSON:
 
 def delete_options(exchange: Exchange) -> JSON | Missing:
     """DeleteOptions from the body, or from the query where there is none."""
-    sent = exchange.request.json
+    body_sent = exchange.request.json
     if exchange.request.fault:
         return Missing("request.options", exchange.request.fault)
-    if sent is None and exchange.record.level == "Metadata" and not exchange.query:
+    if body_sent is None and exchange.record.level == "Metadata" and not exchange.query:
         return Missing("request.options", "DeleteOptions are not recorded at level Metadata", "record the request")
     options: dict[str, JSON] = {"kind": "DeleteOptions", "apiVersion": _META}
-    body = sent if isinstance(sent, dict) else _options_from_query(exchange.query)
+    body = body_sent if isinstance(body_sent, dict) else _options_from_query(exchange.query)
     options.update(
         {name: value for name, value in body.items() if name not in ("kind", "apiVersion") and value is not None}
     )

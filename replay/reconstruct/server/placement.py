@@ -26,11 +26,11 @@ def with_runtime_class(pod: Known, shown: JSON, lister: Lister) -> Known:
         return pod
     if shown is not None:
         return _with_scheduling(pod, shown.get("spec") or {}, get(shown, ("spec", "overhead")))
-    found = lister.get(_RUNTIME_CLASS, "", name)
-    if found is None or isinstance(found, (Missing, PartialObject)):
+    runtime_class = lister.get(_RUNTIME_CLASS, "", name)
+    if runtime_class is None or isinstance(runtime_class, (Missing, PartialObject)):
         reason = f"what the RuntimeClass `{name}` adds is not known"
         return pod.with_holes([Hole(("spec", field), reason) for field in ("overhead", "nodeSelector", "tolerations")])
-    return _with_scheduling(pod, found.get("scheduling") or {}, get(found, ("overhead", "podFixed")))
+    return _with_scheduling(pod, runtime_class.get("scheduling") or {}, get(runtime_class, ("overhead", "podFixed")))
 
 
 def _with_scheduling(pod: Known, scheduling: JSON, overhead: JSON) -> Known:
@@ -57,5 +57,5 @@ def with_topology_labels(pod: Known, shown: JSON, lister: Lister) -> Known:
         reason = f"the labels of the node `{name}` are not known"
         return pod.with_holes([Hole(("metadata", "labels", label), reason) for label in _LABELS])
     labels = get(source, ("metadata", "labels")) or {}
-    found = {label: labels[label] for label in _LABELS if label in labels}
-    return pod.with_fields(("metadata", "labels"), found) if found else pod
+    zone_labels = {label: labels[label] for label in _LABELS if label in labels}
+    return pod.with_fields(("metadata", "labels"), zone_labels) if zone_labels else pod

@@ -106,37 +106,37 @@ def _node_ports(service: Known, group_resource: tuple[str, str]) -> list[Hole]:
     return holes
 
 
-def after_create(before: Known, exchange: Exchange, api_resource: APIResource | None) -> Known:
+def after_create(original: Known, exchange: Exchange, api_resource: APIResource | None) -> Known:
     """A new object as the validating phase gets it; its uid is a hole, and its time where the request saw two seconds."""
     record = exchange.record
-    known = created(before.as_basis(Basis.RECONSTRUCTED), exchange.resource.group_resource, api_resource)
+    state = created(original.as_basis(Basis.RECONSTRUCTED), exchange.resource.group_resource, api_resource)
     holes = [Hole(_UID, _GENERATED)]
     if second(record.received) == second(record.stage_time):
-        known = known.with_value(_CREATED, second(record.received))
+        state = state.with_value(_CREATED, second(record.received))
     else:
         holes.append(Hole(_CREATED, _GENERATED))
-    if not get(known.value, _NAME):
+    if not get(state.value, _NAME):
         named = _name_in_status(exchange)
-        known, extra = (known.with_value(_NAME, named), []) if named else (known, [Hole(_NAME, _GENERATED)])
+        state, extra = (state.with_value(_NAME, named), []) if named else (state, [Hole(_NAME, _GENERATED)])
         holes += extra
     group_resource = (record.api_group, record.resource)
-    holes += _node_ports(known, group_resource)
+    holes += _node_ports(state, group_resource)
     paths = _SET_ON_CREATE.get(group_resource)
     if group_resource == _JOBS[:2]:
-        holes += _generated_job_labels(known)
+        holes += _generated_job_labels(state)
     if paths is not None:
         holes += [Hole(path, _GENERATED) for path in paths]
     elif api_resource is not None and "status" in api_resource.subresources and api_resource.custom:
-        known = known.without(("status",))
-    elif api_resource is not None and "status" in api_resource.subresources and get(known.value, ("status",)):
+        state = state.without(("status",))
+    elif api_resource is not None and "status" in api_resource.subresources and get(state.value, ("status",)):
         holes.append(Hole(("status",), "its status is reset on creation, to what the log does not show"))
     if group_resource == ("", "pods"):
-        known = known.with_value(("status", "phase"), "Pending")
+        state = state.with_value(("status", "phase"), "Pending")
     if group_resource == ("", "namespaces"):
-        finalizers = get(known.value, ("spec", "finalizers")) or []
+        finalizers = get(state.value, ("spec", "finalizers")) or []
         if "kubernetes" not in finalizers:
-            known = known.with_value(("spec", "finalizers"), [*finalizers, "kubernetes"])
-    return known.with_holes(holes)
+            state = state.with_value(("spec", "finalizers"), [*finalizers, "kubernetes"])
+    return state.with_holes(holes)
 
 
 def _name_in_status(exchange: Exchange) -> str:
@@ -145,13 +145,13 @@ def _name_in_status(exchange: Exchange) -> str:
     return name if isinstance(name, str) else ""
 
 
-def after_update(before: Known, old: Known | Missing, exchange: Exchange) -> Known:
+def after_update(original: Known, old: Known | Missing, exchange: Exchange) -> Known:
     """A changed object as the validating phase gets it, where the response does not show it."""
-    known = before.as_basis(Basis.RECONSTRUCTED)
+    state = original.as_basis(Basis.RECONSTRUCTED)
     if isinstance(old, Missing) or old.value is None:
-        return known.with_holes(_open_without_old(exchange))
+        return state.with_holes(_open_without_old(exchange))
     if exchange.record.subresource == "scale":
-        return old.with_value(("spec", "replicas"), get(known.value, ("spec", "replicas")) or 0)
+        return old.with_value(("spec", "replicas"), get(state.value, ("spec", "replicas")) or 0)
     for path in (
         _UID,
         _CREATED,
@@ -159,16 +159,16 @@ def after_update(before: Known, old: Known | Missing, exchange: Exchange) -> Kno
         ("metadata", "deletionTimestamp"),
         ("metadata", "deletionGracePeriodSeconds"),
     ):
-        known = _taken_over(known, old, path)
+        state = _taken_over(state, old, path)
     if exchange.record.subresource == "status":
-        return _status_updated(known, old, exchange)
+        return _status_updated(state, old, exchange)
     if exchange.record.subresource:
-        known = known.with_holes(
+        state = state.with_holes(
             [Hole(_SPEC, "a subresource changes part of it"), Hole(_STATUS, "a subresource may change it")]
         )
     elif _keeps_status(exchange, old):
-        known = _taken_over(known, old, _STATUS)
-    return changed(known, old, exchange.resource.group_resource, exchange.api_resource)
+        state = _taken_over(state, old, _STATUS)
+    return changed(state, old, exchange.resource.group_resource, exchange.api_resource)
 
 
 def _keeps_status(exchange: Exchange, old: Known) -> bool:
@@ -178,30 +178,30 @@ def _keeps_status(exchange: Exchange, old: Known) -> bool:
     return get(old.value, _STATUS) is not None
 
 
-def _taken_over(known: Known, old: Known, path: FieldPath) -> Known:
+def _taken_over(state: Known, old: Known, path: FieldPath) -> Known:
     """A field that the strategy copies from the old object."""
     holes = [hole for hole in old.holes if hole.path[: len(path)] == path or path[: len(hole.path)] == hole.path]
     value = get(old.value, path)
-    known = known.with_value(path, value) if value is not None else known.without(path)
-    return known.with_holes(holes)
+    state = state.with_value(path, value) if value is not None else state.without(path)
+    return state.with_holes(holes)
 
 
-def _status_updated(known: Known, old: Known, exchange: Exchange) -> Known:
+def _status_updated(state: Known, old: Known, exchange: Exchange) -> Known:
     """An update of `status`: the specification is the old one, and as much of the metadata as the strategy says."""
     api_resource, resource = exchange.api_resource, exchange.resource.group_resource
     if api_resource is not None and api_resource.custom:
-        return _taken_over(_taken_over(old.as_basis(known.basis), known, _STATUS), known, _MANAGED)
-    known = _taken_over(_taken_over(known, old, _SPEC), old, _GENERATION)
+        return _taken_over(_taken_over(old.as_basis(state.basis), state, _STATUS), state, _MANAGED)
+    state = _taken_over(_taken_over(state, old, _SPEC), old, _GENERATION)
     if api_resource is None:
-        return known.with_holes(_metadata_of_status(known, old))
+        return state.with_holes(_metadata_of_status(state, old))
     for name in _KEPT_BY_STATUS.get(resource, ()):
-        known = _taken_over(known, old, ("metadata", name))
-    return known
+        state = _taken_over(state, old, ("metadata", name))
+    return state
 
 
-def _metadata_of_status(known: Known, old: Known) -> list[Hole]:
+def _metadata_of_status(state: Known, old: Known) -> list[Hole]:
     """A strategy that is not known may keep metadata of the old object; where both agree there is no question."""
-    one, other = get(known.value, ("metadata",)), get(old.value, ("metadata",))
+    one, other = get(state.value, ("metadata",)), get(old.value, ("metadata",))
     reason = "a status update may or may not change it"
     return [
         Hole(("metadata", *path), reason) for path in differences(one, other) if path and path[0] != "managedFields"

@@ -100,12 +100,12 @@ class ShardCluster(Cluster):
         """See `Cluster.of`."""
         if not workspace:
             return self
-        known = self._own.get(workspace)
-        if known is None:
+        cluster = self._own.get(workspace)
+        if cluster is None:
             objects, writes = self._snapshots.get(workspace, ()), self._writes_of(workspace)
-            known = Cluster(objects, writes, self._clock, self._time, self.deletions)
-            self._own[workspace] = known
-        return known
+            cluster = Cluster(objects, writes, self._clock, self._time, self.deletions)
+            self._own[workspace] = cluster
+        return cluster
 
     def at(self, record: RequestRecord) -> ClusterLister:
         """See `Cluster.at`: what the workspace of the request has."""
@@ -113,21 +113,21 @@ class ShardCluster(Cluster):
 
     def discovery_of(self, workspace: str) -> Discovery:
         """The kinds of a workspace: its own, those that it exports, and those that it ever bound."""
-        known = self._bound.get(workspace)
-        if known is None:
+        discovery = self._bound.get(workspace)
+        if discovery is None:
             own = custom_resources(self.crds_of(workspace))
-            known = self._bound[workspace] = Discovery([*builtin_discovery(), *system_resources(), *own])
-        return known
+            discovery = self._bound[workspace] = Discovery([*builtin_discovery(), *system_resources(), *own])
+        return discovery
 
     def crds_of(self, workspace: str) -> list[JSON]:
         """The definitions of a workspace's custom kinds, those of its exports, and those that it binds."""
-        found = [crd_of_schema(schema) for schema in self._states(workspace, API_RESOURCE_SCHEMA)]
+        crds = [crd_of_schema(schema) for schema in self._states(workspace, API_RESOURCE_SCHEMA)]
         for binding in self._states(workspace, API_BINDING):
             source = str((binding.get("status") or {}).get("apiExportClusterName") or "")
-            wanted = set(schema_names(binding))
-            for schema in self._states(source, API_RESOURCE_SCHEMA) if wanted else ():
-                found += [crd_of_schema(schema)] if (schema.get("metadata") or {}).get("name") in wanted else []
-        return [*found, *self.of(workspace).crds]
+            names = set(schema_names(binding))
+            for schema in self._states(source, API_RESOURCE_SCHEMA) if names else ():
+                crds += [crd_of_schema(schema)] if (schema.get("metadata") or {}).get("name") in names else []
+        return [*crds, *self.of(workspace).crds]
 
     @property
     def crds(self) -> list[JSON]:
@@ -136,10 +136,10 @@ class ShardCluster(Cluster):
 
     def schemas_of(self, workspace: str) -> Schemas:
         """See `Cluster.schemas_of`."""
-        known = self._schemas_in.get(workspace)
-        if known is None:
-            known = self._schemas_in[workspace] = Schemas(self.crds_of(workspace))
-        return known
+        schemas = self._schemas_in.get(workspace)
+        if schemas is None:
+            schemas = self._schemas_in[workspace] = Schemas(self.crds_of(workspace))
+        return schemas
 
     def api_objects(self) -> list[JSON]:
         """Which policies are asked depends on the workspace: none is there for all."""
@@ -147,14 +147,14 @@ class ShardCluster(Cluster):
 
     def _states(self, workspace: str, kind: GroupVersionKind) -> list[JSON]:
         """All states that the objects of a kind ever had, in order, whatever the version."""
-        cluster, found = self.of(workspace), []
+        cluster, states_of_kind = self.of(workspace), []
         if not workspace:
             return []
         for key in cluster.keys(kind):
             history = cluster.history(kind, key[2], key[3])
             states = [effect.state for effect in history.effects if isinstance(effect.state, dict)] if history else []
-            found += states
-        return found
+            states_of_kind += states
+        return states_of_kind
 
     def is_born(self, workspace: str) -> bool:
         """Whether the log shows how a workspace began, so that it holds all that ever was written to it, or need not."""
@@ -172,11 +172,11 @@ class ShardCluster(Cluster):
 
         It does where the snapshot holds what was created since, of a kind that decisions look up, and the log does not show it.
         """
-        known = self._gaps.get(workspace)
-        if known is None:
+        has_gaps = self._gaps.get(workspace)
+        if has_gaps is None:
             cluster = self.of(workspace)
-            known = self._gaps[workspace] = any(_is_unseen(cluster, obj, began) for obj in cluster.snapshot)
-        return known
+            has_gaps = self._gaps[workspace] = any(_is_unseen(cluster, obj, began) for obj in cluster.snapshot)
+        return has_gaps
 
     def policy_workspace(self, workspace: str, resource: GroupResource, start: int, end: int) -> str | Missing:
         """Whose policies decide about a resource of a workspace at a time (microseconds).
@@ -199,12 +199,12 @@ class ShardCluster(Cluster):
 
     def bindings(self, workspace: str, start: int, end: int) -> APIBindings:
         """The APIBindings of a workspace at a time (microseconds)."""
-        cluster, found = self.of(workspace), []
+        cluster, states = self.of(workspace), []
         for key in cluster.keys(API_BINDING):
             history = cluster.history(API_BINDING, key[2], key[3])
             assert history is not None
-            found.append([_state(history, place) for place in history.window(start - CACHE_DELAY, end)])
-        return APIBindings(found, cluster.is_covered(API_BINDING) or self.is_born(workspace))
+            states.append([_state(history, place) for place in history.window(start - CACHE_DELAY, end)])
+        return APIBindings(states, cluster.is_covered(API_BINDING) or self.is_born(workspace))
 
     def bindings_of(self, record: RequestRecord) -> APIBindings:
         """See `Cluster.bindings_of`."""
@@ -212,19 +212,19 @@ class ShardCluster(Cluster):
 
     def required_groups(self, record: RequestRecord) -> str | Missing | None:
         """See `Cluster.required_groups`: an annotation of its LogicalCluster."""
-        found = self.at(record).known(LOGICAL_CLUSTER, "", "cluster")
-        if isinstance(found, Missing) or found is None or found.holes:
+        logical_cluster = self.at(record).known(LOGICAL_CLUSTER, "", "cluster")
+        if isinstance(logical_cluster, Missing) or logical_cluster is None or logical_cluster.holes:
             return Missing("", "the LogicalCluster of its workspace is not known", _GIVE_BINDINGS)
-        groups = get(found.value, REQUIRED_GROUPS)
+        groups = get(logical_cluster.value, REQUIRED_GROUPS)
         return groups if isinstance(groups, str) else None
 
     def defined(self, workspace: str) -> Collection[GroupResource]:
         """The resources that a workspace ever had a definition of its own for."""
-        known = self._definitions.get(workspace)
-        if known is None:
-            found = custom_resources(self.of(workspace).crds)
-            known = self._definitions[workspace] = {each.resource.group_resource for each in found}
-        return known
+        resources = self._definitions.get(workspace)
+        if resources is None:
+            own_resources = custom_resources(self.of(workspace).crds)
+            resources = self._definitions[workspace] = {each.resource.group_resource for each in own_resources}
+        return resources
 
 
 def _state(history: History, place: int) -> JSON | Missing:

@@ -28,29 +28,29 @@ def as_sent_to_shard(exchange: Exchange, rebuilt: Rebuilt, cluster: Cluster) -> 
     """What admission was told of a request to a workspace: responses and states have the annotation, requests need not."""
     if not exchange.record.workspace:
         return rebuilt
-    before, sent = rebuilt.before_mutation, _sent(exchange, rebuilt, rebuilt.object)
+    original, body = rebuilt.before_mutation, _sent(exchange, rebuilt, rebuilt.object)
     return rebuilt._replace(
-        object=sent if _is_shown(exchange) else _as_validated(exchange, rebuilt.operation, sent, cluster),
+        object=body if _is_shown(exchange) else _as_validated(exchange, rebuilt.operation, body, cluster),
         old_object=_of_scale(rebuilt.old_object) if exchange.record.subresource == "scale" else rebuilt.old_object,
-        before_mutation=before if before is NOT_ASKED else _sent(exchange, rebuilt, before),
+        before_mutation=original if original is NOT_ASKED else _sent(exchange, rebuilt, original),
     )
 
 
-def _sent(exchange: Exchange, rebuilt: Rebuilt, known: Known | Missing) -> Known | Missing:
-    if isinstance(known, Missing) or known.value is None:
-        return known
+def _sent(exchange: Exchange, rebuilt: Rebuilt, state: Known | Missing) -> Known | Missing:
+    if isinstance(state, Missing) or state.value is None:
+        return state
     record = exchange.record
     if record.subresource == "scale":
-        return _of_scale(known)
+        return _of_scale(state)
     if exchange.request.json is None and record.verb != "patch":
-        return known.with_holes([Hole(_PATH, "the request is not recorded", "record the request")])
+        return state.with_holes([Hole(_PATH, "the request is not recorded", "record the request")])
     if rebuilt.operation is Operation.CREATE:
-        sent = annotation(exchange.request.json, CLUSTER)
-        return known if sent == record.workspace and get(known.value, _PATH) else _without(known)
+        workspace = annotation(exchange.request.json, CLUSTER)
+        return state if workspace == record.workspace and get(state.value, _PATH) else _without(state)
     if record.verb == "patch" or rebuilt.operation is not Operation.UPDATE:
-        return known.with_holes([_CHANGED]) if _is_named(exchange) else known
-    sent = annotation(exchange.request.json, CLUSTER)
-    return known.with_value(_PATH, sent) if sent else _without(known)
+        return state.with_holes([_CHANGED]) if _is_named(exchange) else state
+    workspace = annotation(exchange.request.json, CLUSTER)
+    return state.with_value(_PATH, workspace) if workspace else _without(state)
 
 
 def _is_shown(exchange: Exchange) -> bool:
@@ -59,31 +59,31 @@ def _is_shown(exchange: Exchange) -> bool:
 
 
 def _as_validated(
-    exchange: Exchange, operation: Operation, known: Known | Missing, cluster: Cluster
+    exchange: Exchange, operation: Operation, state: Known | Missing, cluster: Cluster
 ) -> Known | Missing:
     """What was not stored, or not shown, as the plugins of kcp leave it between mutating and validating policies."""
     is_asked = operation in (Operation.CREATE, Operation.UPDATE) and not exchange.record.subresource
-    if isinstance(known, Missing) or known.value is None or not is_asked:
-        return known
+    if isinstance(state, Missing) or state.value is None or not is_asked:
+        return state
     record, resource = exchange.record, exchange.resource.group_resource
     path = annotations_of(record).get(PATH, "")
-    unseen = set_unseen(resource, operation, user_of(record), path, known.value)
+    unseen = set_unseen(resource, operation, user_of(record), path, state.value)
     if creates_workspace(resource, operation):
         unseen[REQUIRED_GROUPS] = cluster.required_groups(record)
-    known = _claimed(exchange, known, cluster.bindings_of(record))
+    state = _claimed(exchange, state, cluster.bindings_of(record))
     for place, value in unseen.items():
         if isinstance(value, Missing):
-            known = known.with_holes([Hole(place, value.reason, value.fix)])
+            state = state.with_holes([Hole(place, value.reason, value.fix)])
         else:
-            known = known.without(place) if value is None else known.with_value(place, value)
-    return known
+            state = state.without(place) if value is None else state.with_value(place, value)
+    return state
 
 
-def _claimed(exchange: Exchange, known: Known, bindings: APIBindings) -> Known:
+def _claimed(exchange: Exchange, claimed: Known, bindings: APIBindings) -> Known:
     """An object with the labels of the claims that are accepted for it, and no other of their kind."""
     if not bindings.are_known:
-        return known.with_holes([_UNBOUND])
-    labels = get(known.value, _LABELS)
+        return claimed.with_holes([_UNBOUND])
+    labels = get(claimed.value, _LABELS)
     own = {key: text for key, text in labels.items() if isinstance(text, str)} if isinstance(labels, dict) else {}
     resource, name = exchange.resource.group_resource, exchange.record.name
     expected: dict[str, str] = {}
@@ -91,12 +91,12 @@ def _claimed(exchange: Exchange, known: Known, bindings: APIBindings) -> Known:
     for states in bindings.states:
         each = [claim_labels(state, resource, name, own) for state in states]
         expected |= each[-1]
-        changing = {key for found in each for key in found if any(other.get(key) != found[key] for other in each)}
+        changing = {key for claim in each for key in claim if any(other.get(key) != claim[key] for other in each)}
         holes += [Hole((*_LABELS, key), _REBOUND) for key in sorted(changing)]
     for key in own:
         if key.startswith(CLAIMED) and key not in expected:
-            known = known.without((*_LABELS, key))
-    return (known.with_fields(_LABELS, expected) if expected else known).with_holes(holes)
+            claimed = claimed.without((*_LABELS, key))
+    return (claimed.with_fields(_LABELS, expected) if expected else claimed).with_holes(holes)
 
 
 _UNBOUND = Hole(_LABELS, "which labels of claims it was given is not known: the APIBindings of its workspace are not")
@@ -118,16 +118,16 @@ def _is_named(exchange: Exchange) -> bool:
 _CHANGED = Hole(_PATH, "the patch names the annotation that the server sets itself")
 
 
-def _of_scale(known: Known | Missing) -> Known | Missing:
+def _of_scale(state: Known | Missing) -> Known | Missing:
     """A Scale has no annotations, whatever its object has."""
-    if isinstance(known, Missing) or not isinstance(get(known.value, ("metadata",)), dict):
-        return known
-    return known.without(_ANNOTATIONS)
+    if isinstance(state, Missing) or not isinstance(get(state.value, ("metadata",)), dict):
+        return state
+    return state.without(_ANNOTATIONS)
 
 
-def _without(known: Known | Missing) -> Known | Missing:
+def _without(state: Known | Missing) -> Known | Missing:
     """An object without the annotation, and without annotations where it was the only one."""
-    if isinstance(known, Missing) or get(known.value, _PATH) is None:
-        return known
-    bare = known.without(_PATH)
+    if isinstance(state, Missing) or get(state.value, _PATH) is None:
+        return state
+    bare = state.without(_PATH)
     return bare if get(bare.value, _ANNOTATIONS) else bare.without(_ANNOTATIONS)
